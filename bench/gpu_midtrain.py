@@ -122,9 +122,9 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
     """Figures of a run of mid-training whose model is made on `device`; {} on ranks that report nothing."""
     import torch
 
-    from trainer.midtrain.config import MidtrainConfig
     from trainer.midtrain.train import train
-    from trainer.stages.settings import OF_PRESET
+    from trainer.settings.presets import configured
+    from trainer.settings.supervised import MidtrainConfig
 
     source = Screens(tuple(options.picture))
     model, processor = model_of(options, device)
@@ -140,7 +140,7 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
         packing_window=128,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
-        router_aux_loss_coef=OF_PRESET.get(options.preset, {}).get("midtrain", {}).get("router_aux_loss_coef", 0.0),
+        router_aux_loss_coef=configured(options.preset).midtrain.router_aux_loss_coef,
     )
     lengths = [processor.length(source.row(index)) for index in range(8)]
     flops = flops_per_token(model.config, processor, [source.row(index) for index in range(8)])
@@ -172,9 +172,10 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
 
 def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str, Any]:
     """Figures of an optimiser step of RL whose policy is made on `device`; {} on ranks that only follow."""
-    from trainer.rl.grpo import GrpoConfig, group_advantages
-    from trainer.rl.learner import Learner, LearnerConfig, Reply
+    from trainer.rl.grpo import group_advantages
+    from trainer.rl.learner import Learner, Reply
     from trainer.runtime.deterministic import deterministic
+    from trainer.settings.grpo import GrpoConfig, LearnerConfig
 
     model, processor = model_of(options, device)
     grpo = GrpoConfig(beta=options.beta, max_completion_length=options.reply_tokens)

@@ -66,7 +66,8 @@ def _start(folder: Path) -> Path:
     from trainer.modeling.model import build_model
     from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
-    from trainer.presets import Preset, Shape, image_processor
+    from trainer.presets import Preset, image_processor
+    from trainer.settings.model_shape import Shape
 
     shape = Shape(
         vocab_size=1400,
@@ -92,10 +93,10 @@ def _start(folder: Path) -> Path:
 def _run(start: Path, out: Path, mode: str, updates: int) -> Any:
     from choice_world import Slow, task
 
-    from trainer.online.config import config_from
     from trainer.online.train import train_online
+    from trainer.settings.online import OnlineConfig
 
-    config = config_from(
+    config = OnlineConfig.read(
         {
             "mode": mode,
             "updates": updates,

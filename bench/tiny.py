@@ -51,7 +51,8 @@ def processor_of(preset: Any, texts: list[dict[str, Any]]) -> Any:
 
 def tiny_processor(texts: list[dict[str, Any]]) -> Any:
     """The same of the smallest preset that has every part of the published ones."""
-    from trainer.presets import Shape, preset
+    from trainer.presets import preset
+    from trainer.settings.model_shape import Shape
 
     shape = Shape(
         vocab_size=1536,

@@ -157,7 +157,8 @@ def _ours(given: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from trainer.modeling.model import reply_logprobs
-    from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
+    from trainer.rl.grpo import group_advantages, grpo_loss
+    from trainer.settings.grpo import GrpoConfig
 
     config = GrpoConfig(**options)
     advantages = group_advantages(given["rewards"], config)

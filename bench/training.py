@@ -37,12 +37,11 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     from bench.tiny import processor_of
     from bench.tiny import rows as screens
     from trainer.data.row_sources import ListSource
-    from trainer.midtrain.config import MidtrainConfig
     from trainer.midtrain.train import train
     from trainer.modeling.checkpoint import lineage, save_checkpoint
     from trainer.modeling.model import build_model
-    from trainer.modeling.span_weights import SpanWeights
     from trainer.presets import preset
+    from trainer.settings.supervised import MidtrainConfig, SpanWeights
 
     timed = 2 if small > 1 else TIMED
     nano = replace(preset("nano"), max_answer_tokens=32)

@@ -235,15 +235,13 @@ def trainer(stage: Stage, work: Work) -> list[str]:
     and room for them to be trained on the device and the ranks that the stage gets."""
     from dagster_project import training_memory
     from dagster_project.assets.training import inputs, trainer_config
-    from trainer.stages.settings import DEFAULTS, preset_from, weights_folder
+    from trainer.stages.settings import preset_from, stage_settings, weights_folder
 
     try:
         config = trainer_config()
-        if unknown := sorted(set(config) - set(DEFAULTS)):
-            return [f"trainer: unknown {unknown[0]!r:.60} in $VESPER_TRAINER; known are {', '.join(DEFAULTS)}"]
+        settings = stage_settings("base", config)
         inputs(stage.key)
-        chosen = preset_from({**DEFAULTS, **config})
-        weights = weights_folder(str(config.get("weights") or ""))
+        chosen, weights = preset_from(settings), weights_folder(settings.weights)
         if weights and not (Path(weights) / "config.json").is_file():
             raise ValueError(f"weights: expected a checkpoint's folder with config.json, found {weights[:120]!r}")
         trained = chosen.name if "preset" in config else _preset_of_base(work) or chosen.name

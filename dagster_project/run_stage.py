@@ -218,10 +218,10 @@ def _rank(key: str) -> None:
     from dagster_project.assets.training import trainer_config
     from trainer.runtime.parallel import launched
     from trainer.stages.launch import dismiss, follow, lead
-    from trainer.stages.settings import DEFAULTS
+    from trainer.stages.settings import stage_settings
 
     config = trainer_config()
-    with launched(str(config.get("device", DEFAULTS["device"]))) as group:
+    with launched(stage_settings("", config).device) as group:
         if not group.first:
             try:
                 follow(group, deployment.home(), config)

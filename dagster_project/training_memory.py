@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.store.free_space import told
+from trainer.settings.tree import TrainerSettings
 
 STATE, WEIGHTS = 16, 4
 """Bytes a parameter: of what is trained, and of a copy that isn't."""
@@ -62,12 +63,14 @@ def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
     """What a stage of the trainer lacks here, and what to set: GPUs, or memory for a published preset; "" if nothing.
     `key` is the asset's, `config` the trainer's configuration. Raises `ValueError` for settings that contradict."""
     from trainer.presets import PUBLISHED
-    from trainer.stages.settings import DEFAULTS, KEYS, SHARED, ranks_of
+    from trainer.settings.stage_names import SHARED
+    from trainer.settings.tree import ranks_of, settings_of
+    from trainer.stages.settings import stage_settings
 
     name = key.removeprefix("checkpoints/")
-    device = str(config.get("device", DEFAULTS["device"]))
-    ranks = ranks_of(name, config)
-    if "device" not in KEYS.get(name.partition("/")[0], ()):
+    settings = stage_settings(name, config, preset)
+    device, ranks = settings.device, ranks_of(name, settings)
+    if "device" not in settings_of(name):
         return ""
     on_gpu = device.partition(":")[0] == "cuda"
     gpus = _gpus() if on_gpu else []
@@ -75,7 +78,7 @@ def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
         return lacking
     if name not in SHARED or preset not in PUBLISHED:
         return ""
-    training = Training(parameters(PUBLISHED[preset]), device, ranks, *_of_rl(name, preset, config))
+    training = Training(parameters(PUBLISHED[preset]), device, ranks, *_of_rl(name, settings))
     what = f"{key}: preset {preset} with device {device} and ranks {ranks} takes"
     first = _number(device)
     for number, (needed, found) in enumerate(zip(training.on_gpus, gpus[first:], strict=False), first):
@@ -119,22 +122,14 @@ def _remedy(training: Training, room: int) -> str:
     return f"set device to cuda and ranks to {enough} or more, or take a smaller preset ($VESPER_TRAINER)"
 
 
-def _of_rl(name: str, preset: str, config: Mapping[str, Any]) -> tuple[bool, bool]:
+def _of_rl(name: str, settings: TrainerSettings) -> tuple[bool, bool]:
     """(whether a stage compares with a reference, whether its first rank makes the replies)."""
-    from trainer.stages.settings import ONLINE, SPECIALISTS, stage_config
+    from trainer.settings.stage_names import ONLINE, SPECIALISTS
 
-    chosen = stage_config(name, config, preset)
     if name in SPECIALISTS:
-        from trainer.offline.config import config_from
-
-        return config_from(name.removeprefix("offline_"), chosen["offline"]).grpo.beta > 0, True
+        return settings.offline.grpo.beta > 0, True
     if name in ONLINE:
-        from trainer.online.config import config_from as online_from
-        from trainer.stages.online import OF_THE_STAGE
-
-        own = {word: value for word, value in chosen["online"].items() if word not in OF_THE_STAGE}
-        online = online_from(own)
-        return online.grpo.beta > 0, online.rollout_engine != "vllm"
+        return settings.online.grpo.beta > 0, settings.online.rollout_engine != "vllm"
     return False, False
 
 

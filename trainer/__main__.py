@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("stage", nargs="+", metavar="STAGE", help=f"one or more of {', '.join(STAGES)}")
     parser.add_argument("--home", required=True, help="the store's folder ($VESPER_HOME)")
-    parser.add_argument("--config", default="{}", help="JSON, or @FILE; see trainer.stages.settings.DEFAULTS")
+    parser.add_argument("--config", default="{}", help="JSON, or @FILE; see docs/reference/settings.md")
     parser.add_argument("--events", action="store_true", help="print events as JSON lines")
     options = parser.parse_args(argv)
     try:

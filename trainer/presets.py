@@ -11,58 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.prompts import HISTORY_FORMS, HistoryForm
+from trainer.settings.model_shape import Shape
 
 NANO_BASE = Path(__file__).parent / "weights" / "nano_base"
 """A nano model that can see, as published weights are for other presets (`python -m trainer.proving.nano_base` builds
 it)."""
-NORMS = r"language_model.*norm"
-"""For `trainer.modeling.model.train_only`: scales of the text decoder's norms, 1,984 numbers of nano-base."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Sizes of a model that is built from scratch. Widths in numbers, `pixels` = area of the resized picture."""
-
-    vocab_size: int = 2048
-    hidden: int = 192
-    layers: int = 4
-    heads: int = 6
-    kv_heads: int = 6
-    head_dim: int = 32
-    intermediate: int = 512
-    mrope_section: tuple[int, int, int] = (6, 5, 5)
-    vision_hidden: int = 128
-    vision_depth: int = 3
-    vision_heads: int = 4
-    vision_intermediate: int = 384
-    deepstack: tuple[int, ...] = (1,)
-    position_grid: int = 16
-    """Side of the square grid of learned positions, resampled to each picture's own grid."""
-    patch: int = 16
-    merge: int = 2
-    temporal_patch: int = 2
-    pixels: int = 160 * 224
-    enlarged_to: float = 0.5
-    """Pictures of less than this share of `pixels` are enlarged to it."""
-    rope_theta: float = 10_000.0
-    init: float = 0.02
-    position_init: float = 0.0
-    """Spread of patch positions as smooth noise over the grid, so that place weighs beside content (0 = `init`)."""
-    number_smoothing: float = 20.0
-    """Neighbouring numbers start with alike embeddings: correlation length in units of 0..1000 (0 = independent)."""
-
-    def __post_init__(self) -> None:
-        if sum(self.mrope_section) * 2 != self.head_dim:
-            raise ValueError(
-                f"mrope_section: expected a sum of head_dim/2 = {self.head_dim // 2}, found {self.mrope_section}"
-            )
-        if self.heads % self.kv_heads or self.vision_hidden % self.vision_heads:
-            raise ValueError("heads must be a multiple of kv_heads, vision_hidden of vision_heads")
-        if max(self.deepstack, default=-1) >= self.vision_depth or len(self.deepstack) > self.layers:
-            raise ValueError(
-                f"deepstack: expected layers below {self.vision_depth}, at most {self.layers} of them, "
-                f"found {self.deepstack}"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +61,7 @@ class Preset:
     def plain(self) -> dict[str, Any]:
         """As JSON-able values, for config hashes and lineage. How it is played stands there only where training
         changed it, so that what never thought keeps its bytes."""
-        found = asdict(self)
+        found = {**asdict(self), "shape": self.shape.plain() if self.shape else None}
         for name, plain in (("history", "action"), ("thinking", False)):
             if found[name] == plain:
                 del found[name]

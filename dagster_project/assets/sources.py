@@ -14,7 +14,8 @@ from dagster_project.graph import Stage, Work
 from dagster_project.known_names import require_sources
 from generators.proving.embedded import build as embedded
 from pipelines import sources as adapters
-from pipelines.mapping.adapter import Descriptor, Download, Raw
+from pipelines.mapping.adapter import Raw
+from pipelines.mapping.card import Descriptor, Download
 from pipelines.store.manifest import Manifest
 from pipelines.unify import unify
 from quality.judges import verdicts

@@ -13,8 +13,11 @@ from dagster_project.graph import Stage, Work
 from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
+from trainer.settings.presets import configured
+from trainer.settings.stage_names import ONLINE
+from trainer.settings.tree import over
 from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
-from trainer.stages.settings import ONLINE, ranks_of, stage_config
+from trainer.stages.settings import ranks_of, stage_settings
 
 DESCRIPTIONS = {
     "base": "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
@@ -72,7 +75,7 @@ def stages() -> Iterator[Stage]:
 
 
 def trainer_config() -> dict[str, Any]:
-    """What $VESPER_TRAINER (JSON, keys of `trainer.stages.settings.DEFAULTS`) changes. Raises `ValueError`."""
+    """What $VESPER_TRAINER (JSON, names of `trainer.settings.tree.TrainerSettings`) changes. Raises `ValueError`."""
     text = os.environ.get("VESPER_TRAINER") or "{}"  # containers are given empty texts for what nobody set
     try:
         config = json.loads(text)
@@ -80,6 +83,7 @@ def trainer_config() -> dict[str, Any]:
         raise ValueError(f"VESPER_TRAINER: expected JSON, found {text[:60]!r}") from error
     if not isinstance(config, dict):
         raise ValueError(f"VESPER_TRAINER: expected a JSON object, found {text[:60]!r}")
+    over(configured(), config, where="VESPER_TRAINER")
     return config
 
 
@@ -99,7 +103,7 @@ def inputs(key: str) -> tuple[str, ...]:
     """Asset keys that a stage of the trainer reads as $VESPER_TRAINER has it, by its own key; none for other assets.
     Raises `ValueError` if that names specialists, or settings, that there aren't."""
     name = next((name for name in STAGES if asset_of(name) == key), None)
-    return () if name is None else inputs_of(name, stage_config(name, trainer_config()))
+    return () if name is None else inputs_of(name, stage_settings(name, trainer_config()))
 
 
 def _deps(name: str) -> tuple[str, ...]:
@@ -133,5 +137,5 @@ def _staircase(work: Work) -> Manifest:
         if event.get("kind") in ("stage_done", "evaluated"):
             work.on_event(event)
 
-    config = staircase.config_from(trainer_config().get("staircase") or {})
+    config = staircase.config_of(stage_settings(staircase.ASSET, trainer_config()).staircase)
     return staircase.build_staircase(work.store, config, told)

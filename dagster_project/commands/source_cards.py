@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.mapping.adapter import Descriptor
+from pipelines.mapping.card import Descriptor
 from pipelines.markdown_text import markdown_text
 
 STATUSES = ("kept", "lossy", "dropped")

@@ -103,7 +103,7 @@ def pull(options: argparse.Namespace) -> int:
 
 
 def _download(said: str) -> Any:
-    from pipelines.mapping.adapter import Download
+    from pipelines.mapping.card import Download
 
     hub, _, rest = said.partition("://")
     if hub != "hf" or not rest.startswith("datasets/"):

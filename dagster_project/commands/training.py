@@ -36,7 +36,7 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", type=Path, default=_home(), help="a store with shards and mixture ($VESPER_HOME)")
     parser.add_argument("--out", type=Path, help="folder for a copy of the checkpoint (it stays in the store as well)")
-    parser.add_argument("--config", default="{}", metavar="JSON", help="settings, see trainer.stages.settings.DEFAULTS")
+    parser.add_argument("--config", default="{}", metavar="JSON", help="settings, see docs/reference/settings.md")
     parser.set_defaults(run=train)
 
 

@@ -14,7 +14,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -22,59 +22,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from pipelines.mapping.card import Descriptor
 from pipelines.store.images import ImageError, ImageInfo, read_image, read_pixels
 from pipelines.store.known_pictures import known_pictures
 from schemas.ids import digest
-
-Status = Literal["kept", "lossy", "dropped"]
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """One row of a source's loss table: a native action (or annotation) and what becomes of it."""
-
-    native: str
-    unified: str
-    status: Status
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Download:
-    """Where a source's native files are published: `repo` is a dataset repository of the hub, `url` an fsspec URL of a
-    folder; `files` are the glob patterns of what is wanted of it (none: everything). `unpack` names archives by a
-    pattern that all parts of one share, with the folder that their members go to; an archive itself is never stored."""
-
-    repo: str = ""
-    url: str = ""
-    files: tuple[str, ...] = ()
-    unpack: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Descriptor:
-    """The card of a source, a constant in its adapter's file."""
-
-    id: str
-    title: str
-    origin: str
-    licence: str
-    platforms: tuple[str, ...]
-    language: str
-    objectives: tuple[str, ...]
-    size: str
-    citation: str
-    frame: str
-    """Native coordinate frame: unit, axis order, origin."""
-    record_unit: str
-    """What one record is: "episode", "screen", "row"."""
-    item_unit: str
-    """What is counted within a record: "action", "expression", "element", "question"."""
-    known_problems: tuple[str, ...]
-    loss: tuple[Loss, ...]
-    companions: tuple[str, ...] = ()
-    download: Download | None = None
-    """None: nothing is known that a program could fetch; `origin` says where a person finds it."""
 
 
 class RecordError(ValueError):
@@ -135,6 +86,14 @@ class Raw:
             return None
         return self.read(relative, companion) if self.is_there(relative, companion) else None
 
+    def first(self, names: Iterable[str], items: int = 1) -> bytes | None:
+        """Bytes of the first of several files that is there; None if none is. Raises `RecordError("unsafe_path")` with
+        the record's `items`."""
+        try:
+            return next((data for name in names if (data := self.read_if_there(name)) is not None), None)
+        except RecordError as error:
+            raise RecordError(error.reason, error.detail, items) from error
+
     def listing(self, folder: str, companion: str | None = None) -> frozenset[str]:
         """Names in a folder, hidden ones left out; empty if it isn't there."""
         try:
@@ -190,6 +149,9 @@ class Broken:
     detail: str = ""
     items: int = 0
     native: Any = None
+
+
+Reader = Callable[[Raw, str], Iterator[Record | Broken]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,22 +257,34 @@ class Mapped:
 
 
 class Adapter(ABC):
-    """Base of the source adapters. `version` goes up whenever the mapping changes."""
+    """Base of the source adapters. `version` goes up whenever the mapping changes.
+
+    Most sources are files that stand alone, each read by one reader: `patterns` and `reader` say how. Whoever groups
+    files overrides `parts`, whoever groups what was read overrides `records`.
+    """
 
     descriptor: ClassVar[Descriptor]
     version: ClassVar[int]
+    patterns: ClassVar[tuple[str, ...]]
+    """Globs of the native files; each file is a part of its own."""
+    reader: ClassVar[Reader]
+    """Streams the records of one file (see `pipelines.native.record_readers`)."""
+    side_lists: ClassVar[tuple[str, ...]] = ()
+    """Globs of files that every part depends on where they are there, such as a split list."""
 
-    @abstractmethod
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Groups of relative file names; no episode may span two. Side files (split lists) need not be named."""
+        return [(name,) for pattern in self.patterns for name in raw.files(pattern)]
 
     def side_files(self, raw: Raw) -> list[str]:
         """Files that every part depends on, such as split lists."""
-        return []
+        return [name for pattern in self.side_lists for name in raw.files(pattern)]
 
-    @abstractmethod
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """Stream the records of a part, in order."""
+        read = type(self).reader  # by the class: a plain function isn't to be bound
+        for file in files:
+            yield from read(raw, file)
 
     @abstractmethod
     def map(self, record: Record, raw: Raw) -> Mapped:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pipelines.mapping.adapter import Descriptor, Mapped, Record, Reject, Screen
+from pipelines.mapping.adapter import Mapped, Record, Reject, Screen
+from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import ItemError
 from pipelines.prompts import grounding_text, messages, point_answer, point_text
 from pipelines.prompts.tokens import count_tokens

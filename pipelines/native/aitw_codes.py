@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.mapping.adapter import Loss
+from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError, is_text
 from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type, scroll_direction
 from schemas.coordinates import OffScreen, box_to_unit, point_to_unit

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.mapping.adapter import Loss
+from pipelines.mapping.card import Loss
 from pipelines.mapping.items import is_text
 from pipelines.native.pyautogui import Call, CallError, parse_script
 from schemas.action_types import scroll_direction

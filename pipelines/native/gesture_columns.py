@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mapping.adapter import Batch, Descriptor, MappedBatch, Reject, Screen
+from pipelines.mapping.adapter import Batch, MappedBatch, Reject, Screen
+from pipelines.mapping.card import Descriptor
 from pipelines.mapping.column_json import Joined, plain, strings
 from pipelines.mapping.columns import (
     boxes,

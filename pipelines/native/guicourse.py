@@ -187,11 +187,6 @@ def _scroll(action: Mapping[str, Any]) -> Made:
     raise ItemError("no_counterpart", "a scroll by nothing", "scroll")
 
 
-def data_parts(raw: Raw) -> list[tuple[str, ...]]:
-    """One part per `*_data.json`; pictures are looked up beside it."""
-    return [(name,) for name in raw.files(f"**/*{DATA}")]
-
-
 def split_of_file(file: str) -> str:
     """test if the file's name says so, else train."""
     return "test" if "test" in file.rpartition("/")[2].lower() else "train"

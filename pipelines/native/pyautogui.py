@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.mapping.adapter import Loss
+from pipelines.mapping.card import Loss
 from schemas.actions import (
     Action,
     Click,

@@ -3,7 +3,7 @@
 One function per kind of file: `json_list` (an array), `json_document` (one value a file), `json_lines`, `csv_rows`,
 `parquet_rows`. All take the raw folder and a relative name, and hold a piece of the file at most. `of_id` gives a
 record's native id from its payload (None: the source has none); `count` tells how many native items a text that
-can't be read held, as far as can be told.
+can't be read held, as far as can be told. `runs` joins rows of one episode.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import csv
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from pipelines.mapping.adapter import Broken, Raw, Record
@@ -156,3 +156,30 @@ def _csv_row(file: str, locator: str, header: list[str], cells: list[str], of_id
         return Broken(file, locator, "truncated_record", detail, one_item(whole), shown)
     row = dict(zip(header, cells, strict=True))
     return Record(file, locator, row, of_id(row))
+
+
+def runs(
+    found: Iterable[Record | Broken], key: Callable[[Any], str | None], *, named: bool = False
+) -> Iterator[Record | Broken]:
+    """Rows that follow each other under one key as one record, its payload the list of theirs; `named`: the key is the
+    native id. A row without a key (None) is a record of its own, and a broken one ends the run before it."""
+    held: list[Record] = []
+    name: str | None = None
+    for one in found:
+        here = key(one.payload) if isinstance(one, Record) else None
+        if held and here != name:
+            yield _joined(held, name if named else None)
+            held = []
+        name = here
+        if isinstance(one, Broken):
+            yield one
+        elif here is None:
+            yield Record(one.file, one.locator, [one.payload])
+        else:
+            held.append(one)
+    if held:
+        yield _joined(held, name if named else None)
+
+
+def _joined(held: Sequence[Record], native_id: str | None) -> Record:
+    return Record(held[0].file, held[0].locator, [row.payload for row in held], native_id)

@@ -20,6 +20,8 @@ from pipelines.mapping.items import ItemError, SplitListError
 from schemas.coordinates import OffScreen, box_to_unit
 
 COMPANION = "rico"
+SPLIT_LISTS = "split/*.txt"
+"""In the raw folder, for `Adapter.side_lists`."""
 CANVAS = (1440, 2560)
 """Width and height that a view hierarchy's `bounds` count in, whatever the size of the picture."""
 
@@ -64,11 +66,6 @@ def listed_split(raw: Raw, identifier: str) -> str | None:
                     if raw.is_there(file, companion) and identifier in _ids(raw.path(file, companion)):
                         return split
     return None
-
-
-def split_files(raw: Raw) -> list[str]:
-    """The split lists in the raw folder, for `Adapter.side_files`."""
-    return raw.files("split/*.txt")
 
 
 def _ids(path: Path) -> frozenset[str]:

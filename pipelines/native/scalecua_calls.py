@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.mapping.adapter import Loss
+from pipelines.mapping.card import Loss
 from pipelines.native import calls, pyautogui
 from pipelines.native.pyautogui import Call, CallError
 from schemas.action_types import OPPOSITE

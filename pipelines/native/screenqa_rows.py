@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Broken, Descriptor, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import is_text, notices, unknown_fields
 from pipelines.native import json_array, rico
 from schemas.ids import digest
@@ -21,15 +22,14 @@ REFUSAL_ANSWER = "The screen does not say."
 _KNOWN = frozenset({"image_id", "question", "ground_truth"})
 
 
-def rows(raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-    """One question at a time, off the stream; it ends where a file is damaged."""
-    for file in files:
-        for index, row in json_array.elements(raw.path(file)):
-            if isinstance(row, json_array.Damage):
-                items = row.rest.count('"question"')
-                yield Broken(file, f"row {index}", row.reason, row.detail, items, {"text": row.rest[:2000]})
-                break
-            yield Record(file, f"row {index}", row, row_id(row))
+def rows(raw: Raw, file: str) -> Iterator[Record | Broken]:
+    """One question at a time, off the stream; it ends where the file is damaged."""
+    for index, row in json_array.elements(raw.path(file)):
+        if isinstance(row, json_array.Damage):
+            items = row.rest.count('"question"')
+            yield Broken(file, f"row {index}", row.reason, row.detail, items, {"text": row.rest[:2000]})
+            return
+        yield Record(file, f"row {index}", row, row_id(row))
 
 
 def row_id(row: Any) -> str | None:

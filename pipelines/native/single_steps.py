@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pipelines.mapping.adapter import Descriptor, Mapped, Record, RecordError, Screen
+from pipelines.mapping.adapter import Mapped, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import is_text, notices, unknown_fields
 from pipelines.native.calls import OTHER, Vocabulary, read_calls
 from pipelines.native.pyautogui import CallError

@@ -6,8 +6,11 @@ Elements are named by the ids of an accessibility tree without boxes, so what po
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from pipelines.mapping.adapter import Loss
+from pipelines.mapping.adapter import Screen
+from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError
 from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type
 
@@ -52,6 +55,29 @@ def read_action(said: str) -> tuple[str, str, list[Action]]:
         raise
     except ValueError as error:
         raise ItemError("bad_value", str(error), word) from error
+
+
+def add_step(
+    builder: EpisodeBuilder, place: int, said: str, screen: Callable[[], Screen | None] = lambda: None
+) -> None:
+    """What an agent wrote → a step row, or a reject. `screen` is read for a row alone. Text goes where the focus is,
+    which nobody tells: such a step is lossy."""
+    try:
+        thought, word, made = read_action(said)
+    except ItemError as error:
+        builder.reject(error.reason, native=said, native_index=place, word=error.word, detail=error.detail)
+        return
+    typed = word == "type"
+    builder.add(
+        made,
+        native=said,
+        native_index=place,
+        word=word,
+        screen=screen(),
+        thought=thought or None,
+        status="lossy" if typed else "kept",
+        rules=["focus_unknown"] if typed else [],
+    )
 
 
 def _made(word: str, rest: str) -> list[Action]:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Download
+from pipelines.mapping.card import Download
 from pipelines.raw import hub
 from pipelines.raw.hub import local_path
 from pipelines.raw.remote_file import ATTEMPTS, FIRST_WAIT_S, PullError

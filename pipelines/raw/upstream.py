@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.mapping.adapter import Download, Raw
+from pipelines.mapping.adapter import Raw
+from pipelines.mapping.card import Download
 from pipelines.raw import hub
 from pipelines.raw.rawdata import FileHashes, list_raw
 from schemas.ids import digest

@@ -35,19 +35,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
 from schemas.actions import Point
@@ -105,15 +95,12 @@ class AgentnetAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    side_lists = (META,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per JSON lines file; JSON files (AgentNetBench) too, so that they are refused in the open."""
         names = raw.files("**/*.jsonl") + raw.files("**/*.json")
         return [(name,) for name in sorted(names) if name.rpartition("/")[2] != META]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The sizes of the screens, if there."""
-        return [META] if raw.path(META).is_file() else []
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One line at a time."""
@@ -244,10 +231,7 @@ def _picture(raw: Raw, name: Any) -> bytes | None:
         return None
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RecordError("unsafe_path", f"image: expected a plain file name, found {name!r:.120}")
-    for folder in FOLDERS:
-        if (data := raw.read_if_there(f"{folder}/{name}")) is not None:
-            return data
-    return None
+    return raw.first(f"{folder}/{name}" for folder in FOLDERS)
 
 
 def _outcome(line: dict[str, Any]) -> str | None:

@@ -31,8 +31,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import turns
 from pipelines.native.pyautogui import Call, CallError, parse_script
@@ -91,10 +92,7 @@ class AgenttrekAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per file."""
-        return [(name,) for kind in ("json", "jsonl", "parquet") for name in raw.files(f"**/*.{kind}")]
+    patterns = ("**/*.json", "**/*.jsonl", "**/*.parquet")
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time."""

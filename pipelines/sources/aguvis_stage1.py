@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
+from pipelines.mapping.card import Descriptor, Download
 from pipelines.native.calls import LOSSES, Vocabulary
 from pipelines.native.record_readers import parquet_rows
 from pipelines.native.single_steps import map_pairs

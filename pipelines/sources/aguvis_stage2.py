@@ -21,7 +21,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
+from pipelines.mapping.card import Descriptor, Download
 from pipelines.native.calls import LOSSES, Vocabulary
 from pipelines.native.record_readers import parquet_rows
 from pipelines.native.single_steps import map_pairs
@@ -62,10 +63,7 @@ class AguvisStage2Adapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per file."""
-        return [(name,) for name in raw.files("**/*.parquet")]
+    patterns = ("**/*.parquet",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time; a file of another level is refused as a whole."""

@@ -24,7 +24,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.card import Descriptor, Download
 from pipelines.mapping.items import is_text, notices, unknown_fields
 from pipelines.native.calls import LOSSES, Vocabulary
 from pipelines.native.chat import turns, without_pictures
@@ -69,10 +70,7 @@ class AguvisStage2MobileAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
+    patterns = ("**/*.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time, off the stream; rows of another level are refused one by one, so they are counted."""
@@ -127,7 +125,4 @@ def _picture(raw: Raw, file: str, image: Any) -> bytes | None:
     if not isinstance(name, str) or not name:
         return None
     stem = LEVEL.sub("", posixpath.splitext(file)[0])
-    for folder in (f"{stem}/images", posixpath.dirname(file)):
-        if (data := raw.read_if_there(posixpath.join(folder, name))) is not None:
-            return data
-    return None
+    return raw.first(posixpath.join(folder, name) for folder in (f"{stem}/images", posixpath.dirname(file)))

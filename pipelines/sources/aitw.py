@@ -38,21 +38,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.mapping import column_json
-from pipelines.mapping.adapter import (
-    Batch,
-    BatchAdapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    MappedBatch,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Batch, BatchAdapter, Broken, Mapped, MappedBatch, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.column_json import plain, undecoded
 from pipelines.mapping.columns import codes_of, constant, same_in, taken
 from pipelines.mapping.items import ItemError, notices, smallest_box, split_of, unknown_fields
@@ -113,14 +101,11 @@ class AitwAdapter(BatchAdapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    side_lists = (SPLIT_LIST,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per file: TFRecord (`<subset>-00000-of-00321`, `*.tfrecord`) or parquet."""
         return [(name,) for name in raw.files("**/*") if _FILE.search(name)]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split list."""
-        return [SPLIT_LIST] if raw.path(SPLIT_LIST).is_file() else []
 
     def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Batch | Record | Broken]:
         """Episodes in the order in which they are complete (or given up: the file ends, or too many stand open)."""

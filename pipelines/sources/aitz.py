@@ -38,8 +38,6 @@ from pipelines.mapping.adapter import (
     Batch,
     BatchAdapter,
     Broken,
-    Descriptor,
-    Loss,
     Mapped,
     MappedBatch,
     Raw,
@@ -49,6 +47,7 @@ from pipelines.mapping.adapter import (
     Screen,
 )
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.column_json import plain
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
 from pipelines.native import aitz_native, gesture_columns

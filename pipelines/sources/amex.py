@@ -32,19 +32,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
@@ -211,15 +201,11 @@ def device_size(value: Any, word: str) -> tuple[int, int] | None:
 def screen_of(raw: Raw, base: str, name: Any, size: tuple[int, int] | None) -> Screen:
     """A step's screen with its elements; its frame is `size`, else the picture's size, else unknown. `base` is the
     folder that holds the pictures' folder and `element_anno/`, `name` the picture's native name."""
-    data = None
-    if isinstance(name, str):
-        found = (raw.read_if_there(f"{base}{folder}{name}") for folder in FOLDERS)
-        data = next((one for one in found if one is not None), None)
+    data = raw.first(f"{base}{folder}{name}" for folder in FOLDERS) if isinstance(name, str) else None
     screen = Screen.load(data, (), size, normalised=True)
     if screen.width_px is None or screen.height_px is None or not isinstance(name, str):
         return screen
-    trees = (raw.read_if_there(f"{base}{folder}{posixpath.splitext(name)[0]}.json") for folder in TREES)
-    told = next((one for one in trees if one is not None), None)
+    told = raw.first(f"{base}{folder}{posixpath.splitext(name)[0]}.json" for folder in TREES)
     elements = _elements(told, (screen.width_px, screen.height_px)) if told else []
     return Screen.load(data, elements, (screen.width_px, screen.height_px))
 

@@ -35,19 +35,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
 from pipelines.native import accessibility, tf_example, tfrecord
 from pipelines.native.tf_example import one, readable, texts
@@ -149,14 +139,11 @@ class AndroidControlAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    side_lists = (SPLIT_LIST,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per TFRecord file: `android_control-00000-of-00020` or `*.tfrecord`."""
         return [(name,) for name in raw.files("**/*") if _FILE.search(name)]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split list."""
-        return [SPLIT_LIST] if raw.path(SPLIT_LIST).is_file() else []
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode at a time. How many actions a damaged one held can't be known: it counts 0 items."""

@@ -27,8 +27,9 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import json_list
@@ -76,10 +77,7 @@ class AutowebworldAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
+    patterns = ("**/*.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time; a site's machine is refused."""
@@ -127,8 +125,7 @@ class AutowebworldAdapter(Adapter):
 
 def _picture(raw: Raw, file: str, name: str) -> bytes | None:
     folder = posixpath.dirname(file)
-    found = (raw.read_if_there(posixpath.join(folder, place, name)) for place in ("", "images"))
-    return next((data for data in found if data is not None), None)
+    return raw.first(posixpath.join(folder, place, name) for place in ("", "images"))
 
 
 def _boxes(row: dict[str, Any], word: str, screen: Screen) -> list[Box]:

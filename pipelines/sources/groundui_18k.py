@@ -21,11 +21,11 @@ in: `hygiene/contamination` must find its test items by what they show.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
 
 from pipelines.derivers.grounding import expression
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
@@ -67,15 +67,9 @@ class Groundui18kAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON lines file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One line at a time; lines have no id of their own."""
-        for file in files:
-            yield from json_lines(raw, file)
+    patterns = ("**/*.jsonl",)
+    reader = json_lines
+    """One line at a time; lines have no id of their own."""
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One line → one grounding sample. Raises `RecordError`: missing_field, bad_frame, unknown_platform."""
@@ -110,5 +104,4 @@ class Groundui18kAdapter(Adapter):
 
 def _picture(raw: Raw, file: str, name: str) -> bytes | None:
     folder = posixpath.dirname(file)
-    found = (raw.read_if_there(posixpath.join(folder, place, name)) for place in ("images", ""))
-    return next((data for data in found if data is not None), None)
+    return raw.first(posixpath.join(folder, place, name) for place in ("images", ""))

@@ -32,22 +32,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import turns, without_pictures
 from pipelines.native.record_readers import field_id, json_list
@@ -144,15 +135,11 @@ class GuiNetAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    reader = partial(json_list, of_id=field_id("custom_id"))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per annotation file."""
         return [(name,) for name in raw.files("**/*.json") if not name.endswith("dataset_info.json")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One row at a time, off the stream."""
-        for file in files:
-            yield from json_list(raw, file, of_id=field_id("custom_id"))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → an episode of one step. Raises `RecordError`: missing_field, empty_text, unsafe_path."""

@@ -28,23 +28,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_document
@@ -127,6 +117,7 @@ class GuiOdysseyAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    reader = partial(json_document, of_id=field_id("episode_id"), count=count_of('"action"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Episode files by the beginning of their names, a hundred parts at most."""
@@ -139,11 +130,6 @@ class GuiOdysseyAdapter(Adapter):
     def side_files(self, raw: Raw) -> list[str]:
         """The split lists."""
         return [name for name in raw.files("**/*.json") if _is_split(name)]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One episode a file."""
-        for file in files:
-            yield from json_document(raw, file, of_id=field_id("episode_id"), count=count_of('"action"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, empty_text."""

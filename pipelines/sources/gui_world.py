@@ -30,19 +30,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.record_readers import json_lines
 from pipelines.prompts import messages
@@ -95,10 +85,7 @@ class GuiWorldAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per annotation file (and per file of another form, which is refused)."""
-        return [(name,) for kind in ("jsonl", "json", "parquet") for name in raw.files(f"**/*.{kind}")]
+    patterns = ("**/*.jsonl", "**/*.json", "**/*.parquet")
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One video at a time."""
@@ -178,9 +165,7 @@ def _screen(raw: Raw, file: str, row: Mapping[str, Any], frame: Any) -> Screen:
     stem = video.rpartition(".")[0] or video
     bases = dict.fromkeys(("", file.rpartition("Annotation/")[0]))
     tries = (f"{base}{stem}{sign}{number}.{kind}" for base in bases for sign in "/_" for kind in ("png", "jpg"))
-    return Screen.load(
-        next((one for path in tries if (one := raw.read_if_there(path)) is not None), None), normalised=True
-    )
+    return Screen.load(raw.first(tries), normalised=True)
 
 
 def _whole(builder: SampleBuilder, row: Mapping[str, Any], screens: list[Screen]) -> None:

@@ -23,11 +23,11 @@ marked (rule `steps_missing_in_source`). Actions of one row share its picture. T
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.guicourse import OTHER
@@ -78,15 +78,8 @@ class GuiactWebMultiAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One episode at a time."""
-        for file in files:
-            yield from guicourse.episodes(raw, file)
+    patterns = (f"**/*{guicourse.DATA}",)
+    reader = guicourse.episodes
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: bad_value, missing_field, empty_text."""

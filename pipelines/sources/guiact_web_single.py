@@ -27,11 +27,12 @@ A raw row (element of `web-single_train_data.json`; pictures in `web-single_trai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.guicourse import OTHER
@@ -83,15 +84,8 @@ class GuiactWebSingleAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One row at a time."""
-        for file in files:
-            yield from json_list(raw, file, of_id=field_id("uid"), count=count_of('"name"'))
+    patterns = (f"**/*{guicourse.DATA}",)
+    reader = partial(json_list, of_id=field_id("uid"), count=count_of('"name"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → step rows. Raises `RecordError`: bad_value, missing_field, empty_text."""

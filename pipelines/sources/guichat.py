@@ -22,22 +22,12 @@ An answer with a box outside 0..1000 or without area is rejected (`off_screen`, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.chat import Turn, turns, without_pictures
@@ -72,15 +62,8 @@ class GuichatAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One dialogue at a time."""
-        for file in files:
-            yield from json_list(raw, file, of_id=field_id("uid"), count=count_of('"human"'))
+    patterns = (f"**/*{guicourse.DATA}",)
+    reader = partial(json_list, of_id=field_id("uid"), count=count_of('"human"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One dialogue → a sample per question. Raises `RecordError`: bad_value, missing_field, unknown_role."""

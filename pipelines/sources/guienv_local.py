@@ -22,22 +22,12 @@ Raw rows (elements of `ocr_grounding_train_stage2_data.json`; pictures in `ocr_g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.record_readers import count_of, field_id, json_list
@@ -76,15 +66,8 @@ class GuienvLocalAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per data file."""
-        return guicourse.data_parts(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One row at a time."""
-        for file in files:
-            yield from json_list(raw, file, of_id=field_id("uid"), count=count_of('"task_type"'))
+    patterns = (f"**/*{guicourse.DATA}",)
+    reader = partial(json_list, of_id=field_id("uid"), count=count_of('"task_type"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → one sample. Raises `RecordError("bad_value")`."""

@@ -20,11 +20,13 @@ Boxes are pixels of the picture. A screen of which nothing can be said is quaran
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
@@ -72,15 +74,8 @@ class HarvestedAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per file of lines."""
-        return [(name,) for name in raw.files("**/screens.jsonl")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One line at a time."""
-        for file in files:
-            yield from json_lines(raw, file, of_id=field_id("screenshot"), count=count_of('"box_px"'))
+    patterns = ("**/screens.jsonl",)
+    reader = partial(json_lines, of_id=field_id("screenshot"), count=count_of('"box_px"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → samples. Raises `RecordError`: missing_field, unknown_platform, bad_value, bad_frame,
@@ -123,10 +118,7 @@ def _picture(record: Record, raw: Raw, name: str, items: int) -> bytes | None:
     if not PICTURE.fullmatch(name):
         raise RecordError("bad_value", f"screenshot: expected images/<sha256>.png, found {name[:80]!r}", items)
     folder = record.file.rpartition("/")[0]
-    try:
-        return raw.read_if_there(f"{folder}/{name}" if folder else name)
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
+    return raw.first([f"{folder}/{name}" if folder else name], items)
 
 
 def _expressions(element: Mapping[str, Any]) -> list[str]:

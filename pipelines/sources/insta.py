@@ -41,8 +41,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native.record_readers import count_of, json_document
@@ -97,14 +98,8 @@ class InstaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per file of actions."""
-        return [(name,) for name in raw.files("actions/*.json")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The tasks."""
-        return [TASKS] if raw.path(TASKS).is_file() else []
+    patterns = ("actions/*.json",)
+    side_lists = (TASKS,)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The actions of an episode, named by their file."""

@@ -35,19 +35,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import json_array
@@ -101,12 +91,9 @@ class Mind2webAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    patterns = ("**/*.json",)
     synthesise_finish: ClassVar[bool] = False
     """Whether an episode whose last action is mapped gets a `Finished`: the source says nothing of the end."""
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per shard."""
-        return [(name,) for name in raw.files("**/*.json")]
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode at a time, off the stream."""
@@ -197,7 +184,6 @@ def _screen(raw: Raw, action: dict[str, Any], frame: tuple[float, float] | None,
     uid = action.get("action_uid")
     if not isinstance(uid, str) or not _ID.fullmatch(uid) or not _ID.fullmatch(episode):
         raise RecordError("unsafe_path", f"annotation_id, action_uid: {episode[:60]!r}, {str(uid)[:60]!r}")
-    names = (f"screenshots/{episode}-{uid}.{ext}" for ext in ("jpg", "png"))
-    data = next((found for name in names if (found := raw.read_if_there(name)) is not None), None)
+    data = raw.first(f"screenshots/{episode}-{uid}.{ext}" for ext in ("jpg", "png"))
     size = (max(1, round(frame[0])), max(1, round(frame[1])))
     return fitting_screen(data, size, elements_of(action, frame) if data is not None else ())

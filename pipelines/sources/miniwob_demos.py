@@ -40,8 +40,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import notices, smallest_box, unknown_fields
 from pipelines.native.dom_events import Event, Gesture, leaves, read_gestures
 from schemas.actions import Finished

@@ -34,8 +34,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
@@ -229,9 +230,7 @@ class _Trace:
     def _screen(self, name: Any) -> Screen:
         if not isinstance(name, str):
             raise ItemError("bad_value", f"images: expected a name, found {name!r:.60}")
-        paths = (f"{root}{self._folder}/{name}.jpg" for root in ROOTS)
-        found = (self._raw.read_if_there(path) for path in paths)
-        return fitting_screen(next((data for data in found if data is not None), None), self._size)
+        return fitting_screen(self._raw.first(f"{root}{self._folder}/{name}.jpg" for root in ROOTS), self._size)
 
     def _actions(self, place: int, word: str) -> tuple[list[Action], Box | None, list[str]]:
         box, rules = self._box(self._row["screen_bboxes"][place], word)
@@ -287,8 +286,7 @@ def _points(value: Any, word: str) -> list[tuple[int, int]]:
 
 def _told(raw: Raw, app: str, name: str, items: int) -> tuple[str | None, list[tuple[str, str, Any]]]:
     """(why the task can't be done; None if it can or nobody says, notices) from `trace_info.json`."""
-    found = (raw.read_if_there(f"{root}{app}/{name}/{SIDE[1]}") for root in ROOTS)
-    data = next((one for one in found if one is not None), None)
+    data = raw.first(f"{root}{app}/{name}/{SIDE[1]}" for root in ROOTS)
     if data is None:
         return None, []
     try:

@@ -23,22 +23,12 @@ A raw element of the array `stage1_data.json` (made up); the task stands in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.named_boxes import unit_box
@@ -93,15 +83,8 @@ class MultiuiAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One row at a time, off the stream."""
-        for file in files:
-            yield from json_list(raw, file, of_id=field_id("id"))
+    patterns = ("**/*.json",)
+    reader = partial(json_list, of_id=field_id("id"))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → one sample. Raises `RecordError`: missing_field, unsafe_path."""

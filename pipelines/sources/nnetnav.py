@@ -31,12 +31,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Download, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import EpisodeBuilder
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.card import Descriptor, Download, Loss
+from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native.chat import turns
-from pipelines.native.record_readers import json_lines
-from pipelines.native.webarena_actions import LOSSES, read_action
+from pipelines.native.record_readers import json_lines, runs
+from pipelines.native.webarena_actions import LOSSES, add_step
 
 _KNOWN = frozenset({"dataset", "id", "task_name", "messages", "output", "prompt", "n_tokens"})
 _OBJECTIVE = re.compile(r"^OBJECTIVE:[ \t]*(.*?)\s*^PREVIOUS ACTIONS?:", re.MULTILINE | re.DOTALL)
@@ -68,29 +69,12 @@ class NnetnavAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON lines file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
+    patterns = ("**/*.jsonl",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode at a time."""
         for file in files:
-            held: list[Record] = []
-            for found in json_lines(raw, file):
-                row = found.payload if isinstance(found, Record) else None
-                name = row.get("id") if isinstance(row, dict) else None
-                if held and (not isinstance(name, str) or name != held[0].payload["id"]):
-                    yield _episode(held)
-                    held = []
-                if isinstance(found, Broken):
-                    yield found
-                elif isinstance(name, str):
-                    held.append(found)
-                else:
-                    yield Record(file, found.locator, [row])
-            if held:
-                yield _episode(held)
+            yield from runs(json_lines(raw, file), _id, named=True)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, empty_text, unknown_role."""
@@ -115,25 +99,10 @@ class NnetnavAdapter(Adapter):
         found: list[tuple[str, str, Any]] = []
         for place, (row, chat) in enumerate(zip(rows, chats, strict=True)):
             found += unknown_fields(row, _KNOWN)
-            said = chat[-1].text if chat[-1].role == "assistant" else ""
-            try:
-                thought, word, made = read_action(said)
-            except ItemError as error:
-                builder.reject(error.reason, native=said, native_index=place, word=error.word, detail=error.detail)
-                continue
-            builder.add(
-                made,
-                native=said,
-                native_index=place,
-                word=word,
-                screen=None,
-                thought=thought or None,
-                status="lossy" if word == "type" else "kept",
-                rules=["focus_unknown"] if word == "type" else [],
-            )
+            add_step(builder, place, chat[-1].text if chat[-1].role == "assistant" else "")
         return notices(builder.finish(), found)
 
 
-def _episode(held: list[Record]) -> Record:
-    first = held[0]
-    return Record(first.file, first.locator, [row.payload for row in held], first.payload["id"])
+def _id(row: Any) -> str | None:
+    name = row.get("id") if isinstance(row, dict) else None
+    return name if isinstance(name, str) else None

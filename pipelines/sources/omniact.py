@@ -32,19 +32,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import notices, smallest_box, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
 from schemas.coordinates import OffScreen, box_to_unit
@@ -184,11 +174,8 @@ def _find(raw: Raw, path: str) -> bytes | None:
     """Bytes of a file by the name the row gives it, or by its real name. Raises `RecordError("unsafe_path")`."""
     head, _, name = path.rpartition("/")
     names = dict.fromkeys([name, re.sub(r"_(?=\d)", "", name), re.sub(r"(?<=[a-z])(?=\d)", "_", name, count=1)])
-    for other in names:
-        for prefix in ("", "data/"):
-            if (data := raw.read_if_there(f"{prefix}{head}/{other}" if head else f"{prefix}{other}")) is not None:
-                return data
-    return None
+    folder = f"{head}/" if head else ""
+    return raw.first(f"{prefix}{folder}{other}" for other in names for prefix in ("", "data/"))
 
 
 def _task(raw: Raw, path: str) -> tuple[str, str]:

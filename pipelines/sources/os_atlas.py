@@ -23,22 +23,12 @@ the duplicates stage find them.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
@@ -125,15 +115,8 @@ class OsAtlasAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One record at a time, off the stream."""
-        for file in files:
-            yield from json_list(raw, file, count=count_of('"bbox"'))
+    patterns = ("**/*.json",)
+    reader = partial(json_list, count=count_of('"bbox"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One record → samples. Raises `RecordError`: missing_field, unsafe_path."""
@@ -171,13 +154,7 @@ def _platform(file: str) -> str:
 def _picture(raw: Raw, file: str, name: str, items: int) -> bytes | None:
     stem, folder = posixpath.basename(file), posixpath.dirname(file)
     places = [""] + [place for start, places in FOLDERS.items() if stem.startswith(start) for place in places]
-    try:
-        for place in places:
-            if (data := raw.read_if_there(posixpath.join(folder, place, name))) is not None:
-                return data
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
-    return None
+    return raw.first((posixpath.join(folder, place, name) for place in places), items)
 
 
 def _element(element: Any) -> Named:

@@ -33,22 +33,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, tells_steps, turns, without_pictures
@@ -141,15 +131,8 @@ class OsGenesisMobileAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON lines file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One row at a time."""
-        for file in files:
-            yield from json_lines(raw, file)
+    patterns = ("**/*.jsonl",)
+    reader = json_lines
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One step → its rows. Raises `RecordError`: missing_field, empty_text, unsafe_path."""
@@ -164,8 +147,7 @@ class OsGenesisMobileAdapter(Adapter):
             raise RecordError("missing_field", "expected one exchange, with a 'High-level instruction:'")
         if not asked[1].strip():
             raise RecordError("empty_text", "High-level instruction")
-        pictures = (raw.read_if_there(folder + row["image"]) for folder in FOLDERS)
-        screen = Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
+        screen = Screen.load(raw.first(folder + row["image"] for folder in FOLDERS), normalised=True)
         said = pairs[0][1]
         thought, native = _split(said)
         status = native.get("goal_status") if native.get("action_type") == "status" else None

@@ -29,24 +29,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.card import Descriptor, Download, Loss
+from pipelines.mapping.items import notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, turns, without_pictures
-from pipelines.native.record_readers import json_lines
-from pipelines.native.webarena_actions import LOSSES, read_action
+from pipelines.native.record_readers import json_lines, runs
+from pipelines.native.webarena_actions import LOSSES, add_step
 from schemas.ids import digest
 
 FOLDERS = ("", "images/", "screenshots/")
@@ -85,30 +75,12 @@ class OsGenesisWebAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON lines file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
+    patterns = ("**/*.jsonl",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode at a time; a broken line ends the run before it."""
         for file in files:
-            held: list[Record] = []
-            asked: str | None = None
-            for found in json_lines(raw, file):
-                instruction = _instruction(found.payload) if isinstance(found, Record) else None
-                if held and instruction != asked:
-                    yield _episode(held)
-                    held = []
-                asked = instruction
-                if isinstance(found, Broken):
-                    yield found
-                elif instruction is None:
-                    yield Record(file, found.locator, [found.payload])
-                else:
-                    held.append(found)
-            if held:
-                yield _episode(held)
+            yield from runs(json_lines(raw, file), _instruction)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, empty_text, unsafe_path."""
@@ -130,27 +102,13 @@ class OsGenesisWebAdapter(Adapter):
         found: list[tuple[str, str, Any]] = []
         for place, row in enumerate(rows):
             found += unknown_fields(row, _KNOWN)
-            said = turns(row["conversations"])[-1].text
-            try:
-                thought, word, made = read_action(said)
-            except ItemError as error:
-                builder.reject(error.reason, native=said, native_index=place, word=error.word, detail=error.detail)
-                continue
-            builder.add(
-                made,
-                native=said,
-                native_index=place,
-                word=word,
-                screen=_screen(raw, row["image"], len(rows)),
-                thought=thought or None,
-                status="lossy" if word == "type" else "kept",
-                rules=["focus_unknown"] if word == "type" else [],
+            add_step(
+                builder,
+                place,
+                turns(row["conversations"])[-1].text,
+                lambda name=row["image"]: _screen(raw, name, len(rows)),
             )
         return notices(builder.finish(), found)
-
-
-def _episode(held: list[Record]) -> Record:
-    return Record(held[0].file, held[0].locator, [row.payload for row in held])
 
 
 def _instruction(row: Any) -> str | None:
@@ -167,8 +125,4 @@ def _instruction(row: Any) -> str | None:
 
 
 def _screen(raw: Raw, name: str, items: int) -> Screen:
-    try:
-        pictures = (raw.read_if_there(folder + name) for folder in FOLDERS)
-        return Screen.load(next((data for data in pictures if data is not None), None), normalised=True)
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
+    return Screen.load(raw.first((folder + name for folder in FOLDERS), items), normalised=True)

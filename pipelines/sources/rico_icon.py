@@ -21,12 +21,13 @@ that a list names (`split/{train,dev,test}.txt` of the raw folder or the compani
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
 from pipelines.native.chat import Turn, turns, without_pictures
@@ -72,19 +73,10 @@ class RicoIconAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split lists."""
-        return rico.split_files(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One screen at a time. The rows have no id."""
-        for file in files:
-            yield from json_list(raw, file, count=count_of('"gpt"'))
+    side_lists = (rico.SPLIT_LISTS,)
+    patterns = ("**/*.json",)
+    reader = partial(json_list, count=count_of('"gpt"'))
+    """One screen at a time. The rows have no id."""
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → a grounding sample for each request. Raises `RecordError`."""
@@ -116,11 +108,7 @@ def _is_answer(turn: Any) -> bool:
 
 def _picture(raw: Raw, name: str, identifier: str | None, items: int) -> bytes | None:
     """Raises `RecordError("unsafe_path")` with the record's items."""
-    try:
-        data = raw.read_if_there(f"images/{name}")
-        data = raw.read_if_there(name) if data is None else data
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
+    data = raw.first((f"images/{name}", name), items)
     return rico.picture(raw, identifier) if data is None and identifier else data
 
 

@@ -27,8 +27,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import rico
 from pipelines.native.record_readers import count_of, json_list
@@ -71,10 +72,7 @@ class RicoSemanticsAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
+    patterns = ("**/*.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One screen at a time; its id is `<task>/<screen>`, as a screen stands in several tasks."""

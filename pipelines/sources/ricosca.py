@@ -20,11 +20,12 @@ that one, the others are train. The chat form of the set (points without boxes) 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import partial
 
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
 from pipelines.native.record_readers import count_of, json_list
@@ -69,19 +70,10 @@ class RicoscaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split lists."""
-        return rico.split_files(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One command at a time. The rows have no id."""
-        for file in files:
-            yield from json_list(raw, file, count=count_of('"instruction"'))
+    side_lists = (rico.SPLIT_LISTS,)
+    patterns = ("**/*.json",)
+    reader = partial(json_list, count=count_of('"instruction"'))
+    """One command at a time. The rows have no id."""
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One command → one grounding sample. Raises `RecordError`."""

@@ -40,19 +40,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder, SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
@@ -125,14 +115,8 @@ class ScalecuaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per annotation file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The list of annotation files."""
-        return ["meta.json"] if raw.is_there("meta.json") else []
+    patterns = ("**/*.jsonl",)
+    side_lists = ("meta.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode, or other row, at a time: a list of rows."""
@@ -305,7 +289,7 @@ def _meta(path: Path, mtime_ns: int, size: int) -> dict[str, tuple[str, str, str
 
 def _screen(raw: Raw, root: str, row: Mapping[str, Any]) -> Screen:
     folders = dict.fromkeys((f"{root.strip('/')}/" if root.strip("/") else "", "", "data/", "images/"))
-    data = next((data for folder in folders if (data := raw.read_if_there(folder + row["image"])) is not None), None)
+    data = raw.first(folder + row["image"] for folder in folders)
     width, height = row.get("width"), row.get("height")
     if width is None and height is None:
         return Screen.load(data, normalised=True)

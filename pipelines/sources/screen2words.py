@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
 
 HEADER = "screenId,summary"
@@ -61,14 +62,8 @@ class Screen2wordsAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per CSV file (and per file of a form that is refused)."""
-        return [(name,) for kind in ("csv", "json", "parquet") for name in raw.files(f"**/*.{kind}")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split lists."""
-        return rico.split_files(raw)
+    side_lists = (rico.SPLIT_LISTS,)
+    patterns = ("**/*.csv", "**/*.json", "**/*.parquet")
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The summaries by screen, in order of first mention: the file (a few MB) is read whole, as the lines of a

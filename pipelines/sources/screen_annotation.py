@@ -31,8 +31,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
 from pipelines.prompts import LIST_QUESTION, grounding_text, point_answer, point_text
 from schemas.coordinates import contains
@@ -188,10 +189,7 @@ class ScreenAnnotationAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per CSV file."""
-        return [(name,) for name in raw.files("**/*.csv")]
+    patterns = ("**/*.csv",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time; a row that is no UTF-8 or has another number of columns is broken on its own."""

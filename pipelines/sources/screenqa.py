@@ -23,11 +23,11 @@ and name only a part of the screen: they don't enter `screens.elements`. Picture
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native import rico, screenqa_rows
@@ -75,14 +75,8 @@ class ScreenqaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One question at a time, off the stream."""
-        return screenqa_rows.rows(raw, files)
+    patterns = ("**/*.json",)
+    reader = screenqa_rows.rows
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One question → a vqa and (if its evidence is usable) a grounding sample. Raises `RecordError`."""

@@ -18,9 +18,8 @@ Pictures come from the companion (`combined/<image_id>.jpg`); without it the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.screenqa_rows import UNANSWERED, WORD
 
@@ -55,18 +54,9 @@ class ScreenqaComplexAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split lists."""
-        return rico.split_files(raw)
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One question at a time."""
-        return screenqa_rows.rows(raw, files)
+    side_lists = (rico.SPLIT_LISTS,)
+    patterns = ("**/*.json",)
+    reader = screenqa_rows.rows
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One question → one vqa sample. Raises `RecordError`."""

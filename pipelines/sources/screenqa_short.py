@@ -18,9 +18,8 @@ without it the samples are kept without a picture (`image_missing`). The split i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico, screenqa_rows
 from pipelines.native.screenqa_rows import UNANSWERED, WORD
 
@@ -54,14 +53,8 @@ class ScreenqaShortAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One question at a time."""
-        return screenqa_rows.rows(raw, files)
+    patterns = ("**/*.json",)
+    reader = screenqa_rows.rows
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One question → one vqa sample. Raises `RecordError`."""

@@ -20,11 +20,12 @@ The chat form of the Aguvis copy is refused (`unknown_schema`): it is that of `a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
@@ -69,15 +70,8 @@ class SeeclickWebAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON file."""
-        return [(name,) for name in raw.files("**/*.json")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One page at a time, off the stream."""
-        for file in files:
-            yield from json_list(raw, file, of_id=field_id("img_filename"), count=count_of('"bbox"'))
+    patterns = ("**/*.json",)
+    reader = partial(json_list, of_id=field_id("img_filename"), count=count_of('"bbox"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One page → grounding and perception samples. Raises `RecordError`: unknown_schema, missing_field."""
@@ -88,18 +82,10 @@ class SeeclickWebAdapter(Adapter):
         if not isinstance(listed, list) or not isinstance(row.get("img_filename"), str):
             raise RecordError("missing_field", "expected img_filename and a list of elements")
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
-        data = _picture(raw, row["img_filename"], len(listed))
+        data = raw.first((folder + row["img_filename"] for folder in FOLDERS), len(listed))
         screen = Screen.load(data, named_boxes.screen_elements(good), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_filename"], platform="web")
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
-
-
-def _picture(raw: Raw, name: str, items: int) -> bytes | None:
-    try:
-        found = (raw.read_if_there(folder + name) for folder in FOLDERS)
-        return next((data for data in found if data is not None), None)
-    except RecordError as error:
-        raise RecordError(error.reason, error.detail, items) from error
 
 
 def _element(element: Any) -> Named:

@@ -21,22 +21,12 @@ Pictures lie in `images/` beside `metadata/`. The parquet revision without pictu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import named_boxes
@@ -78,15 +68,11 @@ class ShowuiWebAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    reader = partial(json_list, of_id=field_id("img_url"), count=count_of('"bbox"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per metadata file; the older tree's side files beside the pictures are no metadata."""
         return [(name,) for name in raw.files("**/*.json") if not name.startswith("images/")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One screenshot at a time, off the stream."""
-        for file in files:
-            yield from json_list(raw, file, of_id=field_id("img_url"), count=count_of('"bbox"'))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screenshot → grounding and perception samples. Raises `RecordError`."""
@@ -96,10 +82,7 @@ class ShowuiWebAdapter(Adapter):
             raise RecordError("missing_field", "expected img_url and a list named element")
         frame = _frame(row.get("img_size"), len(listed))
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
-        try:
-            data = raw.read_if_there(f"images/{row['img_url']}")
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, len(listed)) from error
+        data = raw.first([f"images/{row['img_url']}"], len(listed))
         elements = named_boxes.screen_elements(good)
         screen = fitting_screen(data, frame, elements) if frame else Screen.load(data, elements, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_url"], platform="web")

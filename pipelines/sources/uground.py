@@ -23,22 +23,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.record_readers import parquet_rows
@@ -80,15 +69,9 @@ class UgroundAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per parquet file."""
-        return [(name,) for name in raw.files("**/*.parquet")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One row at a time; rows have no id that a page confirms."""
-        for file in files:
-            yield from parquet_rows(raw, file)
+    patterns = ("**/*.parquet",)
+    reader = parquet_rows
+    """One row at a time; rows have no id that a page confirms."""
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screenshot → a grounding sample a pair. Raises `RecordError`: missing_field, bad_json."""

@@ -36,19 +36,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import MISFIT
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
@@ -147,10 +137,7 @@ class UiGenieAgent16kAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per JSON lines file."""
-        return [(name,) for name in raw.files("**/*.jsonl")]
+    patterns = ("**/*.jsonl",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """Rows without a known picture's name one by one, then episodes; the rows wait on disk."""

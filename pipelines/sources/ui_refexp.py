@@ -28,8 +28,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native import tf_example, tfrecord
 from pipelines.native.tf_example import one, readable, texts

@@ -22,22 +22,11 @@ test splits): nothing here says which, `hygiene/contamination` must find them by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.record_readers import parquet_rows
@@ -95,15 +84,9 @@ class Waveui25kAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per parquet file."""
-        return [(name,) for name in raw.files("**/*.parquet")]
-
-    def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
-        """One row at a time; rows have no id of their own."""
-        for file in files:
-            yield from parquet_rows(raw, file)
+    patterns = ("**/*.parquet",)
+    reader = parquet_rows
+    """One row at a time; rows have no id of their own."""
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → samples. Raises `RecordError`: missing_field, bad_frame, unknown_platform."""

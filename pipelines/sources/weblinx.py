@@ -39,19 +39,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import EpisodeBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native.record_readers import count_of, json_document
@@ -111,14 +101,8 @@ class WeblinxAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
-
-    def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """One part per demonstration."""
-        return [(name,) for name in raw.files("**/replay.json")]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split list."""
-        return [SPLITS] if raw.path(SPLITS).is_file() else []
+    patterns = ("**/replay.json",)
+    side_lists = (SPLITS,)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The demonstration, named by its folder."""

@@ -30,19 +30,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import csv_rows, field_id
@@ -87,15 +77,12 @@ class WebsrcAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    side_lists = (f"**/{SPLITS}",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per site."""
         names = raw.files("**/dataset.csv") + raw.files("**/*.parquet")
         return [(name,) for name in names]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split list, if there."""
-        return raw.files(f"**/{SPLITS}")
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time, its columns by name."""

@@ -29,19 +29,9 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import (
-    Adapter,
-    Broken,
-    Descriptor,
-    Download,
-    Loss,
-    Mapped,
-    Raw,
-    Record,
-    RecordError,
-    Screen,
-)
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
 from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, split_of
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
@@ -88,6 +78,7 @@ class Webui350kAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    side_lists = (SPLITS,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Pages by the last digits of their folder: all devices of a page together."""
@@ -95,10 +86,6 @@ class Webui350kAdapter(Adapter):
         for name in raw.files(f"**/*{TREE}"):
             groups.setdefault(posixpath.dirname(name)[-2:] or "page", []).append(name)
         return [tuple(group) for _, group in sorted(groups.items())]
-
-    def side_files(self, raw: Raw) -> list[str]:
-        """The split list, if there."""
-        return [SPLITS] if raw.path(SPLITS).is_file() else []
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One tree at a time."""

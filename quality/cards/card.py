@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines import sources as adapters
-from pipelines.mapping.adapter import Descriptor
+from pipelines.mapping.card import Descriptor
 from pipelines.store import PartSpec, PartWriter, Store, StoreError
 from pipelines.store.manifest import Check, Manifest
 from quality.cards.pages import Section, markdown, page

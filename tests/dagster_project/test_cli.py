@@ -13,7 +13,7 @@ import pytest
 
 from dagster_project import cli
 from dagster_project.commands import source_cards
-from pipelines.mapping.adapter import Loss
+from pipelines.mapping.card import Loss
 from pipelines.sources import registry
 from pipelines.store import Check, PartSpec, Store
 from pipelines.store.manifest import Manifest

@@ -15,9 +15,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from pipelines.raw import hub as pulling
+
+REPO = "acme/gui"
+"""The repository that most tests pull."""
 LFS_FROM_BYTES = 1000
 """Files from this size on are large ones, known by sha256, as on the hub."""
 _API = re.compile(r"/api/datasets/([^/]+/[^/]+)(?:/(revision|tree|paths-info)/([^/]+)(?:/(.*))?)?$")
@@ -238,3 +243,13 @@ class _Handler(BaseHTTPRequestHandler):
 def _folders(path: str) -> list[str]:
     parts = path.split("/")[:-1]
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
+
+
+def pull(hub: Hub, target: Path, **more: object) -> pulling.Pulled:
+    """Pull that repository without long pauses before a fault is tried again."""
+    return pulling.pull(REPO, target, endpoint=hub.url, first_wait_s=0.01, **more)  # type: ignore[arg-type]
+
+
+def gets(hub: Hub, name: str) -> int:
+    """How often a file whose name ends so was asked for."""
+    return sum(line.startswith("GET /datasets/") and line.endswith(name) for line in hub.requests)

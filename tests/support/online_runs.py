@@ -18,10 +18,10 @@ from pipelines.prompts import reply_text
 from schemas.actions import Click
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.model import reply_logprobs
-from trainer.online.config import OnlineConfig, config_from
 from trainer.online.rollouts import Rollout, Sample
 from trainer.online.train import OnlineResult, train_online
 from trainer.serving.checkpoint_policy import CheckpointPolicy
+from trainer.settings.online import OnlineConfig
 
 
 def settings(**changes: Any) -> OnlineConfig:
@@ -39,7 +39,7 @@ def settings(**changes: Any) -> OnlineConfig:
         "reference": {"min_episodes": 2, "episodes": 4},
         "limits": {"step_factor": 1, "step_extra": 0, "pause_s": 0.01},
     }
-    return config_from({**plain, **changes})
+    return OnlineConfig.read({**plain, **changes})
 
 
 def train(
@@ -100,4 +100,4 @@ def two_rollouts(loaded: Checkpoint, shift: float = 0.0, version: int = 0) -> li
 def plain_grpo(**values: Any) -> OnlineConfig:
     """Settings in which the loss is that of docs/method.md §7 alone."""
     grpo = {"beta": 0.0, "entropy_coef": 0.0, "stale_cap": 2.0}
-    return config_from({"learning_rate": 1e-9, "grpo": grpo, **values})
+    return OnlineConfig.read({"learning_rate": 1e-9, "grpo": grpo, **values})

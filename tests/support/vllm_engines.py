@@ -14,10 +14,10 @@ from generators.policies.policy import View
 from trainer.modeling.checkpoint import Checkpoint, load_processor
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
-from trainer.online.config import VllmConfig
 from trainer.online.rollouts import POLICY, Job
 from trainer.online.vllm.engine import VllmEngine
 from trainer.serving.checkpoint_policy import CheckpointPolicy
+from trainer.settings.online import VllmConfig
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Rows of shards → batches of tensors: streams, packing, labels and the weights of tokens."""
+"""Rows to learn from: read from shards, in endless streams, clustered, and with labels of their pictures."""

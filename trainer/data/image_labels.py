@@ -13,8 +13,8 @@ from trainer.modeling.tokenizer import encode_text
 if TYPE_CHECKING:
     from generators.proving.perception.labels import ImageLabel
     from trainer.modeling.seen_pictures import SeenPictures
-    from trainer.modeling.span_weights import SpanWeights
     from trainer.presets import Preset
+    from trainer.settings.supervised import SpanWeights
 
 
 class LabelledImages(Processor):

@@ -8,7 +8,6 @@ chosen by hash, are put to every checkpoint, so two reports compare sample by sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from schemas.actions import parse_reply
@@ -19,33 +18,13 @@ from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
 from trainer.rl.rewards import Truth, point_hit, r_format, reward, step_success, type_match
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.measuring import EvalConfig
 from trainer.statistics import difference, over, paired
 
 Elements = Mapping[str, Sequence[Sequence[float]]]
 """sha256 of a screenshot → boxes of its elements, 0..1000."""
 
 MEASURES = {"grounding": ("hit", "format", "reward"), "navigation": ("step", "type", "format", "reward")}
-
-
-@dataclass(frozen=True, slots=True)
-class EvalConfig:
-    """How many samples of each domain, and how they are put. Domains: grounding, and navigation by platform."""
-
-    grounding: int = 200
-    navigation: int = 120
-    """Per platform."""
-    seed: int = 0
-    max_new_tokens: int | None = None
-    """Of a reply to a navigation prompt; None: as the checkpoint's preset has it."""
-    batch_size: int = 64
-    swapped: bool = True
-    threads: int = 2
-    """CPU threads; part of the config, since the order of additions depends on it."""
-
-    def __post_init__(self) -> None:
-        lengths = (self.batch_size, 1 if self.max_new_tokens is None else self.max_new_tokens)
-        if min(self.grounding, self.navigation) < 0 or min(lengths) < 1:
-            raise ValueError(f"EvalConfig: expected sizes >= 0 and lengths >= 1, found {self}")
 
 
 def domain(row: Mapping[str, Any]) -> str:
@@ -104,11 +83,10 @@ def evaluate(
     `summary[domain]` has an interval per measure, the controls, paired differences to them, and `by_platform`.
     `heldout` may be all held-out samples; `choose` is applied here.
     """
-    from dataclasses import asdict, replace
 
     config = config or EvalConfig()
     most = config.max_new_tokens or checkpoint.processor.preset.max_answer_tokens
-    config = replace(config, max_new_tokens=most)
+    config = config.changed(max_new_tokens=most)
     rows, unreadable = _readable(checkpoint, choose(heldout, config))
     records = _records(checkpoint, rows, config, most, blind, elements, on_event, progress)
     domains = sorted({record["domain"] for record in records})
@@ -116,7 +94,7 @@ def evaluate(
     every = [r for r in records if r["objective"] == "navigation"]
     if every:
         summary["navigation"] = summarise(every)
-    return {"summary": summary, "records": records, "config": asdict(config), "unreadable": unreadable}
+    return {"summary": summary, "records": records, "config": config.plain(), "unreadable": unreadable}
 
 
 def _readable(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[list[Row], int]:

@@ -14,8 +14,8 @@ from trainer.merging.merge import MergeReport, merge
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.offline.held_out import measure
 from trainer.offline.tasks import DOMAINS, RlTask, choose, tasks_of
-from trainer.rl.rewards import RewardConfig
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.rewards import RewardConfig
 
 Density = float | Sequence[float]
 """Of all models, or of each."""
@@ -38,7 +38,7 @@ class Tried:
         return {"density": self.density, "lambda": self.lam, "success": dict(self.success), "mean": self.mean}
 
 
-def candidates(density: Density, lam: float | Sequence[float]) -> list[tuple[Density, float]]:
+def candidates(density: Density | Sequence[Density], lam: float | Sequence[float]) -> list[tuple[Density, float]]:
     """Every density with every lambda, in their order; a number is a list of one. Raises `ValueError` for none."""
     densities = [density] if isinstance(density, int | float) else list(density)
     lambdas = [lam] if isinstance(lam, int | float) else list(lam)

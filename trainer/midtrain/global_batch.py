@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import torch
 
 from trainer.data.row_sources import RowSource
-from trainer.midtrain.config import MidtrainConfig
 from trainer.modeling.batches import BadSample, Batch, Row
 from trainer.modeling.packing import bins, fill, packed
 from trainer.modeling.processor import Processor
 from trainer.modeling.seen_pictures import SeenPictures
 from trainer.runtime.parallel import Ranks
+from trainer.settings.supervised import MidtrainConfig
 
 AHEAD = 2
 """Steps that wait for the GPU at most."""

@@ -15,9 +15,9 @@ import torch
 from trainer.modeling.batches import Batch, Row
 from trainer.modeling.model import label_logits
 from trainer.modeling.processor import Processor
-from trainer.modeling.span_weights import SpanWeights
 from trainer.modeling.tokenizer import LAST_NUMBER
 from trainer.runtime.parallel import Ranks
+from trainer.settings.supervised import SpanWeights
 
 ROWS = 64
 """Rows of validation whose loss is taken at once."""

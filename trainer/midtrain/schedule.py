@@ -9,7 +9,7 @@ from typing import Any
 
 from trainer.data.row_sources import RowSource
 from trainer.data.stream import ScheduledSource
-from trainer.midtrain.config import MidtrainConfig
+from trainer.settings.supervised import MidtrainConfig
 
 
 def learning_rate(step: int, config: MidtrainConfig) -> float:

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.global_batch import StepBatches
 from trainer.midtrain.loss import token_losses
 from trainer.midtrain.schedule import learning_rate, sigma_at
@@ -16,6 +15,7 @@ from trainer.modeling.routing import Balance, routed
 from trainer.modeling.sharding import norm_of
 from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import autocast
+from trainer.settings.supervised import MidtrainConfig
 
 
 class OptimiserSteps:

@@ -21,7 +21,6 @@ import torch
 
 from trainer.data.image_labels import LabelledImages
 from trainer.data.row_sources import RowSource
-from trainer.midtrain.config import NEUTRAL, MidtrainConfig
 from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
 from trainer.midtrain.loss import validate
 from trainer.midtrain.step import OptimiserSteps
@@ -34,6 +33,7 @@ from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import in_bf16
 from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.runtime.training_state import TrainingState
+from trainer.settings.supervised import MidtrainConfig
 
 
 @dataclass
@@ -205,7 +205,6 @@ def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[
 def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
     """Of the starting weights, the data order and the config: what a saved state must agree with."""
     import hashlib
-    from dataclasses import asdict
 
     from schemas.ids import canonical_json
 
@@ -213,11 +212,6 @@ def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
     for name, tensor in sorted(model.state_dict().items()):
         weights.update(name.encode())
         weights.update(tensor.detach().float().cpu().numpy().tobytes())
-    fields = MidtrainConfig.__dataclass_fields__
-    rest = {
-        key: value
-        for key, value in asdict(config).items()
-        if key != "save_steps" and not (key in NEUTRAL and value == fields[key].default)
-    }
+    rest = {name: value for name, value in config.run_part().items() if name != "save_steps"}
     weights.update(canonical_json([source.digest(), rest]).encode())
     return weights.hexdigest()

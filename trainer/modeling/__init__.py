@@ -1,1 +1,1 @@
-"""The model: built, loaded, saved, run forward, and sampled from."""
+"""The model: built, loaded, saved, run forward and sampled from, and the batches that it reads."""

@@ -24,7 +24,8 @@ from schemas.actions import ACTION_SPACE
 from schemas.ids import canonical_json
 from trainer.modeling.model import load_model
 from trainer.modeling.processor import Processor
-from trainer.presets import Preset, Shape, image_processor
+from trainer.presets import Preset, image_processor
+from trainer.settings.model_shape import Shape
 
 CODE_VERSION = "1"
 """Of trainer code that decides weights; raise it when the same config must train anew."""

@@ -28,8 +28,9 @@ from trainer.modeling.batches import BadSample, Batch, Picture, Prompt, Row, row
 from trainer.modeling.drafts import Drafts
 from trainer.modeling.rope_positions import rope_positions
 from trainer.modeling.seen_pictures import Features, SeenPictures
-from trainer.modeling.span_weights import AnswerSpans, SpanWeights
+from trainer.modeling.span_weights import AnswerSpans
 from trainer.presets import Preset
+from trainer.settings.supervised import SpanWeights
 
 CACHE_BYTES = 512 * 2**20
 """Of resized pictures that a processor holds."""

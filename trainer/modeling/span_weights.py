@@ -9,24 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from trainer.modeling import tokenizer as words
-
-
-@dataclass(frozen=True, slots=True)
-class SpanWeights:
-    """Loss weight of answer tokens: coordinates and actions matter most, the fixed tags least."""
-
-    coordinate: float = 2.0
-    verb: float = 3.0
-    action: float = 2.0
-    tag: float = 0.3
-    end: float = 0.5
-    text: float = 1.0
-
+from trainer.settings.supervised import SpanWeights
 
 _NUMBER = rb"(?:1000|[0-9]{1,3})"
 _BRACKETED = re.compile(rb"[\[(](" + _NUMBER + rb"(?:," + _NUMBER + rb")+)[\])]")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines.prompts import history_entry, prompt_text, shown_thought
@@ -25,7 +25,8 @@ from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id
 from trainer.modeling.batches import Row
-from trainer.rl.rewards import RewardConfig, Truth, step_success
+from trainer.rl.rewards import Truth, step_success
+from trainer.settings.offline import AlignmentConfig
 
 DERIVER, VERSION = "history_alignment", 1
 
@@ -34,27 +35,6 @@ Rollouts = Callable[[Sequence[Row], int, int], Sequence[Sequence[str]]]
 
 Step = tuple[str, str, int]
 """(source, episode, step index)."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlignmentConfig:
-    """`num_generations` is R and `variants` M of the report."""
-
-    num_generations: int = 4
-    target_length: int = 120
-    """Characters of a thought that is liked best; a longer one than histories show is not kept."""
-    variants: int = 3
-    sparse_share: float = 0.02
-    """Action types of fewer than this share of the steps are rare."""
-    seed: int = 0
-    rewards: RewardConfig = field(default_factory=RewardConfig)
-    """When an action counts as right (see `rewards.step_success`)."""
-
-    def __post_init__(self) -> None:
-        if min(self.num_generations, self.target_length, self.variants) < 1:
-            raise ValueError("AlignmentConfig: expected num_generations, target_length and variants >= 1")
-        if not 0 <= self.sparse_share <= 1:
-            raise ValueError(f"AlignmentConfig: expected sparse_share in 0..1, found {self.sparse_share}")
 
 
 @dataclass
@@ -258,7 +238,7 @@ def _row(
         "version": VERSION,
         "k": k,
         "of": old,
-        "config": digest(asdict(config))[:16],
+        "config": digest(config.plain())[:16],
     }
     source, episode, index = one.step
     row = {

@@ -19,9 +19,10 @@ from pipelines.prompts import asks_to_think, prompt_text
 from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import reply_limit
 from trainer.modeling.processor import Processor
-from trainer.offline.alignment import AlignmentConfig, align, model_rollouts
+from trainer.offline.alignment import align, model_rollouts
 from trainer.offline.tasks import DOMAINS, REPLIES, RlTask
 from trainer.presets import Preset
+from trainer.settings.offline import AlignmentConfig
 
 CHANGED = ("sample_id", "messages", "parents", "provenance", "tokens", "synthetic")
 """What a new row has of its own; the rest is its task's."""

@@ -16,7 +16,8 @@ from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.processor import Processor
 from trainer.offline.semi_online import answering, sop_progress
 from trainer.offline.tasks import DOMAINS, REPLIES, RlTask, complete_episodes, succeeds
-from trainer.rl.rewards import RewardConfig, bounds, reward
+from trainer.rl.rewards import bounds, reward
+from trainer.settings.rewards import RewardConfig
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainer.offline.held_out import Measure, reward_bounds
 from trainer.offline.tasks import RlTask
-from trainer.rl.rewards import RewardConfig
+from trainer.settings.rewards import RewardConfig
 from trainer.statistics import paired
 
 

@@ -6,9 +6,8 @@ where its last state was saved.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from schemas.ids import digest
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
-from trainer.offline.config import OfflineConfig, learner_config
 from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline.held_out import measure
 from trainer.offline.rl_metrics import Trained
@@ -33,6 +31,7 @@ from trainer.rl.state_file import StateFile
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.offline import OfflineConfig
 
 Event = dict[str, Any]
 FILE = "offline_rl.pt"
@@ -69,7 +68,7 @@ def traces_decide(validation: Sequence[RlTask], config: OfflineConfig) -> bool:
 def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [[str(task.row["sample_id"]) for task in some] for some in tasks]
-    return digest([STATE_VERSION, WeightFiles(start).digest(), json.loads(json.dumps(asdict(config))), ids])
+    return digest([STATE_VERSION, WeightFiles(start).digest(), config.plain(), ids])
 
 
 class OfflineRun:
@@ -90,7 +89,7 @@ class OfflineRun:
         self.emit = emit
         self.file = StateFile(folder / FILE if folder else None, _identity(start, config, train, validation))
         self.start = in_memory(self.model.named_parameters())
-        self.learner = Learner(loaded.model, loaded.processor, learner_config(config))
+        self.learner = Learner(loaded.model, loaded.processor, config)
         self.state = OfflineState()
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
         self.episodes = whole_episodes(train) if config.semi_online else {}
@@ -127,7 +126,7 @@ class OfflineRun:
     def _align(self) -> None:
         """The tasks of the epoch that begins: histories in the words of the policy as it is now."""
         state, config = self.state, self.config
-        settings = replace(config.alignment, rewards=config.rewards, seed=config.alignment.seed + state.epoch)
+        settings = config.alignment.changed(rewards=config.rewards, seed=config.alignment.seed + state.epoch)
         made, found = aligned_rows(self.model, self.processor, self.train, settings)
         state.aligned = made
         self.epoch_tasks, used = with_aligned(self.train, made, self.processor)

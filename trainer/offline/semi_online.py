@@ -28,29 +28,17 @@ from trainer.modeling.generation import Completion, generate, reply_limit
 from trainer.modeling.processor import Processor
 from trainer.offline.alignment import history_line, with_history
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes, succeeds
-from trainer.rl.grpo import Advantages, GrpoConfig, group_advantages, shrunk_negatives
+from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.reward_figures import Scores
-from trainer.rl.rewards import RewardConfig, score
+from trainer.rl.rewards import score
+from trainer.settings.grpo import GrpoConfig
+from trainer.settings.offline import SemiOnlineConfig
+from trainer.settings.rewards import RewardConfig
 
 Answer = Callable[[Sequence[Row]], Sequence[Completion]]
 """Rows → one reply to each, in their order."""
 Episode = Sequence[RlTask]
 """Every step of a stored navigation episode, from the first to the last."""
-
-
-@dataclass(frozen=True)
-class SemiOnlineConfig:
-    """`patches`: wrong actions that a rollout may outlive; `gamma`: discount of later rewards; `step_weight`: w;
-    `thoughts`: whether the history holds what the policy thought, or its actions alone."""
-
-    patches: int = 1
-    gamma: float = 0.5
-    step_weight: float = 1.0
-    thoughts: bool = True
-
-    def __post_init__(self) -> None:
-        if min(self.patches, self.step_weight) < 0 or not 0 <= self.gamma <= 1:
-            raise ValueError(f"semi-online: expected patches, step_weight >= 0 and gamma in 0..1, found {self}")
 
 
 DEFAULT = SemiOnlineConfig()

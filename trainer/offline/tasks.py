@@ -16,7 +16,8 @@ from schemas.actions import Finished, parse_reply
 from trainer.data.clusters import cluster, cluster_of
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.processor import Processor
-from trainer.rl.rewards import DEFAULT, RewardConfig, Truth, point_hit, step_success
+from trainer.rl.rewards import DEFAULT, Truth, point_hit, step_success
+from trainer.settings.rewards import RewardConfig
 
 DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grounding": ("grounding", ("mobile", "web", "desktop")),

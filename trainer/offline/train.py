@@ -13,9 +13,8 @@ last state was saved. Weights stay fp32: bf16 rounding eats RL-sized deltas.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.processor import Processor
 from trainer.modeling.tensors import WeightFiles
-from trainer.offline.config import OfflineConfig
 from trainer.offline.epoch_alignment import as_trained
 from trainer.offline.held_out import Measure, measure
 from trainer.offline.rl_metrics import metrics_of
@@ -33,6 +31,7 @@ from trainer.offline.tasks import RlTask, choose, complete_episodes, tasks_of
 from trainer.rl.weight_change import weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.offline import OfflineConfig
 
 METRICS = "rl.json"
 
@@ -111,7 +110,7 @@ def train_offline(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
-    plain = json.loads(json.dumps(asdict(config)))
+    plain = config.plain()
     loaded.processor.preset = as_trained(loaded.processor.preset, run.state.shown, run.state.peak_update)
     made = lineage(
         f"offline_{config.domain}",

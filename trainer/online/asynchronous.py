@@ -20,11 +20,11 @@ from typing import Any
 
 from generators.tasks.task_spec import Contract
 from trainer.online.collect import Group, group_jobs, in_device_order
-from trainer.online.config import OnlineConfig
 from trainer.online.rollout_files import RolloutFiles
 from trainer.online.rollouts import Rollout
 from trainer.online.strata import StratifiedBatches
 from trainer.online.workers import RolloutWorkers
+from trainer.settings.online import OnlineConfig
 
 DROPPED = -1
 WAIT_S = 1.0

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from generators.execution.device_pool import DevicePool
 from generators.tasks.task_spec import Contract
-from trainer.online.config import OnlineConfig
 from trainer.online.rollouts import Job, Rollout, rollout_seed
 from trainer.online.strata import StratifiedBatches
 from trainer.online.workers import RolloutWorkers
+from trainer.settings.online import OnlineConfig
 
 
 @dataclass(frozen=True)

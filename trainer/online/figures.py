@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer.online.collect import Group
-from trainer.online.config import OnlineConfig
 from trainer.online.state import Progress
 from trainer.rl.grpo import Advantages
 from trainer.rl.reward_figures import Scores, reward_figures
+from trainer.settings.online import OnlineConfig
 from trainer.statistics import paired
 
 Event = dict[str, Any]

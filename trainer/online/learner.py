@@ -9,30 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainer.modeling.processor import Processor
-from trainer.online.config import OnlineConfig
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages
-from trainer.rl.learner import Learner, LearnerConfig, Reply
-
-
-def learner_config(config: OnlineConfig) -> LearnerConfig:
-    """What of a run's settings the learner goes by."""
-    return LearnerConfig(
-        grpo=config.grpo,
-        learning_rate=config.learning_rate,
-        warmup_steps=config.warmup_steps,
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.max_grad_norm,
-        entropy_decay=config.entropy_decay,
-        num_iterations=config.num_iterations,
-        micro_batch=config.micro_batch,
-        freeze_vision=config.freeze_vision,
-        trainable=config.trainable,
-        gradient_checkpointing=config.gradient_checkpointing,
-        temperature=config.temperature,
-        steps_per_generation=config.steps_per_generation,
-        bf16=config.bf16,
-    )
+from trainer.rl.learner import Learner, Reply
+from trainer.settings.online import OnlineConfig
 
 
 def replies_of(rollouts: Sequence[Rollout], advantages: Advantages, version: int, config: OnlineConfig) -> list[Reply]:
@@ -60,7 +40,7 @@ class OnlineLearner(Learner):
     """The learner of a run."""
 
     def __init__(self, model: Any, processor: Processor, config: OnlineConfig) -> None:
-        super().__init__(model, processor, learner_config(config))
+        super().__init__(model, processor, config)
         self._run = config
 
     def update(

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from generators.tasks.task_spec import Contract
 from schemas.ids import digest
-from trainer.online.config import ReferenceConfig
 from trainer.online.rollouts import Job, rollout_seed
+from trainer.settings.online import ReferenceConfig
 
 Successes = Sequence[bool | None]
 """Of each validation episode; None where infrastructure failed."""

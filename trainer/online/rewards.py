@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.online.config import TrajectoryReward
+from trainer.settings.online import TrajectoryReward
 
 
 @dataclass(frozen=True, slots=True)

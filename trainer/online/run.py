@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 
 from generators.tasks.task_spec import Contract
 from trainer.online.collect import Collector, Group
-from trainer.online.config import OnlineConfig
 from trainer.online.figures import Event, rollout_figures, update_figures
 from trainer.online.learner import OnlineLearner
 from trainer.online.pictures import filmstrip, telling
@@ -26,6 +25,7 @@ from trainer.rl.reward_figures import totals
 from trainer.rl.state_file import StateFile
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.online import OnlineConfig
 from trainer.statistics import mean_or_none
 
 SHOW_EVERY = 10

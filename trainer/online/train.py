@@ -23,7 +23,6 @@ from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, lo
 from trainer.modeling.tensors import WeightFiles
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, SyncCollector
-from trainer.online.config import OnlineConfig
 from trainer.online.engine import ReplyEngine
 from trainer.online.figures import metrics_of
 from trainer.online.learner import OnlineLearner
@@ -41,6 +40,7 @@ from trainer.rl.weight_change import in_memory, weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.online import OnlineConfig
 
 METRICS = "online_rl.json"
 
@@ -145,7 +145,7 @@ def _asking(loaded: Checkpoint, config: OnlineConfig) -> OnlineConfig:
     preset = loaded.processor.preset
     thinking = preset.thinking if config.thinking is None else config.thinking
     loaded.processor.preset = replace(preset, thinking=thinking)
-    return replace(config, thinking=thinking)
+    return config.changed(thinking=thinking)
 
 
 def _identity(
@@ -153,7 +153,7 @@ def _identity(
 ) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [sorted(task.task_id for task in some) for some in (tasks, validation)]
-    asked = {name: value for name, value in config.plain().items() if name != "budget_s"}  # one with more time left
+    asked = {name: value for name, value in config.run_part().items() if name != "budget_s"}  # one with more time left
     if _repeated(validation, config):
         asked["validation"] = "repeated"  # a state of when they weren't holds fewer successes
     return digest([STATE_VERSION, WeightFiles(start).digest(), asked, ids])
@@ -175,7 +175,7 @@ def _assembled(
     learner = OnlineLearner(loaded.model, loaded.processor, config)
     engine = _engine(start, learner, config, name)
     workers = RolloutWorkers(
-        loaded, engine, pool, config.limits, workers=config.workers, thinking=config.thinking, judge=judge
+        loaded, engine, pool, config.limits.limits(), workers=config.workers, thinking=config.thinking, judge=judge
     )
     collector: Collector
     if config.mode == "sync":
@@ -201,7 +201,7 @@ def _write(
     made = lineage(
         stage,
         trained.processor.preset,
-        config=config.plain(),
+        config=config.run_part(),
         seeds={"online_rl": config.seed},
         parents=parents,
         metrics=brief,

@@ -14,9 +14,7 @@ from collections.abc import Sequence
 from schemas.action_types import REFUSED
 from schemas.actions import CONFIDENCE, Point, parse_reply
 from schemas.coordinates import centre, contains
-
-SPREAD = 1.0
-"""Standard deviation of the Gaussian in half sides of the element: on the middle of a border s is exp(-1/2)."""
+from trainer.settings.rewards import CONFIDENCE_SPREAD
 
 _STATED = re.compile(rf"(.*[\])])\s+(?:{CONFIDENCE})\s*", re.DOTALL)
 
@@ -28,7 +26,7 @@ def without_confidence(text: str) -> str | None:
 
 
 def target_confidence(
-    point: Point | None, boxes: Sequence[Sequence[float]], refusal: bool = False, spread: float = SPREAD
+    point: Point | None, boxes: Sequence[Sequence[float]], refusal: bool = False, spread: float = CONFIDENCE_SPREAD
 ) -> float:
     """s of a click, 0..1: the best truncated Gaussian of the true boxes at the point; 0 for a miss or no point.
 
@@ -47,7 +45,7 @@ def _gaussian(point: Point, box: Sequence[float], spread: float) -> float:
 
 
 def confidence_reward(
-    text: str, boxes: Sequence[Sequence[float]], refusal: bool = False, spread: float = SPREAD
+    text: str, boxes: Sequence[Sequence[float]], refusal: bool = False, spread: float = CONFIDENCE_SPREAD
 ) -> float:
     """1 − (c − s)² for the stated confidence c, 0..1; 0 for a reply that states none or can't be read."""
     reply = parse_reply(text)

@@ -16,50 +16,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-LOSS_TYPES = ("grpo", "dr_grpo")
-LEVELS = ("token", "sequence")
-SCALES = ("group", "batch", "none")
-
-
-@dataclass(frozen=True)
-class GrpoConfig:
-    """The loss's options. `epsilon_high` None means `epsilon`; `std_floor` 0 means none; `beta` 0 needs no reference.
-
-    `max_completion_length` is the constant that dr_grpo divides by; `stale_cap` is C of the stale-rollout correction.
-    `negative_floor` below 1 shrinks negative advantages where few of a group succeeded (see `shrunk_negatives`).
-    """
-
-    epsilon: float = 0.2
-    epsilon_high: float | None = None
-    beta: float = 0.0
-    entropy_coef: float = 0.0
-    loss_type: str = "grpo"
-    importance_sampling_level: str = "token"
-    scale_rewards: str = "group"
-    std_floor: float = 0.0
-    advantage_epsilon: float = 1e-4
-    max_completion_length: int = 256
-    stale_cap: float = 2.0
-    negative_floor: float = 1.0
-
-    def __post_init__(self) -> None:
-        for word, value, known in (
-            ("loss_type", self.loss_type, LOSS_TYPES),
-            ("importance_sampling_level", self.importance_sampling_level, LEVELS),
-            ("scale_rewards", self.scale_rewards, SCALES),
-        ):
-            if value not in known:
-                raise ValueError(f"{word}: expected one of {known}, found {value!r}")
-        if not 0 < self.epsilon < 1 or (self.epsilon_high is not None and self.epsilon_high <= 0):
-            raise ValueError(f"epsilon: expected 0 < epsilon < 1 < 1 + epsilon_high, found {self}")
-        if min(self.beta, self.entropy_coef, self.std_floor) < 0 or self.advantage_epsilon <= 0:
-            raise ValueError(
-                f"grpo: expected beta, entropy_coef, std_floor >= 0 and advantage_epsilon > 0, found {self}"
-            )
-        if self.max_completion_length < 1 or self.stale_cap <= 0:
-            raise ValueError(f"grpo: expected max_completion_length >= 1 and stale_cap > 0, found {self}")
-        if not 0 <= self.negative_floor <= 1:
-            raise ValueError(f"negative_floor: expected 0 to 1, found {self.negative_floor}")
+from trainer.settings.grpo import GrpoConfig
 
 
 @dataclass(frozen=True)

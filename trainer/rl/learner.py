@@ -28,38 +28,16 @@ from trainer.modeling.model import ReplyLogprobs, freeze_vision, recompute, repl
 from trainer.modeling.packing import packed, takes_packed
 from trainer.modeling.processor import Processor
 from trainer.modeling.sharding import gather_into, norm_of, sharded
-from trainer.rl.grpo import Advantages, GrpoConfig, LossParts, entropy_coefficient, grpo_loss, padded
+from trainer.rl.grpo import Advantages, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
+from trainer.settings.grpo import GrpoConfig, LearnerConfig
 
 log = logging.getLogger(__name__)
 STATE_VERSION = 2
 """Of what `Learner.state` tells: a run saved by another is begun anew."""
 LARGE_GAP = 0.1
 MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnerConfig:
-    """`warmup_steps` updates of a rate that rises; `entropy_decay` is σ; an update goes `num_iterations` times through
-    its trajectories, in `steps_per_generation` optimiser steps each time; `trainable` as in `train_only` ("": all
-    learn); `temperature` is that of the sampled distribution; with `bf16` (None: on a GPU) passes compute in bfloat16,
-    and the weights stay as they are."""
-
-    grpo: GrpoConfig
-    learning_rate: float
-    warmup_steps: int = 2
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
-    entropy_decay: float = 1.0
-    num_iterations: int = 1
-    micro_batch: int = 32
-    freeze_vision: bool = False
-    trainable: str = ""
-    gradient_checkpointing: bool = False
-    temperature: float = 1.0
-    steps_per_generation: int = 1
-    bf16: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -169,8 +147,8 @@ class Learner:
     ) -> dict[str, float]:
         rate = decay * self.learning_rate(update)
         coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
-        grpo = replace(self.config.grpo, entropy_coef=coefficient)
-        dealt = by_step(replies, advantages, self.config.steps_per_generation)
+        grpo = self.config.grpo.changed(entropy_coef=coefficient)
+        dealt = by_step(replies, advantages, self.config.optimiser_steps)
         steps = [(self._share(some), weighted) for some, weighted in dealt]
         again = self.config.num_iterations > 1  # else the first step's parts meet the very weights of the start
         proximal = [
@@ -277,7 +255,7 @@ class Learner:
 
     def _logprobs(self, model: Any, batch: Batch) -> ReplyLogprobs:
         with autocast(batch.input_ids.device, self.config.bf16, self.group.world):
-            return reply_logprobs(model, batch, self.config.temperature, never=self.processor.never)
+            return reply_logprobs(model, batch, self.config.sampling_temperature, never=self.processor.never)
 
     def _blend(self, alpha: float) -> None:
         reference: Any = self._compared_with

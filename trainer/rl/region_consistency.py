@@ -11,12 +11,10 @@ from collections.abc import Sequence
 
 from schemas.action_types import REFUSED
 from schemas.actions import Point, parse_reply
-
-SIDE = 60.0
-"""Side of a region in 1/1000 of the screen, about a button of a phone."""
+from trainer.settings.rewards import REGION_SIDE
 
 
-def region_consistency(texts: Sequence[str], side: float = SIDE) -> list[float]:
+def region_consistency(texts: Sequence[str], side: float = REGION_SIDE) -> list[float]:
     """Replies to one grounding question → the reward of each, 1/K to 1 for a readable one (it agrees with itself),
     else 0: 1/K · Σ_j |R_i ∩ R_j| / |R_i|. No truth is read. Raises `ValueError` for a side that isn't positive.
     """

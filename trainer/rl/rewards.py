@@ -21,52 +21,11 @@ from schemas.action_types import POINTED, REFUSED
 from schemas.actions import Action, CallUser, Drag, Hotkey, Launch, Point, Scroll, Type, parse_reply, scroll_direction
 from schemas.coordinates import contains
 from trainer.rl.box_reward import BOX, best_iou, size_agreement
-from trainer.rl.confidence import SPREAD, confidence_reward, without_confidence
-from trainer.rl.region_consistency import SIDE, region_consistency
+from trainer.rl.confidence import confidence_reward, without_confidence
+from trainer.rl.region_consistency import region_consistency
+from trainer.settings.rewards import RewardConfig
 
 Box = Sequence[float]
-
-
-@dataclass(frozen=True)
-class RewardConfig:
-    """Weights and radii; the defaults where the reports give none. `box_aware`: α only inside a known target box.
-    `w_consistency`: weight of the agreement of a group's replies to a grounding question, which needs no truth
-    (`trainer.rl.region_consistency`); `region`: the side of a vote in the 0..1000 frame. `w_iou` and `w_box_size` ask a
-    grounding reply for a box, for its overlap with the true one and its size (`trainer.rl.box_reward`); 0 asks for a
-    point. `w_confidence` asks it to state how sure it is, `[x,y] 0.8`, and rewards knowing (`trainer.rl.confidence`);
-    `spread`: how fast the confidence that is wanted falls off from the middle of the element."""
-
-    w_format: float = 0.1
-    w_answer: float = 0.9
-    alpha: float = 1.0
-    beta: float = 1.0
-    delta1: float = 140.0
-    delta2: float = 70.0
-    delta3: float = 140.0
-    box_aware: bool = False
-    w_consistency: float = 0.0
-    region: float = SIDE
-    w_iou: float = 0.0
-    w_box_size: float = 0.0
-    w_confidence: float = 0.0
-    spread: float = SPREAD
-
-    def __post_init__(self) -> None:
-        weights = (self.w_format, self.w_answer, self.w_consistency, self.w_iou, self.w_box_size, self.w_confidence)
-        if min(*weights, self.alpha, self.beta) < 0:
-            raise ValueError(f"rewards: expected weights >= 0, found {self}")
-        if not 0 < self.delta2 <= self.delta1 or min(self.delta3, self.region, self.spread) <= 0:
-            raise ValueError(f"rewards: expected 0 < delta2 <= delta1 and 0 < delta3, region, spread, found {self}")
-
-    @property
-    def boxes(self) -> bool:
-        """Whether a grounding reply is asked for a box."""
-        return max(self.w_iou, self.w_box_size) > 0
-
-    @property
-    def wide(self) -> bool:
-        """Whether a grounding reply says more than a point, see `generation.reply_limit`."""
-        return self.boxes or self.w_confidence > 0
 
 
 DEFAULT = RewardConfig()

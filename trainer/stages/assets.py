@@ -12,13 +12,12 @@ Names and inputs alone: the graph reads them without loading what makes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pipelines.store.manifest import Manifest
 from trainer.data.rows import HELDOUT, MIXTURE, SHARDS
-from trainer.stages.settings import MERGED, ONLINE, SPECIALISTS
+from trainer.settings.stage_names import MERGED, ONLINE, SPECIALISTS
+from trainer.settings.tree import TrainerSettings
 
 CODE_VERSION = "2"
 
@@ -42,9 +41,9 @@ def asset_of(stage: str) -> str:
     return stage if "/" in stage else f"checkpoints/{stage}"
 
 
-def inputs_of(stage: str, config: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+def inputs_of(stage: str, settings: TrainerSettings | None = None) -> tuple[str, ...]:
     """Asset keys that a stage reads (an evaluation reads `unified/<source>` too, for the elements of screens).
-    `config`: as of `stage_config`; a merge reads the specialists that it names."""
+    A merge reads the specialists that the settings name."""
     if stage == "base":
         return (SHARDS,)
     if stage == "mid_trained":
@@ -54,12 +53,7 @@ def inputs_of(stage: str, config: Mapping[str, Any] | None = None) -> tuple[str,
     if stage in ONLINE:
         return (f"checkpoints/offline_{stage.partition('_')[2]}", TASKS)
     if stage in ("linear", "unified"):
-        named = (config or {}).get("merge", {}).get("specialists", MERGED)
-        if not named or (unknown := set(named) - {*SPECIALISTS, *ONLINE}):
-            raise ValueError(
-                f"merge: expected specialists of {', '.join((*SPECIALISTS, *ONLINE))}, found "
-                f"{sorted(unknown) if named else 'none'}"
-            )
+        named = settings.merge.specialists if settings else MERGED
         validated = (SHARDS,) if stage == "unified" else ()
         return ("checkpoints/mid_trained", *(f"checkpoints/{name}" for name in named), *validated)
     return (f"checkpoints/{asset_of(stage).partition('/')[2]}", HELDOUT, SHARDS)

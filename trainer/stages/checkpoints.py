@@ -15,7 +15,6 @@ from schemas.ids import canonical_json, digest
 from trainer.data.clusters import cluster_of, set_aside
 from trainer.data.rows import HELDOUT, MIXTURE, SHARDS, light_rows, pick, with_pictures
 from trainer.data.stream import MixtureSource
-from trainer.midtrain.config import config_from
 from trainer.midtrain.schedule import scheduled
 from trainer.midtrain.train import train
 from trainer.modeling import checkpoint as checkpoints
@@ -29,7 +28,6 @@ from trainer.stages.settings import preset_from
 from trainer.statistics import fell
 
 if TYPE_CHECKING:
-    from trainer.offline.config import OfflineConfig
     from trainer.offline.tasks import RlTask
 
 CURVE = "curve.json"
@@ -44,20 +42,18 @@ MODEL = "model"
 def base(context: Context, folder: Path) -> Made:
     """Random weights, and a tokenizer learned on the training texts; for a published preset, its weights by name; with
     `weights`, those."""
-    preset = preset_from(context.config)
-    if context.config["weights"]:
+    preset = preset_from(context.settings)
+    if context.settings.weights:
         return _kept_base(context, folder, preset)
     if preset.shape is None:
         return _published_base(context, folder, preset)
     rows = light_rows(context.inputs[SHARDS], ("train",))
-    rows = pick(rows, int(context.config["tokenizer_texts"]), 0, lambda row: "all")
+    rows = pick(rows, context.settings.tokenizer_texts, 0, lambda row: "all")
     texts = [text for row in rows for text in (prompt_text(row["messages"]), row["answer"])]
-    seed = int(context.config["seed"])
+    seed = context.settings.seed
     processor = Processor(train_tokenizer(texts, preset.shape.vocab_size), image_processor(preset), preset)
     model = build_model(preset, processor.tokenizer, seed)
-    made = checkpoints.lineage(
-        "base", preset, parents=context.parents, config=dict(context.config), seeds={"weights": seed}
-    )
+    made = checkpoints.lineage("base", preset, parents=context.parents, config=context.config, seeds={"weights": seed})
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     count = parameter_count(model)
     checks = [
@@ -65,23 +61,25 @@ def base(context: Context, folder: Path) -> Made:
         _loads(folder / MODEL),
         Check("has texts", bool(texts), f"{len(texts)} texts", "at least 1"),
     ]
-    if preset.name == "nano" and not context.config["shape"]:
+    if preset.name == "nano" and not context.settings.shape.model_fields_set:
         checks.append(Check("nano size", 2e6 <= count <= 6e6, f"{count:,}", "2 to 6 million parameters"))
     return Made(folder, {"parameters": count, "vocabulary": len(processor.tokenizer), "texts": len(texts)}, checks)
 
 
 def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
     """A checkpoint as it is, with its own tokenizer. Raises `ValueError` if it is of another preset or shape."""
-    place, sha256 = context.config["weights"], context.config["weights_digest"]
-    config = {key: value for key, value in context.config.items() if key != "weights"}  # its digest says which
+    place, shape = context.settings.weights, context.config["shape"]
     kept = checkpoints.load_checkpoint(place)
-    if context.config["shape"] or kept.processor.preset.name != preset.name:
+    if shape or kept.processor.preset.name != preset.name:
         raise ValueError(
             f"weights {place}: expected a checkpoint of preset {preset.name} and no other shape, found "
-            f"{kept.processor.preset.name} and shape {context.config['shape']}"
+            f"{kept.processor.preset.name} and shape {shape}"
         )
     made = checkpoints.lineage(
-        "base", kept.processor.preset, config=config, parents={**context.parents, "weights": sha256}
+        "base",
+        kept.processor.preset,
+        config=context.config,
+        parents={**context.parents, "weights": context.weights_digest},
     )
     checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, made)
     counts = {"parameters": parameter_count(kept.model), "vocabulary": len(kept.processor.tokenizer)}
@@ -94,7 +92,7 @@ def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
 
     model, processor = load_base(preset)
     made = checkpoints.lineage(
-        "base", preset, parents={**context.parents, preset.source: "published"}, config=dict(context.config)
+        "base", preset, parents={**context.parents, preset.source: "published"}, config=context.config
     )
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
@@ -104,11 +102,11 @@ def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
 def mid_trained(context: Context, folder: Path) -> Made:
     """Mid-training of base on the mixture."""
     start = checkpoints.load_checkpoint(context.folder("base"), device=context.device)
-    config = config_from(context.config["midtrain"])
+    config = context.settings.midtrain
     # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
     rows = light_rows(context.inputs[SHARDS], ("train",))
-    aside = set_aside(rows, context.config["validation_share"])
-    chosen = pick(aside, int(context.config["validation_rows"]), config.seed, lambda row: row["objective"])
+    aside = set_aside(rows, context.settings.validation_share)
+    chosen = pick(aside, context.settings.validation_rows, config.seed, lambda row: row["objective"])
     validation = with_pictures(context.inputs[SHARDS], chosen)
     without = [str(row["sample_id"]) for row in aside]
     kept_out = set(without)
@@ -135,7 +133,7 @@ def mid_trained(context: Context, folder: Path) -> Made:
         "mid_trained",
         start.processor.preset,
         parents=context.parents,
-        config=dict(context.config),
+        config=context.config,
         seeds={"order": config.seed},
         metrics=metrics,
     )
@@ -164,19 +162,12 @@ def mid_trained(context: Context, folder: Path) -> Made:
     )
 
 
-def offline_config(context: Context) -> OfflineConfig:
-    """Settings of a specialist's stage."""
-    from trainer.offline.config import config_from
-
-    return config_from(context.domain, context.config["offline"])
-
-
 def specialist(context: Context, folder: Path) -> Made:
     """Offline RL of one domain from mid_trained."""
     from trainer.offline.tasks import choose, rows_of, tasks_of
     from trainer.offline.train import train_offline
 
-    config = offline_config(context)
+    config = context.settings.offline.of_domain(context.domain)
 
     def some(
         asset: str, rows: Sequence[Mapping[str, Any]], limit: int, clusters: int | None = None
@@ -185,7 +176,7 @@ def specialist(context: Context, folder: Path) -> Made:
         return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed, clusters))
 
     shards = light_rows(context.inputs[SHARDS], ("train",))
-    aside = set_aside(shards, context.config["validation_share"])
+    aside = set_aside(shards, context.settings.validation_share)
     kept_out = {row["sample_id"] for row in aside}
     train_rows = [row for row in rows_of(shards, context.domain) if row["sample_id"] not in kept_out]
     # no more rows than training can use: every row's picture is decoded
@@ -283,11 +274,11 @@ def merged(context: Context, folder: Path) -> Made:
     from trainer.merging.merge import merge
     from trainer.merging.merge_choice import candidates, choose_ties
 
-    settings = context.config["merge"]
+    settings = context.settings.merge
     method = "linear" if context.stage == "linear" else "ties"
-    start, specialists = context.folder("mid_trained"), [context.folder(name) for name in settings["specialists"]]
-    how = {"weights": settings["weights"], "parents": context.parents, "stage": context.stage}
-    options = candidates(settings["density"], settings["lambda"]) if method == "ties" else []
+    start, specialists = context.folder("mid_trained"), [context.folder(name) for name in settings.specialists]
+    how: dict[str, Any] = {"weights": settings.weights, "parents": context.parents, "stage": context.stage}
+    options = candidates(settings.density, settings.lam) if method == "ties" else []
     counts: dict[str, Any] = {}
     if len(options) > 1 and (tasks := _validation_of_merge(context)):
         report, tried = choose_ties(
@@ -315,12 +306,12 @@ def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     from trainer.merging.merge_choice import merged_domains, validation_tasks
     from trainer.offline.tasks import rows_of
 
-    settings, shards = context.config["merge"], context.inputs[SHARDS]
-    limit = int(settings["validation_rows"])
-    aside = set_aside(light_rows(shards, ("train",)), context.config["validation_share"])
+    settings, shards = context.settings.merge, context.inputs[SHARDS]
+    limit = settings.validation_rows
+    aside = set_aside(light_rows(shards, ("train",)), context.settings.validation_share)
     rows = {
         domain: with_pictures(shards, _by_cluster(rows_of(aside, domain), 2 * limit, 0))
-        for domain in merged_domains(settings["specialists"])
+        for domain in merged_domains(settings.specialists)
     }
     return validation_tasks(rows, context.folder("mid_trained"), limit)
 

@@ -11,8 +11,9 @@ from typing import Any
 from pipelines.store import Store
 from pipelines.store.manifest import Check, Manifest
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.stage_names import ONLINE, SPECIALISTS
+from trainer.settings.tree import TrainerSettings
 from trainer.stages.assets import checkpoint_folder
-from trainer.stages.settings import ONLINE, SPECIALISTS
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,26 @@ class Context:
 
     store: Store
     stage: str
-    config: Mapping[str, Any]
+    settings: TrainerSettings
     inputs: Mapping[str, Manifest]
     on_event: OnEvent
     state_dir: Path
     progress: bool
     judge: Mapping[str, Any] = field(default_factory=dict)
     """Options of the client of a model that judges (`quality.model_client.client.ModelClient`)."""
+
+    weights_digest: str = ""
+    """Of the files that the setting `weights` names."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What of the settings the stage depends on, as plain values: they enter its version and its lineage. Files
+        count, and not where they lie."""
+        found = self.settings.of_stage(self.stage)
+        if found.get("weights"):
+            del found["weights"]
+            found["weights_digest"] = self.weights_digest
+        return found
 
     def folder(self, checkpoint: str) -> Path:
         """The Hugging Face folder of an input checkpoint."""
@@ -49,7 +63,7 @@ class Context:
             from trainer.runtime.parallel import ranks
 
             return ranks().device if self.stage in (*SPECIALISTS, *ONLINE) else "cpu"
-        named = str(self.config["device"])
+        named = self.settings.device
         try:
             kind = torch.device(named).type
         except RuntimeError:

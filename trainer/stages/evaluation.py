@@ -14,7 +14,7 @@ from schemas.ids import canonical_json
 from trainer.data.clusters import picture_key
 from trainer.data.rows import HELDOUT, SHARDS, light_rows, screen_elements, with_pictures
 from trainer.evaluation.controls import BlindTable
-from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
+from trainer.evaluation.evaluate import choose, evaluate
 from trainer.evaluation.records import Records
 from trainer.modeling.checkpoint import load_checkpoint
 from trainer.stages.context import Context, Made
@@ -25,7 +25,7 @@ RECORDS = "part-evaluation.records.parquet"
 
 def evaluation(context: Context, folder: Path) -> Made:
     """Evaluate `checkpoints/<name>` on the held-out samples that every checkpoint gets."""
-    config = EvalConfig(**context.config["evaluate"])
+    config = context.settings.evaluate
     heldout = context.inputs[HELDOUT]
     rows = with_pictures(heldout, choose(light_rows(heldout, ("test",)), config))
     if not rows:

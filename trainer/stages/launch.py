@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.runtime.parallel import NotTrained, Ranks, hollow_models
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.stage_names import SHARED, SPECIALISTS
 from trainer.stages.context import Context
-from trainer.stages.settings import SHARED, SPECIALISTS
 
 if TYPE_CHECKING:
-    from trainer.rl.learner import LearnerConfig
+    from trainer.settings.grpo import LearnerConfig
 
 
 class _Trained(Exception):
@@ -75,8 +75,8 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratc
             raise _Trained
 
     store = Store(home)
-    inputs, chosen = opened(store, stage, config)
-    context = Context(store, stage, chosen, inputs, event, scratch, False)
+    inputs, settings = opened(store, stage, config)
+    context = Context(store, stage, settings, inputs, event, scratch, False)
     with hollow_models():
         if stage != "mid_trained":
             return _learn_along(context)
@@ -100,13 +100,9 @@ def _learn_along(context: Context) -> None:
 def _learner_of(context: Context) -> tuple[str, LearnerConfig, int]:
     """(checkpoint that a stage of RL starts from, settings of its learner, threads)."""
     if context.stage in SPECIALISTS:
-        from trainer.offline.config import learner_config
-        from trainer.stages.checkpoints import offline_config
-
-        offline = offline_config(context)
-        return "mid_trained", learner_config(offline), offline.threads
-    from trainer.online.learner import learner_config as learner_config_online
+        offline = context.settings.offline.of_domain(context.domain)
+        return "mid_trained", offline, offline.threads
     from trainer.stages.online import online_config
 
     online = online_config(context)
-    return f"offline_{context.domain}", learner_config_online(online), online.threads
+    return f"offline_{context.domain}", online, online.threads

@@ -21,12 +21,12 @@ from schemas.ids import digest
 from schemas.tables import Tasks
 from trainer.modeling.checkpoint import read_preset
 from trainer.offline.tasks import DOMAINS
-from trainer.online.config import OnlineConfig, config_from
 from trainer.online.strata import edges_for
 from trainer.online.success import judge_of
 from trainer.online.train import train_online
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import Watch
+from trainer.settings.online import OnlineConfig
 from trainer.stages.assets import BROWSER_WORLDS, TASKS
 from trainer.stages.checkpoints import MODEL, _loads
 from trainer.stages.context import Context, Made
@@ -34,16 +34,13 @@ from trainer.statistics import fell
 
 PICTURE = "rollout.png"
 """The screens of one rollout, beside the checkpoint's folder."""
-OF_THE_STAGE = ("worlds", "world_options", "validation_share")
-"""Settings that aren't the trainer's."""
 
 
 def online_config(context: Context) -> OnlineConfig:
     """Settings of the run. Strata edges that aren't given are those of the checkpoint's own preset, whatever preset the
     configuration names."""
-    given = {word: value for word, value in context.config["online"].items() if word not in OF_THE_STAGE}
     edges = edges_for(read_preset(context.folder(f"offline_{context.domain}")))
-    return config_from({"edges": edges, **given})
+    return context.settings.online.of_run(edges=edges)
 
 
 def online(context: Context, folder: Path) -> Made:
@@ -55,11 +52,11 @@ def online(context: Context, folder: Path) -> Made:
     (`generators.execution.device_sources`). Raises `ValueError` if the pool holds no task of the domain that
     runs here, or one that no device of the environment's runs.
     """
-    config, settings = online_config(context), context.config["online"]
-    worlds, options = tuple(settings["worlds"] or BROWSER_WORLDS), settings["world_options"]
+    config, settings = online_config(context), context.settings.online
+    worlds, options = settings.worlds or BROWSER_WORLDS, settings.world_options
     rows = context.inputs[TASKS].read("tasks", Tasks.schema).to_pylist()
     usable, left_out = runnable_tasks(rows, DOMAINS[context.domain][1], worlds, judged=bool(config.success_judge))
-    train, validation = split_tasks(usable, float(settings["validation_share"]), config.seed)
+    train, validation = split_tasks(usable, settings.validation_share, config.seed)
     if not train:
         raise ValueError(
             f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "

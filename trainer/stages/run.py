@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from schemas.ids import digest
 from trainer.data.rows import SHARDS
 from trainer.runtime import tracking
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.stage_names import ONLINE, SPECIALISTS
+from trainer.settings.tree import TrainerSettings
 from trainer.stages.assets import CODE_VERSION, asset_of, checkpoint_folder, inputs_of
 from trainer.stages.context import Context, Made
-from trainer.stages.settings import ONLINE, SPECIALISTS, ranks_of, stage_config, weights_folder
+from trainer.stages.settings import ranks_of, stage_settings, weights_folder
 
 
 def run_stage(
@@ -49,22 +52,24 @@ def run_stage(
             f"ranks: {stage} is to train in {wanted} processes, found {started}; start it in the graph "
             f"or by torchrun --nproc-per-node {wanted} -m trainer, or leave ranks out"
         )
-    inputs, chosen = opened(store, stage, config or {})
-    if chosen.get("weights"):  # the same folder may hold others tomorrow
-        chosen["weights"] = weights_folder(chosen["weights"])
-        chosen["weights_digest"] = _digest_of(Path(chosen["weights"]))
+    inputs, settings = opened(store, stage, config or {})
+    weights = ""
+    if stage == "base" and settings.weights:  # the same folder may hold others tomorrow
+        settings = settings.changed(weights=weights_folder(settings.weights))
+        weights = _digest_of(Path(settings.weights))
     emit = on_event or (lambda event: None)
     if SHARDS in inputs:
         require_scan(store, inputs[SHARDS])
     if stage.startswith("evaluations/"):
         inputs |= {m.asset: m for m in _unified(store)}
     versions = {name: manifest.version for name, manifest in sorted(inputs.items())}
-    named = {key: value for key, value in chosen.items() if key != "weights"}  # a folder's place changes nothing
+    context = Context(store, stage, settings, inputs, emit, store.home, progress, judge or {}, weights)
+    named = {key: value for key, value in context.config.items() if key != "weights"}
     data = {name: manifest.data_version for name, manifest in sorted(inputs.items())}  # made anew alike: as it was
     spec = PartSpec("evaluation" if "/" in stage else "checkpoint", digest([asset, CODE_VERSION, named, data]))
     with store.build(asset, code_version=CODE_VERSION, config=named, inputs=versions, parts=[spec]) as build:
         work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
-        context = Context(store, stage, chosen, inputs, emit, work / "state", progress, judge or {})
+        context = replace(context, state_dir=work / "state")
         emit({"kind": "stage", "stage": stage, "asset": asset, "version": build.version})
         result = build.run_part(spec, lambda out: _write(out, context, work / "out"))
         checks = [Check(**check) for check in result.counts["checks"]]
@@ -83,16 +88,17 @@ def run_stage(
     return manifest
 
 
-def opened(store: Store, stage: str, config: Mapping[str, Any]) -> tuple[dict[str, Manifest], dict[str, Any]]:
+def opened(store: Store, stage: str, config: Mapping[str, Any]) -> tuple[dict[str, Manifest], TrainerSettings]:
     """A stage's inputs and its settings, which are those of the preset that its checkpoint has.
 
     Raises `StoreError` if an input is missing or failed its checks, `ValueError` for an unknown configuration key, or
     a `preset` that isn't the checkpoint's: settings of one size ruin another.
     """
-    inputs = {name: store.require(name) for name in inputs_of(stage, stage_config(stage, config))}
+    asked = stage_settings(stage, config)
+    inputs = {name: store.require(name) for name in inputs_of(stage, asked)}
     given, start = config.get("preset"), next((name for name in inputs if name.startswith("checkpoints/")), None)
     if start is None:
-        return inputs, stage_config(stage, config)
+        return inputs, asked
     from trainer.modeling.checkpoint import read_preset
 
     trained = read_preset(checkpoint_folder(inputs[start])).name
@@ -100,7 +106,7 @@ def opened(store: Store, stage: str, config: Mapping[str, Any]) -> tuple[dict[st
         raise ValueError(
             f"preset: expected {trained}, that of {start}, found {given!r:.40}; make base anew with it, or leave it out"
         )
-    return inputs, stage_config(stage, config, trained)
+    return inputs, stage_settings(stage, config, trained)
 
 
 def _digest_of(folder: Path) -> str:
@@ -132,8 +138,6 @@ def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
         shutil.copyfile(path, out.path(f"{tracking.FOLDER}/{path.name}", hashed=False))
     timing = {"seconds": round(time.perf_counter() - began, 3)}
     out.bytes("timing.json", json.dumps(timing).encode(), hashed=False)
-    from dataclasses import asdict
-
     return {"counts": made.counts, "checks": [asdict(check) for check in made.checks]}
 
 

@@ -16,11 +16,11 @@ from typing import Any
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest
+from schemas.settings import SettingsError, nearest
 from trainer.data.rows import SHARDS
-from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent
 from trainer.stages.assets import checkpoint_folder
-from trainer.stages.settings import DEFAULTS
+from trainer.stages.settings import stage_settings
 from trainer.suites.leaderboard import SUITES_GROUP, figures, measured, put_report
 from trainer.suites.registry import SUITES, suite
 from trainer.suites.run import Subject, SuiteOptions, run_suite
@@ -63,20 +63,13 @@ def suite_settings(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `ValueError` naming a setting that is unknown, or whose value can't be.
     """
-    require_known("trainer config", config, DEFAULTS)
-    given, known = config.get("suites") or {}, DEFAULTS["suites"]
-    require_known("suites", given, (*known, *SUITES))
-    own = given.get(name) or {}
-    require_known(f"suites.{name}", own, known)
-    chosen = {**known, **{key: value for key, value in given.items() if key in known}, **own}
-    for key, value in chosen.items():
-        least = 0 if key in ("seed", "temperature") else 1
-        kinds = (int, float) if key == "temperature" else (int,)
-        if not (key == "limit" and value is None) and (type(value) not in kinds or not least <= value < 1e9):
-            what = "number" if key == "temperature" else "whole number"
-            raise ValueError(f"suites.{name}: {key}: expected a {what} from {least} on, found {value!r:.40}")
-    used = {key: chosen[key] for key in USED[suite(name).kind]}
-    return {**used, "device": str(config.get("device", DEFAULTS["device"]))}
+    asked = stage_settings(asset_of(name), config)
+    by_suite = asked.suites.__pydantic_extra__
+    if unknown := sorted(set(by_suite) - set(SUITES)):
+        raise SettingsError("trainer", {("suites",): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], SUITES)}"})
+    own = by_suite[name].given() if name in by_suite else {}
+    chosen = {**asked.suites.plain(), **own}
+    return {**{word: chosen[word] for word in USED[suite(name).kind]}, "device": asked.device}
 
 
 def build_suite(

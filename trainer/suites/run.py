@@ -198,18 +198,18 @@ def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
 
 
 def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
-    from dataclasses import replace
 
     from trainer.data.clusters import picture_key
     from trainer.data.rows import HELDOUT, light_rows, screen_elements, with_pictures
-    from trainer.evaluation.evaluate import EvalConfig, choose, evaluate
+    from trainer.evaluation.evaluate import choose, evaluate
     from trainer.modeling.checkpoint import load_checkpoint
+    from trainer.settings.measuring import EvalConfig
     from trainer.suites.answering import checkpoint_name
 
     store = _store(options, known.name)
     config = EvalConfig(seed=options.seed, max_new_tokens=options.max_new_tokens)
     if options.limit is not None:
-        config = replace(config, grounding=options.limit, navigation=options.limit)
+        config = config.changed(grounding=options.limit, navigation=options.limit)
     heldout = store.require(HELDOUT)
     rows = with_pictures(heldout, choose(light_rows(heldout, ("test",)), config))
     if not rows:
@@ -276,7 +276,7 @@ def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEv
         return evaluate_steps(
             store,
             known.raw,
-            known.constant,
+            known.constant,  # type: ignore[arg-type]
             answers,  # type: ignore[arg-type]
             StepsConfig(limit=options.limit, seed=options.seed, max_new_tokens=most),
             name=known.name,

@@ -29,8 +29,9 @@ from schemas.action_types import POINTED, Finished
 from schemas.actions import parse, parse_reply
 from schemas.ids import digest
 from trainer.evaluation.controls import BlindTable
-from trainer.rl.rewards import RewardConfig, Truth, r_format, step_success, type_match
+from trainer.rl.rewards import Truth, r_format, step_success, type_match
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.rewards import RewardConfig
 from trainer.statistics import difference, interval, over
 from trainer.suites.answering import Answer, Answerer
 

@@ -16,7 +16,9 @@ from pathlib import Path
 from pipelines.home import default_home
 from pipelines.store.files import StoreError
 from pipelines.store.object_store.copies import Copies
+from pipelines.store.object_store.folder import FolderObjects
 from pipelines.store.object_store.objects import Objects
+from pipelines.store.object_store.s3 import S3Objects
 from pipelines.whole_files import whole_file
 
 VARIABLE, FILE, MARK = "VESPER_STORE_URL", "store_url.json", "store.json"
@@ -40,12 +42,8 @@ def _new_objects(url: str) -> Objects:
     _refuse_password(url)
     protocol = url.partition("://")[0] if "://" in url else ""
     if protocol in ("s3", "s3a"):
-        from pipelines.store.object_store.s3 import S3Objects
-
         return S3Objects(url)
     if protocol in ("file", "local"):
-        from pipelines.store.object_store.folder import FolderObjects
-
         return FolderObjects(url)
     if not protocol:
         raise StoreError(f"{VARIABLE}: expected a URL such as s3://bucket/prefix or file:///share, found {url[:80]!r}")

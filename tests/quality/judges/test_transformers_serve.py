@@ -43,7 +43,8 @@ def tiny() -> tuple[Any, Any]:
     from trainer.modeling.model import build_model
     from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
-    from trainer.presets import Shape, image_processor, preset
+    from trainer.presets import image_processor, preset
+    from trainer.settings.model_shape import Shape
 
     torch.set_num_threads(1)
     shape = Shape(

@@ -10,10 +10,10 @@ import torch
 from generators.proving.perception.labels import ImageLabel
 from trainer.data.image_labels import LabelledImages
 from trainer.data.row_sources import ListSource
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.loss import validate
 from trainer.midtrain.train import train
 from trainer.modeling.model import label_logits
+from trainer.settings.supervised import MidtrainConfig
 
 
 def count_of(processor: Any, row: dict[str, Any]) -> int:

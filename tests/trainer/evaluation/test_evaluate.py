@@ -13,8 +13,9 @@ from quality.statistics import score_interval, wilson
 from schemas.actions import Click, Scroll, Type
 from trainer.data.clusters import cluster, picture_key
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
-from trainer.evaluation.evaluate import EvalConfig, choose, compare, evaluate, judge, summarise
+from trainer.evaluation.evaluate import choose, compare, evaluate, judge, summarise
 from trainer.evaluation.records import Records
+from trainer.settings.measuring import EvalConfig
 from trainer.statistics import difference, fell, interval, mean_or_none, over, paired
 
 RED, BLUE = draw({"red": (10, 10, 60, 60)}), draw({"blue": (100, 80, 150, 120)})

@@ -14,11 +14,11 @@ from schemas.actions import Scroll
 from trainer.data.row_sources import ListSource
 from trainer.merging.merge import REPORT
 from trainer.merging.merge_choice import candidates, choose_ties, merged_domains, validation_tasks
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, read_lineage, save_checkpoint
 from trainer.modeling.model import build_model
 from trainer.modeling.tensors import WeightFiles
+from trainer.settings.supervised import MidtrainConfig
 
 
 def scrolls(count: int, direction: str) -> list[dict[str, Any]]:

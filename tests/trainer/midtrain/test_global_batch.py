@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,10 +10,10 @@ import torch
 from drawn import make_rows
 
 from trainer.data.row_sources import ListSource
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
 from trainer.modeling.batches import BadSample, Batch
 from trainer.runtime.parallel import Ranks
+from trainer.settings.supervised import MidtrainConfig
 
 CONFIG = MidtrainConfig(batch_size=4, threads=1, max_length=200, packing_window=9)
 
@@ -45,7 +44,7 @@ def test_any_place_is_taken_up_and_any_split_has_the_same_rows(processor: Any, p
     rows = make_rows(14, seed=9)
     rows[3] = {**rows[3], "images": [b"broken"]}
     rows[5] = {**rows[5], "images": [rows[5]["images"][0][:100]]}  # whole header, torn body
-    config = replace(CONFIG, packing=packing)
+    config = CONFIG.changed(packing=packing)
     source = stream(processor, rows, config)
     whole: list[StepBatches] = [source.next() for _ in range(9)]
     assert whole[-1].after.bad > 1 and sum(step.torn for step in whole) > 0
@@ -56,7 +55,7 @@ def test_any_place_is_taken_up_and_any_split_has_the_same_rows(processor: Any, p
             assert again.after == step.after
             assert torch.equal(again.batches[0].input_ids, step.batches[0].input_ids)
     for world, parts in ((2, 1), (3, 2), (1, 4), (5, 1)):
-        split = replace(config, gradient_accumulation_steps=parts)
+        split = config.changed(gradient_accumulation_steps=parts)
         ranks = [stream(processor, rows, split, rank=rank, world=world) for rank in range(world)]
         for step in whole:
             mine = [one.next() for one in ranks]
@@ -69,7 +68,7 @@ def test_any_place_is_taken_up_and_any_split_has_the_same_rows(processor: Any, p
 
 def test_packing_shuffles_sequences_loses_no_row_and_fills_them(processor: Any) -> None:
     rows = make_rows(40, seed=2)
-    config = replace(CONFIG, packing=True, packing_window=40, max_length=400, batch_size=1)
+    config = CONFIG.changed(packing=True, packing_window=40, max_length=400, batch_size=1)
     source = stream(processor, rows, config)
     seen: list[Batch] = []
     while source.next().after.position == 0:
@@ -88,7 +87,7 @@ def test_packing_shuffles_sequences_loses_no_row_and_fills_them(processor: Any) 
 def test_a_batch_without_padding_has_the_rows_of_one_with(processor: Any) -> None:
     rows = make_rows(8)
     flat, padded = (
-        stream(processor, rows, replace(CONFIG, padding_free=free)).next().batches[0] for free in (True, False)
+        stream(processor, rows, CONFIG.changed(padding_free=free)).next().batches[0] for free in (True, False)
     )
     assert flat.lengths == padded.attention_mask.sum(1).tolist() and answers([flat]) == answers([padded])
     assert flat.input_ids.numel() == padded.tokens < padded.input_ids.numel()

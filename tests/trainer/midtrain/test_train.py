@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ import torch
 from forked import kill_myself, run_until_killed
 
 from trainer.data.row_sources import ListSource
-from trainer.midtrain.config import MidtrainConfig, config_from
 from trainer.midtrain.loss import token_losses, validate
 from trainer.midtrain.schedule import learning_rate, sigma_at
 from trainer.midtrain.train import train
 from trainer.modeling.batches import BadSample
+from trainer.settings.supervised import MidtrainConfig
 
 ROOT = Path(__file__).parents[3]
 CONFIG = MidtrainConfig(
@@ -34,7 +33,7 @@ def test_overfits_a_handful_of_samples(model: Any, processor: Any, rows: list[di
     from trainer.modeling.generation import generate
 
     few = rows[:4]
-    config = replace(CONFIG, max_steps=120, sigma=(0.0, 0.0), eval_steps=0)
+    config = CONFIG.changed(max_steps=120, sigma=(0.0, 0.0), eval_steps=0)
     before = validate(model, processor, few)["all"]
     curve = train(model, processor, ListSource(few), config, progress=False)
     assert validate(model, processor, few)["all"] < 0.05 < 1.0 < before
@@ -104,7 +103,7 @@ def train_both(folder: Path, preset: Any, rows: list[dict[str, Any]], after_step
             model,
             processor,
             ListSource(rows),
-            replace(config, **changes),
+            config.changed(**changes),
             state_dir=folder / form,
             on_event=event,
             progress=False,
@@ -144,8 +143,8 @@ def test_a_state_of_another_config_is_not_taken_up(
         train(fresh, processor, ListSource(rows), config, state_dir=tmp_path, on_event=events.append, progress=False)
         return sum(event["kind"] == "step" for event in events)
 
-    short = replace(CONFIG, max_steps=3)
-    assert [steps_run(short), steps_run(short), steps_run(replace(short, learning_rate=1e-3))] == [3, 0, 3]
+    short = CONFIG.changed(max_steps=3)
+    assert [steps_run(short), steps_run(short), steps_run(short.changed(learning_rate=1e-3))] == [3, 0, 3]
 
 
 def test_bfloat16_is_near_float32_and_keeps_float32_weights(
@@ -156,7 +155,7 @@ def test_bfloat16_is_near_float32_and_keeps_float32_weights(
     losses = []
     for bf16 in (None, False, True):
         fresh = build_model(tiny_preset, processor.tokenizer, seed=4)
-        curve = train(fresh, processor, ListSource(rows), replace(CONFIG, max_steps=3, bf16=bf16), progress=False)
+        curve = train(fresh, processor, ListSource(rows), CONFIG.changed(max_steps=3, bf16=bf16), progress=False)
         losses.append([step["loss"] for step in curve.steps])
         assert {parameter.dtype for parameter in fresh.parameters()} == {torch.float32}
     assert losses[0] == losses[1] != losses[2] and losses[2] == pytest.approx(losses[1], rel=0.02)
@@ -200,7 +199,7 @@ def test_weights_of_zero_take_no_part(model: Any, processor: Any, rows: list[dic
 
 def test_bad_rows_are_counted_and_passed_over(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
     mixed = [*rows[:5], {**rows[5], "images": [b"broken"]}]
-    curve = train(model, processor, ListSource(mixed), replace(CONFIG, max_steps=3), progress=False)
+    curve = train(model, processor, ListSource(mixed), CONFIG.changed(max_steps=3), progress=False)
     assert curve.bad_rows >= 2  # 12 good rows take more than two epochs of six
     with pytest.raises(BadSample):
         train(model, processor, ListSource([mixed[-1]]), CONFIG, progress=False)
@@ -216,15 +215,18 @@ def test_the_order_is_a_pure_function_of_the_position(rows: list[dict[str, Any]]
 
 
 def test_config_refuses_contradictions_and_unknown_keys() -> None:
-    assert config_from({"max_steps": 3, "warmup_steps": 1, "sigma": [5, 5], "spans": {"tag": 0.1}}).spans.tag == 0.1
+    assert (
+        MidtrainConfig.read({"max_steps": 3, "warmup_steps": 1, "sigma": [5, 5], "spans": {"tag": 0.1}}).spans.tag
+        == 0.1
+    )
     for wrong in ({"max_steps": 0}, {"max_steps": 3, "warmup_steps": 9}, {"lr": 1}):
         with pytest.raises(ValueError, match=r"expected|unknown"):
-            config_from(wrong)
+            MidtrainConfig.read(wrong)
 
 
 def test_a_short_run_needs_no_warmup_setting() -> None:
-    assert [config_from({"max_steps": steps}).warmup_steps for steps in (1, 12, 400)] == [0, 1, 20]
+    assert [MidtrainConfig.read({"max_steps": steps}).warmup_steps for steps in (1, 12, 400)] == [0, 1, 20]
     assert (
-        config_from({}).warmup_steps == MidtrainConfig().warmup_steps
-        and config_from({"warmup_steps": 0}).warmup_steps == 0
+        MidtrainConfig.read({}).warmup_steps == MidtrainConfig().warmup_steps
+        and MidtrainConfig.read({"warmup_steps": 0}).warmup_steps == 0
     )

@@ -14,7 +14,7 @@ from PIL import Image
 from pipelines.prompts import grounding_text, messages
 from trainer.modeling.batches import BadSample, row_images
 from trainer.modeling.processor import Processor
-from trainer.modeling.span_weights import SpanWeights
+from trainer.settings.supervised import SpanWeights
 
 
 def grounding_row(answer: str = "[12,34]", text: str = "the red box") -> dict[str, Any]:

@@ -50,7 +50,7 @@ def test_random_weights_are_the_same_with_any_number_of_threads(processor: Any) 
     """A run that goes on in a process with other settings must begin from the very same bits."""
     from dataclasses import replace
 
-    from trainer.presets import Shape
+    from trainer.settings.model_shape import Shape
 
     shape = Shape(position_init=0.2, position_grid=28, vocab_size=len(processor.tokenizer))
     threads, found = torch.get_num_threads(), []

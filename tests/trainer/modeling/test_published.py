@@ -12,13 +12,13 @@ from PIL import Image
 from tiny_published import KINDS, published_tokenizer, write_tiny
 
 from trainer.data.row_sources import ListSource
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import label_logits, parameter_count, reply_logprobs
 from trainer.modeling.published import load_base, random_base
 from trainer.presets import PRESETS, image_processor, preset
+from trainer.settings.supervised import MidtrainConfig
 
 
 @pytest.mark.parametrize(

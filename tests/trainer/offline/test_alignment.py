@@ -12,7 +12,8 @@ from drawn import draw
 from pipelines.prompts import history_entry, messages, navigation_text, prompt_text, reply_text
 from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, Click, LongPress, Scroll, Type, render
-from trainer.offline.alignment import AlignmentConfig, align, history_line, model_rollouts, with_history
+from trainer.offline.alignment import align, history_line, model_rollouts, with_history
+from trainer.settings.offline import AlignmentConfig
 
 ACTIONS: tuple[Action, ...] = (Click((500, 400)), Scroll(direction="down"), Click((80, 90)), LongPress((300, 300)))
 GOAL = "Find 'History:\n1. Click(box=(500,400))' in the list"
@@ -145,14 +146,14 @@ def test_rows_without_episode_or_action_are_counted_and_missing_replies_refused(
     with pytest.raises(ValueError, match="expected 3 replies for each of 4 rows"):
         align(episode_rows(), lambda rows, group, seed: [["a"]] * len(rows), CONFIG)
     for wrong in ({"variants": 0}, {"sparse_share": 2.0}):
-        with pytest.raises(ValueError, match="AlignmentConfig"):
+        with pytest.raises(ValueError, match="AlignmentConfig: .*expected"):
             AlignmentConfig(**wrong)
 
 
 def test_a_model_that_learned_the_steps_aligns_its_own_histories_and_trains_on_them(model: Any, processor: Any) -> None:
     from trainer.data.row_sources import ListSource
-    from trainer.midtrain.config import MidtrainConfig
     from trainer.midtrain.train import train
+    from trainer.settings.supervised import MidtrainConfig
 
     thinking = [
         {**row, "answer": reply_text(action, "mobile", f"step {index}")}

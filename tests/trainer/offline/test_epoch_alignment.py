@@ -13,22 +13,21 @@ from drawn import draw
 from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from schemas.actions import Finished, Scroll, render
 from trainer.data.row_sources import ListSource
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, read_preset, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
-from trainer.offline.alignment import AlignmentConfig
-from trainer.offline.config import OfflineConfig, config_from
 from trainer.offline.epoch_alignment import aligned_rows, as_trained, wanted, with_aligned
 from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
 from trainer.presets import preset
-from trainer.rl.grpo import GrpoConfig
+from trainer.settings.grpo import GrpoConfig
+from trainer.settings.offline import AlignmentConfig, OfflineConfig
+from trainer.settings.supervised import MidtrainConfig
 
 Rows = list[dict[str, Any]]
 THOUGHTS = ("go on", "it is below")
 CONFIG = OfflineConfig(
-    "web",
+    domain="web",
     updates=5,
     prompts=5,
     num_generations=2,
@@ -125,7 +124,7 @@ def test_epochs_after_the_first_are_aligned_told_and_the_same_after_a_kill(start
         assert WeightFiles(tmp_path / "out").digest() == WeightFiles(tmp_path / "whole").digest()
     preset = read_preset(tmp_path / "out")
     assert (preset.history, preset.thinking) == ("think_action", False)  # thoughts stood there unasked
-    plain = run(start, tmp_path / "plain", replace(CONFIG, align=False))
+    plain = run(start, tmp_path / "plain", CONFIG.changed(align=False))
     assert plain["alignments"] == []
     assert (tmp_path / "plain" / "preset.json").read_bytes() == (start / "preset.json").read_bytes()
     assert WeightFiles(tmp_path / "plain").digest() != WeightFiles(tmp_path / "whole").digest()
@@ -156,7 +155,7 @@ def test_published_presets_align_and_nano_and_grounding_do_not() -> None:
     assert wanted(None, "mobile", preset("8b")) and wanted(None, "web", preset("2b"))
     assert not wanted(None, "mobile", preset("nano")) and wanted(True, "mobile", preset("nano"))
     assert not wanted(False, "mobile", preset("8b")) and not wanted(True, "grounding", preset("8b"))
-    made = config_from("web", {"align": True, "alignment": {"variants": 5}})
+    made = OfflineConfig.read({"domain": "web", "align": True, "alignment": {"variants": 5}})
     assert made.align and made.alignment == AlignmentConfig(variants=5)
 
 

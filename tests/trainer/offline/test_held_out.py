@@ -9,7 +9,8 @@ from drawn import make_rows, scroll_rows
 
 from pipelines.prompts import prompt_text
 from trainer.offline.tasks import RlTask, choose, complete_episodes, tasks_of
-from trainer.rl.rewards import RewardConfig, Truth
+from trainer.rl.rewards import Truth
+from trainer.settings.rewards import RewardConfig
 
 
 def test_rows_are_filtered_by_objective_and_platform(processor: Any) -> None:

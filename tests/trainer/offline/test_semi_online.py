@@ -21,13 +21,11 @@ from pipelines.prompts import messages, navigation_text, prompt_text, reply_text
 from schemas.actions import Action, Click, Finished, render
 from trainer.modeling.batches import Row
 from trainer.modeling.generation import Completion
-from trainer.offline.config import OfflineConfig, config_from
 from trainer.offline.held_out import sop
 from trainer.offline.semi_online import (
     Answer,
     Played,
     Rollout,
-    SemiOnlineConfig,
     prompts_with_thoughts,
     roll,
     sop_progress,
@@ -37,8 +35,11 @@ from trainer.offline.semi_online import (
     whole_episodes,
 )
 from trainer.offline.tasks import RlTask
-from trainer.rl.grpo import Advantages, GrpoConfig, group_advantages, grpo_loss
-from trainer.rl.rewards import RewardConfig, Truth, reward
+from trainer.rl.grpo import Advantages, group_advantages, grpo_loss
+from trainer.rl.rewards import Truth, reward
+from trainer.settings.grpo import GrpoConfig
+from trainer.settings.offline import OfflineConfig, SemiOnlineConfig
+from trainer.settings.rewards import RewardConfig
 
 REWARDS = RewardConfig()
 GRPO = GrpoConfig(scale_rewards="none")
@@ -175,7 +176,7 @@ def test_two_levels_worked_by_hand() -> None:
     assert (got.groups, got.zero_variance, got.too_small, got.used) == (2, 1, 0, 1)
     alone = two_level_advantages(found[:1], GRPO)
     assert alone.too_small == 1 and alone.used == 0 and not any(alone.weights)
-    steps = two_level_advantages(found, replace(GRPO, negative_floor=0.0), SemiOnlineConfig(step_weight=2.0))
+    steps = two_level_advantages(found, GRPO.changed(negative_floor=0.0), SemiOnlineConfig(step_weight=2.0))
     assert steps.values[3] == pytest.approx(0 + 2 * -0.5 * 0.5)  # half of those at that step were right
 
 
@@ -231,14 +232,14 @@ def test_sop_counts_up_to_the_first_mismatch_and_asks_again_only_where_the_histo
 
 
 def test_settings_are_read_and_contradictions_named() -> None:
-    config = config_from("mobile", {"semi_online": {"patches": 2}})
-    assert config.semi_online == SemiOnlineConfig(patches=2) and OfflineConfig("mobile").semi_online is None
+    config = OfflineConfig.read({"domain": "mobile", "semi_online": {"patches": 2}})
+    assert config.semi_online == SemiOnlineConfig(patches=2) and OfflineConfig(domain="mobile").semi_online is None
     cases: list[tuple[Any, str]] = [
         (lambda: SemiOnlineConfig(gamma=1.5), "gamma"),
         (lambda: SemiOnlineConfig(patches=-1), "patches"),
-        (lambda: OfflineConfig("grounding", semi_online=SemiOnlineConfig()), "navigation"),
-        (lambda: OfflineConfig("web", difficulty=1.0, semi_online=SemiOnlineConfig()), "difficulty"),
-        (lambda: OfflineConfig("web", align=True, semi_online=SemiOnlineConfig()), "no align"),
+        (lambda: OfflineConfig(domain="grounding", semi_online=SemiOnlineConfig()), "navigation"),
+        (lambda: OfflineConfig(domain="web", difficulty=1.0, semi_online=SemiOnlineConfig()), "difficulty"),
+        (lambda: OfflineConfig(domain="web", align=True, semi_online=SemiOnlineConfig()), "no align"),
     ]
     for make, word in cases:
         with pytest.raises(ValueError, match=word):

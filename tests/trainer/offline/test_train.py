@@ -6,7 +6,6 @@ import json
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,24 @@ from drawn import make_rows, scroll_rows
 from forked import kill_myself, run_until_killed
 
 from trainer.data.row_sources import ListSource
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.tensors import WeightFiles
-from trainer.offline.config import OfflineConfig
 from trainer.offline.held_out import measure
-from trainer.offline.semi_online import SemiOnlineConfig
 from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
-from trainer.rl.grpo import GrpoConfig
-from trainer.rl.rewards import RewardConfig
 from trainer.runtime.deterministic import deterministic
+from trainer.settings.grpo import GrpoConfig
+from trainer.settings.offline import OfflineConfig, SemiOnlineConfig
+from trainer.settings.rewards import RewardConfig
+from trainer.settings.supervised import MidtrainConfig
 
 Rows = list[dict[str, Any]]
 
 CONFIG = OfflineConfig(
-    "web",
+    domain="web",
     updates=4,
     prompts=4,
     num_generations=4,
@@ -84,8 +82,7 @@ def run(start: Path, out: Path, config: OfflineConfig, **options: Any) -> dict[s
 def trained(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], Rows]:
     events: Rows = []
     out = tmp_path_factory.mktemp("web") / "out"
-    config = replace(
-        CONFIG,
+    config = CONFIG.changed(
         updates=12,
         prompts=8,
         num_generations=8,
@@ -162,11 +159,11 @@ def train_until(start: Path, out: Path, state: Path, update: int) -> None:
 
 class TestRepeatable:
     def test_the_same_seed_gives_the_same_bytes_and_another_does_not(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=2)
+        config = CONFIG.changed(updates=2)
         first, second = run(start, tmp_path / "a", config), run(start, tmp_path / "b", config)
         assert first == second
         assert WeightFiles(tmp_path / "a").digest() == WeightFiles(tmp_path / "b").digest()
-        run(start, tmp_path / "c", replace(config, seed=1))
+        run(start, tmp_path / "c", config.changed(seed=1))
         assert WeightFiles(tmp_path / "c").digest() != WeightFiles(tmp_path / "a").digest()
 
     def test_a_run_killed_with_9_goes_on_to_the_same_bytes(self, start: Path, tmp_path: Path) -> None:
@@ -187,7 +184,7 @@ class TestRepeatable:
         assert not list((tmp_path / "state").iterdir()), told
 
     def test_a_state_of_another_run_is_not_gone_on_from(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=2, save_steps=1)
+        config = CONFIG.changed(updates=2, save_steps=1)
         state = tmp_path / "state"
 
         class Stop(Exception):
@@ -200,13 +197,13 @@ class TestRepeatable:
         with pytest.raises(Stop):
             run(start, tmp_path / "a", config, state_dir=state, on_event=stop)
         events: list[dict[str, Any]] = []
-        run(start, tmp_path / "b", replace(config, seed=5), state_dir=state, on_event=events.append)
+        run(start, tmp_path / "b", config.changed(seed=5), state_dir=state, on_event=events.append)
         assert "resumed" not in {event["kind"] for event in events}
 
 
 class TestStopping:
     def test_the_peak_is_that_of_traces_where_there_are_enough(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=1, validation_limit=6, keep="peak", min_traces=4)
+        config = CONFIG.changed(updates=1, validation_limit=6, keep="peak", min_traces=4)
         enough = run(start, tmp_path / "a", config, validation_rows=scroll_rows(6, 4))
         assert (enough["peak_criterion"], enough["validation_traces"]) == ("trace_success", 4)
         assert enough["tasks"]["validation"] == 12 and enough["looks"][0]["traces"] == 4
@@ -218,7 +215,7 @@ class TestStopping:
             assert peak[word] == max(look[word] for look in found["looks"])
 
     def test_a_ruinous_learning_rate_is_stopped_and_undone(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=20, eval_steps=1, patience=2, learning_rate=3.0, keep="peak")
+        config = CONFIG.changed(updates=20, eval_steps=1, patience=2, learning_rate=3.0, keep="peak")
         metrics = run(start, tmp_path / "out", config)
         assert metrics["stopped_early"] and metrics["peak_update"] == 0 and metrics["updates"] == 2
         assert metrics["weight_delta"] == 0 and metrics["reward_gain"]["mean"] == 0
@@ -226,12 +223,12 @@ class TestStopping:
             assert WeightFiles(start).read(name).equal(WeightFiles(tmp_path / "out").read(name)), name
 
     def test_groups_without_variance_leave_the_weights_alone(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=2, rewards=RewardConfig(w_format=0.0, w_answer=0.0))
+        config = CONFIG.changed(updates=2, rewards=RewardConfig(w_format=0.0, w_answer=0.0))
         metrics = run(start, tmp_path / "out", config)
         assert metrics["zero_variance_share"] == 1.0 and metrics["weight_delta"] == 0.0
 
     def test_options_change_the_outcome(self, start: Path, tmp_path: Path) -> None:
-        config = replace(CONFIG, updates=1, num_generations=8, num_iterations=2, validation_limit=3, held_out_limit=3)
+        config = CONFIG.changed(updates=1, num_generations=8, num_iterations=2, validation_limit=3, held_out_limit=3)
         options: dict[str, dict[str, Any]] = {
             "plain": {},
             "beta": {"beta": 0.1},
@@ -240,7 +237,7 @@ class TestStopping:
         }
         found = {}
         for name, grpo in options.items():
-            run(start, tmp_path / name, replace(config, grpo=replace(config.grpo, **grpo)))
+            run(start, tmp_path / name, config.changed(grpo=config.grpo.changed(**grpo)))
             found[name] = WeightFiles(load_checkpoint(tmp_path / name).folder or "").digest()
         assert len(set(found.values())) == 4, found
 
@@ -249,17 +246,17 @@ def test_small_targets_weigh_more_where_difficulty_counts(start: Path, tmp_path:
     rows = [row for row in make_rows(48, 2) if row["objective"] == "grounding"]
     for row in rows[::2]:  # half of the targets are as large as the screen
         row["target_boxes"] = [[0.0, 0.0, 1000.0, 1000.0]]
-    config = replace(CONFIG, domain="grounding", updates=1, prompts=12, validation_limit=3)
+    config = CONFIG.changed(domain="grounding", updates=1, prompts=12, validation_limit=3)
     found = set()
     for difficulty in (0.0, 1.0):
         out = tmp_path / str(difficulty)
-        train_offline(start, rows, make_rows(8, 3), out, replace(config, difficulty=difficulty))
+        train_offline(start, rows, make_rows(8, 3), out, config.changed(difficulty=difficulty))
         found.add(WeightFiles(out).digest())
     assert len(found) == 2
 
 
 class TestSemiOnline:
-    CONFIG = replace(CONFIG, updates=3, prompts=2, save_steps=1, semi_online=SemiOnlineConfig())
+    CONFIG = CONFIG.changed(updates=3, prompts=2, save_steps=1, semi_online=SemiOnlineConfig())
 
     def test_it_trains_on_rollouts_tells_how_far_they_come_and_goes_on_after_a_stop(
         self, start: Path, tmp_path: Path
@@ -295,12 +292,12 @@ class TestSemiOnline:
 class TestRefused:
     def test_no_data_is_an_error_that_says_so(self, start: Path, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="mobile: no train task"):
-            run(start, tmp_path / "out", replace(CONFIG, domain="mobile"))
+            run(start, tmp_path / "out", CONFIG.changed(domain="mobile"))
 
     def test_training_never_sees_a_held_out_picture(self, start: Path, tmp_path: Path) -> None:
         rows = scroll_rows(6, 2)
         with pytest.raises(ValueError, match="no train task"):
-            train_offline(start, rows, rows, tmp_path / "out", replace(CONFIG, held_out_limit=100))
+            train_offline(start, rows, rows, tmp_path / "out", CONFIG.changed(held_out_limit=100))
 
 
 def test_measuring_is_a_function_of_the_seed(start: Path) -> None:

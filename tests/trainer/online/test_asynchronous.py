@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Group
-from trainer.online.config import config_from
 from trainer.online.rollouts import Job, Rollout, Sample, lost
 from trainer.online.run import _counting
 from trainer.online.strata import StratifiedBatches
+from trainer.settings.online import OnlineConfig
 
 CONFIG = {
     "mode": "async",
@@ -59,7 +59,7 @@ class Workers:
 
 
 def collector(folder: Path | None = None, **changes: Any) -> tuple[AsyncCollector, Workers]:
-    config, workers = config_from({**CONFIG, **changes}), Workers()
+    config, workers = OnlineConfig.read({**CONFIG, **changes}), Workers()
     batches = StratifiedBatches([task(1 + n % 3, n) for n in range(7)], config.edges, 0)
     return AsyncCollector(workers, batches, config, folder), workers  # type: ignore[arg-type]
 
@@ -107,7 +107,9 @@ def test_a_straggler_joins_a_later_update_and_is_compared_with_its_whole_group()
     assert made.figures()["late"] == 1
     from trainer.rl.grpo import group_advantages
 
-    advantages = _counting(group_advantages([[0.0, 1.0, 0.5]] * 2 + [[1.0, 0.0, 1.0]], config_from({}).grpo), second)
+    advantages = _counting(
+        group_advantages([[0.0, 1.0, 0.5]] * 2 + [[1.0, 0.0, 1.0]], OnlineConfig.read({}).grpo), second
+    )
     assert advantages.weights[6:8] == (0.0, 0.0) and advantages.weights[8] > 0 and advantages.values[8] > 0
 
 

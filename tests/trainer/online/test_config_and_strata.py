@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from itertools import groupby
@@ -15,46 +14,46 @@ from hypothesis import strategies as st
 from generators.execution.device_pool import LocalPool
 from generators.tasks.strata import STRATA, stratum
 from trainer.online.collect import in_device_order
-from trainer.online.config import OnlineConfig, VllmConfig, config_from
 from trainer.online.strata import StratifiedBatches
 from trainer.online.vllm.client import VllmClient
 from trainer.online.vllm.servers import endpoints, weight_update
+from trainer.settings.online import OnlineConfig, VllmConfig
 
 
 def test_a_config_comes_back_from_its_json() -> None:
-    config = config_from({"mode": "async", "edges": [3, 5], "grpo": {"beta": 0.1}, "limits": {"step_extra": 0}})
+    config = OnlineConfig.read({"mode": "async", "edges": [3, 5], "grpo": {"beta": 0.1}, "limits": {"step_extra": 0}})
     assert config.grpo.beta == 0.1 and config.grpo.std_floor == OnlineConfig().grpo.std_floor
     assert config.limits.step_extra == 0 and config.limits.retries == OnlineConfig().limits.retries
-    assert config_from(json.loads(json.dumps(config.plain()))) == config
+    assert OnlineConfig.read(config.plain()) == config
 
 
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
         ({"lr": 1}, "unknown"),
-        ({"grpo": {"gamma": 1}}, "online RL grpo: unknown"),
-        ({"mode": "fast"}, "sync, async"),
-        ({"num_generations": 1}, "num_generations of 2"),
+        ({"grpo": {"gamma": 1}}, "grpo: unknown"),
+        ({"mode": "fast"}, "mode: expected sync or async, found 'fast'"),
+        ({"num_generations": 1}, "num_generations: expected a whole number, 2 or more, found 1"),
         ({"edges": [4, 2]}, "edges"),
         ({"entropy_decay": 0}, "decay"),
         ({"temperature": 0}, "temperature"),
         ({"reference": {"alpha": 0}}, "alpha"),
-        ({"rollout_engine": "sglang"}, "in_process, vllm"),
+        ({"rollout_engine": "sglang"}, "in_process or vllm"),
         ({"vllm": {"weight_update": "ipc"}}, "weight_transfer"),
         ({"vllm": {"endpoints": "http://x"}}, "list of URLs"),
-        ({"vllm": {"wait_s": 0}}, "wait_s > 0"),
-        ({"vllm": {"port": 1}}, "online RL vllm: unknown"),
+        ({"vllm": {"wait_s": 0}}, "vllm.wait_s: expected a number, more than 0, found 0"),
+        ({"vllm": {"port": 1}}, "vllm: unknown 'port'"),
     ],
 )
 def test_a_wrong_config_is_told(plain: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        config_from(plain)
+        OnlineConfig.read(plain)
 
 
 def test_where_servers_stand_is_no_part_of_what_a_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = config_from({"rollout_engine": "vllm", "vllm": {"endpoints": ["http://a:8000"], "weights_dir": "w"}})
-    assert config.plain() == config_from({"rollout_engine": "vllm"}).plain() != OnlineConfig().plain()
-    assert not {"vllm", "rollout_engine"} & set(OnlineConfig().plain())
+    config = OnlineConfig.read({"rollout_engine": "vllm", "vllm": {"endpoints": ["http://a:8000"], "weights_dir": "w"}})
+    assert config.run_part() == OnlineConfig.read({"rollout_engine": "vllm"}).run_part() != OnlineConfig().run_part()
+    assert not {"vllm", "rollout_engine"} & set(OnlineConfig().run_part())
     assert endpoints(config.vllm) == ["http://a:8000"]
     with pytest.raises(ValueError, match="VESPER_VLLM_ENDPOINTS=http"):
         endpoints(VllmConfig())

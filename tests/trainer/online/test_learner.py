@@ -15,11 +15,11 @@ from online_runs import two_rollouts as rollouts
 
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
 from trainer.modeling.model import reply_logprobs
-from trainer.online.config import OnlineConfig, config_from
 from trainer.online.learner import OnlineLearner, replies_of
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.learner import by_step
+from trainer.settings.online import OnlineConfig
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def loaded(start: Path) -> Checkpoint:
 def gradients(loaded: Checkpoint, config: OnlineConfig, made: list[Rollout], update: int = 0) -> dict[str, Any]:
     """Of one update, clipped to no norm, the optimiser's step undone."""
     model = copy.deepcopy(loaded.model)
-    learner = OnlineLearner(model, loaded.processor, replace(config, max_grad_norm=math.inf))
+    learner = OnlineLearner(model, loaded.processor, config.changed(max_grad_norm=math.inf))
     learner.update(made, group_advantages([[1.0, 0.0]], config.grpo), update)
     return {name: tensor.grad.clone() for name, tensor in model.named_parameters() if tensor.grad is not None}
 
@@ -77,7 +77,7 @@ def test_bf16_rounds_passes_and_no_weights(loaded: Checkpoint) -> None:
 
 
 def test_a_frozen_tower_sees_a_picture_once_for_policy_and_reference(loaded: Checkpoint) -> None:
-    given, made = config(freeze_vision=True, grpo=replace(config().grpo, beta=0.1)), rollouts(loaded)
+    given, made = config(freeze_vision=True, grpo=config().grpo.changed(beta=0.1)), rollouts(loaded)
     seen: list[int] = []
     loaded.model.model.visual.register_forward_hook(lambda *_: seen.append(1))
     learner = OnlineLearner(loaded.model, loaded.processor, given)
@@ -129,7 +129,9 @@ def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
     learner = OnlineLearner(
         loaded.model,
         loaded.processor,
-        config_from({"entropy_decay": 0.5, "warmup_steps": 4, "learning_rate": 0.01, "grpo": {"entropy_coef": 0.08}}),
+        OnlineConfig.read(
+            {"entropy_decay": 0.5, "warmup_steps": 4, "learning_rate": 0.01, "grpo": {"entropy_coef": 0.08}}
+        ),
     )
     made, advantages = rollouts(loaded, version=3), group_advantages([[1.0, 0.0]], learner.config.grpo)
     figures = learner.update(made, advantages, 3)
@@ -144,7 +146,7 @@ def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
 
 
 def test_the_state_comes_back(loaded: Checkpoint) -> None:
-    settings = config_from({"learning_rate": 1e-2})
+    settings = OnlineConfig.read({"learning_rate": 1e-2})
     made, advantages = rollouts(loaded), group_advantages([[1.0, 0.0]], settings.grpo)
     learner = OnlineLearner(loaded.model, loaded.processor, settings)
     learner.update(made, advantages, 0)

@@ -13,12 +13,12 @@ from online_runs import plain_grpo, two_rollouts
 from two_ranks import on_two_ranks
 
 from trainer.modeling.checkpoint import load_checkpoint
-from trainer.online.config import OnlineConfig, config_from
-from trainer.online.learner import OnlineLearner, learner_config
+from trainer.online.learner import OnlineLearner
 from trainer.online.train import train_online
 from trainer.rl.grpo import group_advantages
 from trainer.rl.learner import Learner
 from trainer.runtime.parallel import hollow_models, launched
+from trainer.settings.online import OnlineConfig
 
 GRPO = {"beta": 0.1, "entropy_coef": 0.01, "stale_cap": 2.0}
 FORMS: dict[str, dict[str, Any]] = {
@@ -76,7 +76,7 @@ def whole_run(start: Path, out: Path) -> dict[str, Any]:
         [task(1, 10 + number) for number in range(4)],
     )
     return train_online(
-        start, tasks, out, config_from(RUN), pool=pool(), validation=checked, state_dir=out.with_suffix(".state")
+        start, tasks, out, OnlineConfig.read(RUN), pool=pool(), validation=checked, state_dir=out.with_suffix(".state")
     ).metrics
 
 
@@ -85,7 +85,7 @@ def on_a_rank(folder: Path, start: Path) -> None:
     torch.set_num_threads(1)
     with launched() as group:
         if not group.first:
-            for given in [settings(form) for form in FORMS for _ in range(2)] + [config_from(RUN)]:
+            for given in [settings(form) for form in FORMS for _ in range(2)] + [OnlineConfig.read(RUN)]:
                 follow(start, given)
             return
         torch.save({form: course(start, form, folder) for form in FORMS}, folder / "courses.pt")
@@ -95,7 +95,7 @@ def on_a_rank(folder: Path, start: Path) -> None:
 def follow(start: Path, given: OnlineConfig) -> None:
     with hollow_models():
         loaded = load_checkpoint(start)
-    Learner(loaded.model, loaded.processor, learner_config(given)).follow()
+    Learner(loaded.model, loaded.processor, given).follow()
 
 
 @pytest.fixture(scope="module")

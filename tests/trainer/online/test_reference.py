@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,10 +12,10 @@ from choice_world import task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.online.config import ReferenceConfig
 from trainer.online.reference import Comparison, compare, validation_jobs, validation_tasks
 from trainer.online.rollouts import POLICY, REFERENCE
 from trainer.rl.learner import blend
+from trainer.settings.online import ReferenceConfig
 
 
 def test_it_follows_a_clear_and_significant_gain_alone() -> None:
@@ -30,9 +29,9 @@ def test_it_follows_a_clear_and_significant_gain_alone() -> None:
     few = ReferenceConfig(margin=0.06, min_episodes=20)
     small = compare([True] * 95 + [True] * 5, [True] * 95 + [False] * 5, names(100), few)
     assert small.gain >= 2 * small.standard_error and not small.follows  # below the margin
-    assert compare([True] * 95 + [True] * 5, [True] * 95 + [False] * 5, names(100), replace(few, margin=0.05)).follows
+    assert compare([True] * 95 + [True] * 5, [True] * 95 + [False] * 5, names(100), few.changed(margin=0.05)).follows
     assert not compare([False] * 40, [True] * 40, names(40), config).follows
-    assert not compare([True] * 40, [True] * 40, names(40), replace(config, margin=0.0)).follows
+    assert not compare([True] * 40, [True] * 40, names(40), config.changed(margin=0.0)).follows
 
 
 def names(count: int, tasks: int | None = None) -> list[str]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.online.config import TrajectoryReward
 from trainer.online.rewards import Outcome, fewest_steps, trajectory_scores
 from trainer.rl.reward_figures import totals
+from trainer.settings.online import TrajectoryReward
 
 DEFAULT = TrajectoryReward()
 GOLDEN = [

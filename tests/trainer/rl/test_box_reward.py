@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from schemas.actions import parse_reply
 from trainer.modeling.generation import GROUNDING_TOKENS, reply_limit
-from trainer.offline.config import OfflineConfig
 from trainer.rl.box_reward import area, best_iou, box_of, difficulty_weights, floored_iou, size_agreement
-from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss, scaled_groups
+from trainer.rl.grpo import group_advantages, grpo_loss, scaled_groups
 from trainer.rl.reward_figures import totals
-from trainer.rl.rewards import RewardConfig, Truth, bounds, group_scores, point_hit, reward, score
+from trainer.rl.rewards import Truth, bounds, group_scores, point_hit, reward, score
+from trainer.settings.grpo import GrpoConfig
+from trainer.settings.offline import OfflineConfig
+from trainer.settings.rewards import RewardConfig
 
 BOX = (100.0, 200.0, 300.0, 300.0)
 GROUND = Truth("grounding", boxes=(BOX,))
@@ -81,7 +83,7 @@ def test_without_weights_nothing_is_changed() -> None:
     assert bounds("grounding", SIZED) == pytest.approx((-0.25, 1.5))
     assert reply_limit(112, "grounding", plain.wide) == GROUNDING_TOKENS
     assert reply_limit(112, "grounding", SIZED.wide) == 2 * GROUNDING_TOKENS
-    with pytest.raises(ValueError, match="weights >= 0"):
+    with pytest.raises(ValueError, match="w_box_size: expected a number, 0 or more, found -1"):
         RewardConfig(w_box_size=-1)
 
 
@@ -108,7 +110,7 @@ def test_smaller_targets_weigh_more_and_the_mean_stays() -> None:
     assert found.values == tuple(value * factor for value, factor in zip(plain.values, factors, strict=True))
     with pytest.raises(ValueError, match="groups of 5 members, found 4"):
         scaled_groups(plain, [2, 2], [1.0, 1.0])
-    for bad in (lambda: difficulty_weights([], -1.0), lambda: OfflineConfig("grounding", difficulty=-1.0)):
+    for bad in (lambda: difficulty_weights([], -1.0), lambda: OfflineConfig(domain="grounding", difficulty=-1.0)):
         with pytest.raises(ValueError, match="difficulty"):
             bad()
 

@@ -18,10 +18,12 @@ from quality.proving.calibration import calibration_error, reliability
 from schemas.actions import parse_reply
 from trainer.offline.tasks import succeeds
 from trainer.rl.confidence import confidence_reward, target_confidence, without_confidence
-from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
+from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency
 from trainer.rl.reward_figures import totals
-from trainer.rl.rewards import RewardConfig, Truth, bounds, group_scores, point_hit, reward, score
+from trainer.rl.rewards import Truth, bounds, group_scores, point_hit, reward, score
+from trainer.settings.grpo import GrpoConfig
+from trainer.settings.rewards import RewardConfig
 
 BOX = (100.0, 200.0, 300.0, 300.0)
 GROUND, REFUSE = Truth("grounding", boxes=(BOX,)), Truth("grounding", refusal=True)
@@ -104,7 +106,7 @@ def test_the_form_is_that_of_the_weight_and_other_judges_read_through_it() -> No
     assert region_consistency(["[200,250] 0.8", "[200,250]"]) == [1.0, 1.0]
     assert without_confidence("[1,1] 0.5") == "[1,1]" and without_confidence("[1,1]") is None
     for bad in ({"w_confidence": -1.0}, {"spread": 0.0}):
-        with pytest.raises(ValueError, match="rewards"):
+        with pytest.raises(ValueError, match="RewardConfig"):
             RewardConfig(**bad)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.rl.grpo import Advantages, GrpoConfig, entropy_coefficient, group_advantages, grpo_loss
+from trainer.rl.grpo import (
+    Advantages,
+    entropy_coefficient,
+    group_advantages,
+    grpo_loss,
+)
+from trainer.settings.grpo import GrpoConfig
 
 CONFIG = GrpoConfig()
 
@@ -24,19 +29,19 @@ def one_group(values: list[float]) -> Advantages:
 class TestAdvantages:
     def test_worked_by_hand(self) -> None:
         # mean 0.5, sample std sqrt(4 * 0.25 / 3) = 0.57735
-        found = group_advantages([[0.0, 1.0, 1.0, 0.0]], replace(CONFIG, advantage_epsilon=1e-12))
+        found = group_advantages([[0.0, 1.0, 1.0, 0.0]], CONFIG.changed(advantage_epsilon=1e-12))
         assert found.values == pytest.approx([-0.866025, 0.866025, 0.866025, -0.866025], abs=1e-5)
         assert found.weights == (0.25,) * 4 and found.used == 1
 
     def test_unscaled_and_floored(self) -> None:
-        assert group_advantages([[0.0, 1.0]], replace(CONFIG, scale_rewards="none")).values == (-0.5, 0.5)
+        assert group_advantages([[0.0, 1.0]], CONFIG.changed(scale_rewards="none")).values == (-0.5, 0.5)
         # std of 0.99 and 1.0 is 0.00707: without the floor one step of length becomes a full-size advantage
-        floored = group_advantages([[0.99, 1.0]], replace(CONFIG, std_floor=0.1, advantage_epsilon=1e-12))
+        floored = group_advantages([[0.99, 1.0]], CONFIG.changed(std_floor=0.1, advantage_epsilon=1e-12))
         assert floored.values == pytest.approx([-0.05, 0.05])
 
     def test_scaled_by_the_batch(self) -> None:
         # rewards 0, 1, 1, 1 and 2 of both groups (mean 1): sample std sqrt(2 / 4) = 0.70711
-        batch = replace(CONFIG, scale_rewards="batch", advantage_epsilon=1e-12)
+        batch = CONFIG.changed(scale_rewards="batch", advantage_epsilon=1e-12)
         found = group_advantages([[0.0, 1.0, None], [1.0, 1.0], [2.0]], batch)
         assert found.values == pytest.approx([-0.70711, 0.70711, 0, 0, 0, 0], abs=1e-5)
 
@@ -123,7 +128,7 @@ class TestLoss:
         assert float(parts.loss) == pytest.approx(2.3)
         assert (parts.clip_high, parts.clip_low) == (0.0, 0.5)
         # the ratio of the reply is the geometric mean sqrt(1.5 * 0.5) = 0.866
-        config = replace(CONFIG, importance_sampling_level="sequence")
+        config = CONFIG.changed(importance_sampling_level="sequence")
         parts = grpo_loss(logprobs, old, torch.ones(1, 2), [0], one_group([2.0]), [2], config)
         assert float(parts.loss) == pytest.approx(-2 * math.sqrt(0.75))
 
@@ -131,9 +136,7 @@ class TestLoss:
     @pytest.mark.parametrize("level", ["token", "sequence"])
     @pytest.mark.parametrize("extras", [{}, {"beta": 0.3, "entropy_coef": 0.1, "epsilon_high": 0.28}])
     def test_equals_the_float64_reference(self, loss_type: str, level: str, extras: dict[str, Any]) -> None:
-        config = replace(
-            CONFIG, loss_type=loss_type, importance_sampling_level=level, max_completion_length=9, **extras
-        )
+        config = CONFIG.changed(loss_type=loss_type, importance_sampling_level=level, max_completion_length=9, **extras)
         trajectory = [0, 1, 1, 2, 3, 3]  # trajectories of 1, 2, 1 and 2 steps
         for seed in range(5):
             data = batch(seed)
@@ -208,7 +211,7 @@ class TestLoss:
     def test_padding_never_matters(self) -> None:
         data = batch(1)
         advantages, counts = one_group([1.0, -0.5, 0.3, 0.2, -1.0, 0.1]), data["mask"].sum(1).tolist()
-        arguments = (list(range(6)), advantages, counts, replace(CONFIG, beta=0.1, entropy_coef=0.1))
+        arguments = (list(range(6)), advantages, counts, CONFIG.changed(beta=0.1, entropy_coef=0.1))
         clean = grpo_loss(
             data["logprobs"],
             data["old"],
@@ -245,7 +248,7 @@ class TestLoss:
             [0, 1, 2, 3],
             advantages,
             [2] * 4,
-            replace(CONFIG, beta=0.5),
+            CONFIG.changed(beta=0.5),
             reference_SL=torch.full((4, 2), -2.0),
         ).loss.backward()
         assert logprobs.grad is not None
@@ -289,7 +292,7 @@ class TestLoss:
             [0, 1, 2],
             advantages,
             [1, 1, 1],
-            replace(CONFIG, beta=1.0),
+            CONFIG.changed(beta=1.0),
             reference_SL=q.log().unsqueeze(1),
         )
         assert float(parts.loss) == pytest.approx(float((p * (p / q).log()).sum()))
@@ -312,6 +315,6 @@ class TestParts:
     def test_missing_inputs_are_refused(self) -> None:
         arguments = (torch.zeros(1, 1), torch.zeros(1, 1), torch.ones(1, 1), [0], one_group([1.0]), [1])
         with pytest.raises(ValueError, match="reference"):
-            grpo_loss(*arguments, replace(CONFIG, beta=0.1))
+            grpo_loss(*arguments, CONFIG.changed(beta=0.1))
         with pytest.raises(ValueError, match="entropies"):
-            grpo_loss(*arguments, replace(CONFIG, entropy_coef=0.1))
+            grpo_loss(*arguments, CONFIG.changed(entropy_coef=0.1))

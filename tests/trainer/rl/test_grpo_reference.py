@@ -17,7 +17,8 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
+from trainer.rl.grpo import group_advantages, grpo_loss
+from trainer.settings.grpo import GrpoConfig
 
 FEATURES, VOCABULARY = 3, 5
 Weights = np.ndarray

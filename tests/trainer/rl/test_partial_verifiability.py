@@ -5,14 +5,13 @@ A table of logits stands for the policy; advantages, loss and gradients are the 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss, shrunk_negatives
+from trainer.rl.grpo import group_advantages, grpo_loss, shrunk_negatives
+from trainer.settings.grpo import GrpoConfig
 
 STATES, ACTIONS, VALID, GROUP, UPDATES = 32, 8, 3, 8, 120
 PLAIN = GrpoConfig()
@@ -60,7 +59,7 @@ def test_valid_alternatives_outlive_a_label_that_is_one_of_many() -> None:
     labelled, kept = _trained(PLAIN)
     assert labelled > 0.8
     assert kept < 0.2  # what plain GRPO leaves of actions that would do as well
-    steady, spared = _trained(replace(PLAIN, beta=1.0, negative_floor=0.2))
+    steady, spared = _trained(PLAIN.changed(beta=1.0, negative_floor=0.2))
     assert spared >= 0.5
     assert steady > 0.5  # and the label is still learned: it began at 0.2
 
@@ -68,7 +67,7 @@ def test_valid_alternatives_outlive_a_label_that_is_one_of_many() -> None:
 def test_shrunk_negatives_help_within_a_trust_region_and_hardly_without() -> None:
     """Without one the label's own rise takes all probability, however little the others are blamed."""
     kept = {
-        name: _trained(replace(PLAIN, **changes))[1]
+        name: _trained(PLAIN.changed(**changes))[1]
         for name, changes in {
             "plain": {},
             "negatives": {"negative_floor": 0.2},
@@ -81,7 +80,7 @@ def test_shrunk_negatives_help_within_a_trust_region_and_hardly_without() -> Non
 
 
 def test_worked_by_hand_and_positives_are_left_alone() -> None:
-    config = replace(PLAIN, advantage_epsilon=1e-12)
+    config = PLAIN.changed(advantage_epsilon=1e-12)
     found = group_advantages([[1.0, 0.0, 0.0, 0.0], [1.0, None, 0.0]], config)
     shrunk = shrunk_negatives(found, [[True, False, False, False], [True, None, False]], 0.2)
     assert shrunk.values[0] == found.values[0]
@@ -101,7 +100,7 @@ def test_it_only_shrinks_and_floor_one_is_plain(hit: list[bool], floor: float) -
 
 
 def test_bad_settings_are_named() -> None:
-    with pytest.raises(ValueError, match=r"negative_floor: expected 0 to 1, found 1\.5"):
+    with pytest.raises(ValueError, match=r"negative_floor: expected a number, 0 or more and at most 1, found 1\.5"):
         GrpoConfig(negative_floor=1.5)
     with pytest.raises(ValueError, match="expected 2 outcomes, found 1"):
         shrunk_negatives(group_advantages([[0.0, 1.0]], PLAIN), [[True]], 0.5)

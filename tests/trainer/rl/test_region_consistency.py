@@ -18,9 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.actions import parse_reply
-from trainer.rl.grpo import GrpoConfig, group_advantages, grpo_loss
-from trainer.rl.region_consistency import SIDE, region_consistency
-from trainer.rl.rewards import DEFAULT, RewardConfig, Truth, bounds, group_scores, point_hit, reward
+from trainer.rl.grpo import group_advantages, grpo_loss
+from trainer.rl.region_consistency import region_consistency
+from trainer.rl.rewards import DEFAULT, Truth, bounds, group_scores, point_hit, reward
+from trainer.settings.grpo import GrpoConfig
+from trainer.settings.rewards import REGION_SIDE, RewardConfig
 
 Judge = Callable[[list[str], Truth], list[float]]
 """Rewards of the replies to one question."""
@@ -121,7 +123,7 @@ def _voted(texts: list[str]) -> tuple[int, int]:
     points, votes = [parse_reply(text).point for text in texts], region_consistency(texts)
     best = points[votes.index(max(votes))]
     assert best is not None
-    near = [one for one in points if one and max(abs(a - b) for a, b in zip(best, one, strict=True)) < SIDE]
+    near = [one for one in points if one and max(abs(a - b) for a, b in zip(best, one, strict=True)) < REGION_SIDE]
     return round(mean(x for x, _ in near)), round(mean(y for _, y in near))
 
 

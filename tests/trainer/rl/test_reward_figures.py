@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from trainer.rl.grpo import GrpoConfig, group_advantages
+from trainer.rl.grpo import group_advantages
 from trainer.rl.reward_figures import reward_figures, totals
-from trainer.rl.rewards import RewardConfig, Truth, group_scores
+from trainer.rl.rewards import Truth, group_scores
+from trainer.settings.grpo import GrpoConfig
+from trainer.settings.rewards import RewardConfig
 
 
 def test_means_and_sample_deviations_are_over_all_completions_whatever_their_group() -> None:

@@ -29,7 +29,6 @@ from schemas.actions import (
 )
 from trainer.rl.rewards import (
     TERMS,
-    RewardConfig,
     Truth,
     bounds,
     content_f1,
@@ -41,6 +40,7 @@ from trainer.rl.rewards import (
     step_success,
     type_match,
 )
+from trainer.settings.rewards import RewardConfig
 
 BOX = (100.0, 200.0, 300.0, 400.0)
 GROUND = Truth("grounding", boxes=(BOX,))

@@ -13,12 +13,12 @@ from drawn import make_rows
 from two_ranks import on_two_ranks
 
 from trainer.data.row_sources import ListSource
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.global_batch import GlobalBatches, StreamPosition
 from trainer.midtrain.step import OptimiserSteps
 from trainer.midtrain.train import train
 from trainer.modeling.model import recompute, speed_up
 from trainer.runtime.parallel import Ranks, launched, ranks
+from trainer.settings.supervised import MidtrainConfig
 
 CONFIG = MidtrainConfig(
     max_steps=5,
@@ -64,7 +64,8 @@ def tiny_setup() -> tuple[Any, Any]:
     from trainer.modeling.model import build_model
     from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
-    from trainer.presets import Shape, image_processor, preset
+    from trainer.presets import image_processor, preset
+    from trainer.settings.model_shape import Shape
 
     shape = Shape(
         vocab_size=1536,
@@ -106,7 +107,7 @@ def on_a_rank(folder: Path) -> None:
         tokens = {}
         for name, changes in FORMS.items():
             model, processor = tiny_setup()
-            found, counts = gradients(model, processor, replace(CONFIG, **changes), group)
+            found, counts = gradients(model, processor, CONFIG.changed(**changes), group)
             tokens[name] = [counts, group.rank]
             if group.first:
                 torch.save(found, folder / f"{name}.pt")
@@ -120,7 +121,7 @@ def on_a_rank(folder: Path) -> None:
             source = Breaking(mixed_rows())
             source.at = at
             events: list[dict[str, Any]] = []
-            config = replace(CONFIG, batch_size=2)
+            config = CONFIG.changed(batch_size=2)
             try:
                 curve = train(
                     model,
@@ -151,7 +152,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("form", FORMS)
 def test_two_ranks_give_one_ranks_gradients(form: str, two_ranks: Path) -> None:
     model, processor = tiny_setup()
-    expected, tokens = gradients(model, processor, replace(CONFIG, **FORMS[form]), Ranks())
+    expected, tokens = gradients(model, processor, CONFIG.changed(**FORMS[form]), Ranks())
     found = torch.load(two_ranks / f"{form}.pt", weights_only=True)
     assert found.keys() == expected.keys() and len(found) > 30
     largest = max(float((found[n] - g).norm() / g.norm().clamp_min(1e-8)) for n, g in expected.items())
@@ -166,7 +167,7 @@ def test_the_split_into_micro_batches_changes_no_gradient() -> None:
         found = []
         for parts in (1, 2, 5):
             model, processor = tiny_setup()
-            config = replace(CONFIG, packing=packing, gradient_accumulation_steps=parts)
+            config = CONFIG.changed(packing=packing, gradient_accumulation_steps=parts)
             found.append(gradients(model, processor, config, Ranks())[0])
         for other in found[1:]:
             largest = max(float((other[n] - g).norm() / g.norm().clamp_min(1e-8)) for n, g in found[0].items())
@@ -184,7 +185,7 @@ def test_parts_resume_to_the_same_curve_and_end_as_whole_weights(two_ranks: Path
         model,
         processor,
         ListSource(mixed_rows()),
-        replace(CONFIG, batch_size=2),
+        CONFIG.changed(batch_size=2),
         progress=False,
         validation=mixed_rows()[:3],
     )
@@ -199,7 +200,7 @@ def test_one_process_says_that_it_found_the_state_of_several(two_ranks: Path) ->
     model, processor = tiny_setup()
     source = Breaking(mixed_rows())
     with pytest.raises(ValueError, match="several ranks"):
-        train(model, processor, source, replace(CONFIG, batch_size=2), progress=False, state_dir=two_ranks / "whole")
+        train(model, processor, source, CONFIG.changed(batch_size=2), progress=False, state_dir=two_ranks / "whole")
 
 
 def test_a_process_on_its_own_needs_no_group() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import pytest
 from event_files import scalars_of
 
 from trainer.data.row_sources import ListSource
-from trainer.midtrain.config import MidtrainConfig
 from trainer.midtrain.train import train
 from trainer.runtime.tracking import Watch, kept
+from trainer.settings.supervised import MidtrainConfig
 
 CONFIG = MidtrainConfig(max_steps=6, batch_size=3, warmup_steps=1, save_steps=2, eval_steps=3, threads=1)
 
@@ -33,7 +32,7 @@ def test_events_of_a_broken_and_resumed_run_are_one_curve(
 
     def go(**given: Any) -> Any:
         fresh = build_model(tiny_preset, processor.tokenizer, seed=2)
-        config = replace(CONFIG, packing=True, max_length=160, packing_window=8)
+        config = CONFIG.changed(packing=True, max_length=160, packing_window=8)
         return train(
             fresh, processor, ListSource(rows), config, state_dir=tmp_path, validation=rows[:4], progress=False, **given
         )
@@ -55,7 +54,7 @@ def test_without_a_folder_nothing_is_written(
     model: Any, processor: Any, rows: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    train(model, processor, ListSource(rows), replace(CONFIG, max_steps=1), progress=False)
+    train(model, processor, ListSource(rows), CONFIG.changed(max_steps=1), progress=False)
     assert not list(tmp_path.iterdir())
 
 

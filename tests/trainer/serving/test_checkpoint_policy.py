@@ -92,8 +92,8 @@ def test_samples_are_drawn_by_seed_goal_and_turn_with_their_log_probabilities(ch
 
 def test_what_was_trained_is_done(checkpoint: Checkpoint, rows: list[dict[str, Any]]) -> None:
     from trainer.data.row_sources import ListSource
-    from trainer.midtrain.config import MidtrainConfig
     from trainer.midtrain.train import train
+    from trainer.settings.supervised import MidtrainConfig
 
     [row, *_] = [r for r in rows if r["objective"] == "navigation" and "Click" in r["answer"]]
     config = MidtrainConfig(

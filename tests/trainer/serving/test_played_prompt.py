@@ -18,10 +18,11 @@ from schemas.action_types import Action, Click, Finished, Scroll, Type
 from schemas.actions import format, parse_reply
 from trainer.modeling.checkpoint import Checkpoint, lineage
 from trainer.modeling.processor import Processor
-from trainer.offline.alignment import AlignmentConfig, align
+from trainer.offline.alignment import align
 from trainer.online.engine import RolloutPolicy
 from trainer.online.rollouts import Recorder, RolloutClaim
 from trainer.serving.checkpoint_policy import CheckpointPolicy
+from trainer.settings.offline import AlignmentConfig
 from trainer.suites.answering import TrainedPrompt
 
 GOAL = "Buy the red lamp"

@@ -23,7 +23,7 @@ from trainer.stages.assets import STAGES, checkpoint_folder, inputs_of
 from trainer.stages.context import Context
 from trainer.stages.online import online, online_config, runnable_tasks, split_tasks
 from trainer.stages.run import run_stage, stage_function
-from trainer.stages.settings import stage_config
+from trainer.stages.settings import stage_config, stage_settings
 
 CONFIG: dict[str, Any] = {
     "online": {
@@ -110,7 +110,7 @@ def test_strata_edges_are_those_of_the_checkpoint(name: str, expected: tuple[int
     inputs = {"checkpoints/offline_web": store.require("checkpoints/offline_web")}
 
     def edges(config: dict[str, Any]) -> tuple[int, int]:
-        chosen = stage_config("online_web", config)
+        chosen = stage_settings("online_web", config)
         return online_config(Context(store, "online_web", chosen, inputs, print, tmp_path, False)).edges
 
     assert edges({}) == edges({"preset": "8b"}) == expected, "whatever preset the configuration names"
@@ -139,7 +139,7 @@ def test_the_merge_reads_the_online_specialists_unless_others_are_named() -> Non
         "mid_training/shards",
     )
     named = {"merge": {"specialists": ["offline_web", "offline_mobile"]}}
-    chosen = stage_config("unified", named)
+    chosen = stage_settings("unified", named)
     assert inputs_of("unified", chosen) == (
         "checkpoints/mid_trained",
         "checkpoints/offline_web",
@@ -147,7 +147,7 @@ def test_the_merge_reads_the_online_specialists_unless_others_are_named() -> Non
         "mid_training/shards",
     )
     assert inputs_of("linear", chosen) == inputs_of("unified", chosen)[:-1]
-    with pytest.raises(ValueError, match="expected specialists of"):
-        inputs_of("linear", {"merge": {"specialists": ["base"]}})
+    with pytest.raises(ValueError, match="merge.specialists.0: expected offline_grounding.*, found 'base'"):
+        stage_settings("linear", {"merge": {"specialists": ["base"]}})
     own = stage_config("online_web", {"online": {"updates": 3, "online_web": {"updates": 5}}})["online"]
     assert own["updates"] == 5 and own["workers"] == 2 and "online_mobile" not in own

@@ -23,10 +23,12 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.__main__ import main
 from trainer.evaluation.records import Records
+from trainer.settings.presets import PRESETS, nano
+from trainer.settings.stage_names import ONLINE, SPECIALISTS
 from trainer.stages import checkpoints as stage_checkpoints
 from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
 from trainer.stages.run import opened, run_stage
-from trainer.stages.settings import DEFAULTS, OF_PRESET, ONLINE, SPECIALISTS, preset_from, stage_config
+from trainer.stages.settings import preset_from, stage_config, stage_settings
 
 CONFIG: dict[str, Any] = {
     "shape": {
@@ -206,34 +208,28 @@ def test_a_setting_of_one_stage_leaves_the_others_alone() -> None:
     same = {s for s in STAGES if stage_config(s, changed) == stage_config(s, CONFIG)}
     assert same == set(CHECKPOINTS)
     own = stage_config("offline_web", {"offline": {"updates": 3, "offline_web": {"updates": 5}, "offline_mobile": {}}})
-    common = {name: value for name, value in DEFAULTS["offline"].items() if name not in SPECIALISTS}
-    pointing = {**common, **DEFAULTS["offline"]["offline_grounding"]}
+    offline = nano().version_part()["offline"]
+    common = {name: value for name, value in offline.items() if name not in SPECIALISTS}
+    pointing = {**common, **offline["offline_grounding"]}
     assert own["offline"] == {**common, "updates": 5}
     assert stage_config("offline_grounding", {"offline": {"updates": 3}})["offline"] == {**pointing, "updates": 3}
     assert stage_config("offline_grounding", {})["offline"] == pointing != common
-    assert stage_config("base", {})["preset"] == DEFAULTS["preset"]
+    assert stage_config("base", {})["preset"] == "nano"
 
 
-@pytest.mark.parametrize("name", OF_PRESET)
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "nano"])
 def test_a_published_presets_settings_lie_between_the_defaults_and_what_is_given(name: str) -> None:
-    """And each trainer takes them."""
-    from trainer.midtrain.config import config_from as midtrain
-    from trainer.offline.config import config_from as offline
-    from trainer.online.config import config_from as online
-    from trainer.stages.online import OF_THE_STAGE
-
     given = {"midtrain": {"max_steps": 700}, "offline": {"offline_web": {"updates": 9}}}
-    mid = midtrain(stage_config("mid_trained", given, name)["midtrain"])
+    mid = stage_settings("mid_trained", given, name).midtrain
     assert (mid.max_steps, mid.learning_rate, mid.packing, mid.gradient_checkpointing) == (700, 1e-5, True, True)
-    web = offline("web", stage_config("offline_web", given, name)["offline"])
+    web = stage_settings("offline_web", given, name).offline.of_domain("web")
     assert (web.updates, web.learning_rate, web.gradient_checkpointing) == (9, 1e-6, True)
-    pointing = offline("grounding", stage_config("offline_grounding", given, name)["offline"])
-    assert pointing.updates == OF_PRESET[name]["offline"]["updates"]
-    live = stage_config("online_web", given, name)["online"]
-    live = online({word: value for word, value in live.items() if word not in OF_THE_STAGE})
+    pointing = stage_settings("offline_grounding", given, name).offline.of_domain("grounding")
+    assert pointing.updates == PRESETS[name]().offline.updates
+    live = stage_settings("online_web", given, name).online.of_run()
     assert (live.mode, live.workers, live.learning_rate, live.reference.episodes) == ("async", 64, 1e-6, 200)
-    nano = midtrain(stage_config("mid_trained", {}, "nano")["midtrain"])
-    assert nano == midtrain(stage_config("mid_trained", {})["midtrain"]) != mid
+    small = stage_settings("mid_trained", {}, "nano").midtrain
+    assert small == stage_settings("mid_trained", {}).midtrain != mid
 
 
 def test_a_part_that_is_given_in_part_keeps_the_rest_of_it() -> None:
@@ -247,14 +243,14 @@ def test_a_part_that_is_given_in_part_keeps_the_rest_of_it() -> None:
             found = stage_config(stage, given, "8b")[kind]
             assert found["grpo"].items() >= {"max_completion_length": 512, "beta": 0.5}.items(), given
             assert ("epsilon" in found["grpo"]) == ("epsilon" in str(given))
-    nano = stage_config("online_web", {"online": {"limits": {"retries": 3}, "reference": {"alpha": 0.3}}})["online"]
-    assert nano["limits"] == {**DEFAULTS["online"]["limits"], "retries": 3}
-    assert nano["reference"] == {"episodes": 8, "alpha": 0.3}
+    small = stage_config("online_web", {"online": {"limits": {"retries": 3}, "reference": {"alpha": 0.3}}})["online"]
+    assert small["limits"] == {"step_factor": 1.0, "step_extra": 2, "retries": 3}
+    assert small["reference"] == {"episodes": 8, "alpha": 0.3}
     assert stage_config("online_web", {}, "8b")["online"]["limits"] == {}  # the classes' own, not nano's
-    with pytest.raises(ValueError, match="trainer config: online: expected settings by name, found 5"):
+    with pytest.raises(ValueError, match="trainer: online: expected settings by name, found 5"):
         stage_config("online_web", {"online": 5})
     for bad in ("fast", None):  # of one specialist: what the graph catches too, so that it loads
-        with pytest.raises(ValueError, match="trainer config: online.online_web: expected settings by name, found"):
+        with pytest.raises(ValueError, match="trainer: online.online_web: expected settings by name, found"):
             stage_config("online_web", {"online": {"online_web": bad}})
 
 
@@ -262,19 +258,19 @@ def test_another_preset_than_the_checkpoints_is_refused(store: Store, made: dict
     with pytest.raises(ValueError, match="preset: expected nano, that of checkpoints/base, found '8b'; make base anew"):
         run_stage("mid_trained", store.home, {**CONFIG, "preset": "8b"}, progress=False)
     _, chosen = opened(store, "mid_trained", {**CONFIG, "preset": "nano"})
-    assert chosen == stage_config("mid_trained", CONFIG)
+    assert chosen == stage_settings("mid_trained", CONFIG)
 
 
 def test_a_published_presets_pictures_are_those_that_are_asked_for() -> None:
-    asked = preset_from({"preset": "8b", "shape": {}, "pixels": [900_000, 1_000_000]})
+    asked = preset_from(stage_settings("base", {"preset": "8b", "pixels": [900_000, 1_000_000]}))
     assert (asked.min_pixels, asked.max_pixels) == (900_000, 1_000_000)
     for config, told in (
-        ({"preset": "8b", "shape": {}, "pixels": [2, 1]}, r"expected \[least, largest\]"),
-        ({"preset": "nano", "shape": {}, "pixels": [1, 2]}, "say shape.pixels"),
+        ({"preset": "8b", "pixels": [2, 1]}, r"expected \[least, largest\]"),
+        ({"preset": "nano", "pixels": [1, 2]}, "say shape.pixels"),
         ({"preset": "8b", "shape": {"hidden": 64}}, "shape can't be changed"),
     ):
         with pytest.raises(ValueError, match=told):
-            preset_from(config)
+            preset_from(stage_settings("base", config))
 
 
 def test_a_device_that_is_not_here_is_named(
@@ -294,8 +290,14 @@ def test_bad_input_is_one_line_and_exit_code_2(
     for words, message in (
         (["base", "--home", str(tmp_path)], "mid_training/shards: nothing committed yet"),
         (["nonsense", "--home", str(tmp_path)], "stage: expected one of base"),
-        (["base", "--home", str(store.home), "--config", '{"presets": "nano"}'], "unknown ['presets']"),
-        (["base", "--home", str(store.home), "--config", '{"preset": "9b"}'], "expected one of nano, 2b, 8b, 30b-a3b"),
+        (
+            ["base", "--home", str(store.home), "--config", '{"presets": "nano"}'],
+            "unknown 'presets'; nearest are preset",
+        ),
+        (
+            ["base", "--home", str(store.home), "--config", '{"preset": "9b"}'],
+            "preset: expected nano, 2b, 8b or 30b-a3b, found '9b'",
+        ),
         (["base", "--home", str(store.home), "--config", "{"], "trainer:"),
     ):
         code, told = main(words), capsys.readouterr().err

@@ -33,7 +33,6 @@ from pipelines.prompts import messages, navigation_text
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.processor import Processor
-from trainer.online.config import VllmConfig
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.rollouts import POLICY, Job
 from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
@@ -48,6 +47,7 @@ from trainer.online.vllm.token_protocol import (
     scoring_body,
 )
 from trainer.online.vllm.weight_update import acknowledged
+from trainer.settings.online import VllmConfig
 
 log = logging.getLogger(__name__)
 RETRY_S, LONGEST_RETRY_S = 0.5, 30.0

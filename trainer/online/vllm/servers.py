@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trainer.online.config import VllmConfig
 from trainer.online.vllm.weight_transfer import WeightTransfer
 from trainer.online.vllm.weight_update import ReloadWeights, WeightUpdate
+from trainer.settings.online import VllmConfig
 
 ENDPOINTS_VARIABLE, WEIGHTS_VARIABLE = "VESPER_VLLM_ENDPOINTS", "VESPER_VLLM_WEIGHTS_DIR"
 

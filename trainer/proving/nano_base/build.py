@@ -76,9 +76,11 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     from trainer.modeling.processor import Processor
     from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
+    from trainer.settings.model_shape import Shape
+    from trainer.settings.tree import TrainerSettings
     from trainer.stages.settings import preset_from
 
-    folder, used, texts = work / "0-random", preset_from({"preset": "nano", "shape": config.shape}), sorted(texts)
+    folder, used, texts = work / "0-random", preset_from(TrainerSettings(shape=Shape(**config.shape))), sorted(texts)
     every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS)}, "tokenizer")
     plain = {
         "seed": config.seed,
@@ -172,7 +174,7 @@ def _phase(
     source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
     settings = config.midtrain(phase)
     before = WeightFiles(start).digest()
-    plain = json.loads(json.dumps({"midtrain": asdict(settings), "data": source.digest(), "start": before}))
+    plain = json.loads(json.dumps({"midtrain": settings.plain(), "data": source.digest(), "start": before}))
     if _done(folder, plain):
         return folder
     made = load_checkpoint(start)

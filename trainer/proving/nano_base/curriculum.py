@@ -13,7 +13,7 @@ from trainer.proving.nano_base.vision import VisionConfig
 from trainer.runtime.precision import native_bf16
 
 if TYPE_CHECKING:
-    from trainer.midtrain.config import MidtrainConfig
+    from trainer.settings.supervised import MidtrainConfig
 
 GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts", "worlds")
 """Lessons that the gate measures unless others are named; it is passed on "mixed"."""
@@ -146,8 +146,7 @@ class NanoBaseConfig:
 
     def midtrain(self, phase: Phase) -> MidtrainConfig:
         """A phase as the settings of `trainer.midtrain.train.train`."""
-        from trainer.midtrain.config import MidtrainConfig
-        from trainer.modeling.span_weights import SpanWeights
+        from trainer.settings.supervised import MidtrainConfig, SpanWeights
 
         return MidtrainConfig(
             max_steps=phase.max_steps,

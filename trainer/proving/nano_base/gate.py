@@ -18,8 +18,9 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
     within chance of the blind table's.
     """
     from trainer.evaluation.controls import BlindTable
-    from trainer.evaluation.evaluate import EvalConfig, evaluate
+    from trainer.evaluation.evaluate import evaluate
     from trainer.modeling.checkpoint import load_checkpoint
+    from trainer.settings.measuring import EvalConfig
 
     seen.draw(config.gated)
     unseen.draw(config.gated)

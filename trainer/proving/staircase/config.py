@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from schemas.ids import digest
-from trainer.presets import NORMS
 from trainer.proving.staircase.choice import ChoiceConfig
 from trainer.proving.staircase.episodes import EpisodeConfig
 from trainer.proving.staircase.tasks import worlds_of
+from trainer.settings.presets import NORMS
 
 PIXELS = 320 * 448
 """Area of the largest picture, at which all text of nano's style can be read."""

@@ -105,7 +105,8 @@ class Evaluation:
     def _grounding(self, checkpoint: Checkpoint) -> list[dict[str, Any]]:
         from trainer.data.clusters import picture_key
         from trainer.evaluation.controls import BlindTable
-        from trainer.evaluation.evaluate import EvalConfig, evaluate
+        from trainer.evaluation.evaluate import evaluate
+        from trainer.settings.measuring import EvalConfig
 
         if not self._asked:
             return []

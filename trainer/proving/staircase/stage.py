@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from schemas.ids import digest
-from trainer.runtime.settings import require_known
 from trainer.runtime.tracking import OnEvent
-from trainer.stages.settings import DEFAULTS, weights_folder
+from trainer.settings.measuring import StaircaseForm
+from trainer.stages.settings import weights_folder
 
 if TYPE_CHECKING:
     from trainer.proving.staircase.config import StaircaseConfig
@@ -20,16 +19,12 @@ if TYPE_CHECKING:
 ASSET, CODE_VERSION = "staircase/web", "2"
 
 
-def config_from(plain: Mapping[str, Any]) -> StaircaseConfig:
-    """What `staircase` of the trainer's configuration asks for. Raises `ValueError` naming what is unknown."""
+def config_of(wanted: StaircaseForm) -> StaircaseConfig:
+    """The staircase that the trainer's settings ask for."""
     from trainer.proving.staircase.config import long_form, short_form
 
-    forms = {"short": short_form, "long": long_form}
-    said = {**DEFAULTS["staircase"], **plain}
-    require_known("staircase", said, DEFAULTS["staircase"])
-    if said["form"] not in forms:
-        raise ValueError(f"staircase: form: expected {' or '.join(forms)}, found {said['form']!r:.40}")
-    return forms[said["form"]]("web", int(said["seed"]), weights_folder(said["base"]))
+    form = short_form if wanted.form == "short" else long_form
+    return form("web", wanted.seed, weights_folder(wanted.base))
 
 
 def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | None = None) -> Manifest:

@@ -6,7 +6,7 @@ again goes on where it was killed: finished stages are skipped, an unfinished on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
     from trainer.data.row_sources import RowSource
-    from trainer.midtrain.config import MidtrainConfig
+    from trainer.settings.supervised import MidtrainConfig
 
 CODE_VERSION = "1"
 TOKENIZER_TEXTS = 4000
@@ -62,12 +62,13 @@ class Trainings:
             from trainer.modeling.model import build_model
             from trainer.modeling.processor import Processor
             from trainer.modeling.tokenizer import train_tokenizer
-            from trainer.presets import Shape, image_processor, preset
+            from trainer.presets import image_processor, preset
+            from trainer.settings.model_shape import Shape
 
             if self.config.base:
                 like = load_checkpoint(self.config.base).processor
             else:
-                shape = Shape(**{"pixels": PIXELS, **_tuples(self.config.shape)})
+                shape = Shape(**{"pixels": PIXELS, **self.config.shape})
                 nano = replace(
                     preset("nano"), shape=shape, max_pixels=shape.pixels, max_answer_tokens=self.config.max_new_tokens
                 )
@@ -85,13 +86,13 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.midtrain.config import MidtrainConfig
             from trainer.midtrain.train import train
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+            from trainer.settings.supervised import MidtrainConfig
 
             loaded = load_checkpoint(base.model)
             looks = Looks(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
-            settings = MidtrainConfig(**{"threads": config.threads, **_tuples(config.midtrain), "seed": config.seed})
+            settings = MidtrainConfig(**{"threads": config.threads, **config.midtrain, "seed": config.seed})
 
             def event(told: dict[str, Any]) -> None:
                 watch.tick()
@@ -162,10 +163,10 @@ class Trainings:
             given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_steps": 1}
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.offline.config import config_from
             from trainer.offline.train import train_offline
+            from trainer.settings.offline import OfflineConfig
 
-            settings = config_from(domain, {"threads": config.threads, **_tuples(given), "seed": config.seed})
+            settings = OfflineConfig.read({"threads": config.threads, **given, "seed": config.seed, "domain": domain})
             looks: list[dict[str, Any]] = []
             state = folder.parent / STATE
 
@@ -213,17 +214,17 @@ class Trainings:
         config, name = self.config, f"online_{self.config.platform}"
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.online.config import config_from
             from trainer.online.train import train_online
+            from trainer.settings.online import OnlineConfig
 
             def event(told: dict[str, Any]) -> None:
                 watch.tick()
                 self.emit({"stage": name, **told})
 
             shares, screened_s = self._screened(start, folder.parent, watch, event)
-            settings = config_from({"threads": config.threads, **config.online, "seed": config.seed})
+            settings = OnlineConfig.read({"threads": config.threads, **config.online, "seed": config.seed})
             if settings.budget_s:
-                settings = replace(settings, budget_s=max(1.0, settings.budget_s - screened_s))
+                settings = settings.changed(budget_s=max(1.0, settings.budget_s - screened_s))
             families = worth_training(shares, config.screen_least)
             chosen = [
                 contract
@@ -268,16 +269,16 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.midtrain.config import MidtrainConfig
             from trainer.midtrain.train import train
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+            from trainer.settings.supervised import MidtrainConfig
 
             loaded = load_checkpoint(start.model)
-            narrow = MidtrainConfig(**_tuples(config.midtrain)).sigma[1]
+            narrow = MidtrainConfig(**config.midtrain).sigma[1]
             settings = MidtrainConfig(
                 **{
                     "threads": config.threads,
-                    **_tuples(config.midtrain),
+                    **config.midtrain,
                     "seed": config.seed + 1,
                     "max_steps": WITHOUT_END,
                     "learning_rate": config.control_learning_rate,
@@ -357,7 +358,3 @@ class Trainings:
         self, name: str, key: str, make: Callable[[Path, Stopwatch], dict[str, Any]], budget_s: float = 0.0
     ) -> FinishedStage:
         return made_once(self.folder, name, key, make, budget_s, self.emit)
-
-
-def _tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}

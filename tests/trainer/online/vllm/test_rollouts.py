@@ -59,7 +59,7 @@ def test_a_rollout_doesnt_wait_for_ever_for_its_turn(loaded: Checkpoint, other: 
         made.publish(loaded.model.state_dict(), 0)
         made.publish(other.model.state_dict(), 0, REFERENCE)
         ask(made, loaded, slot=REFERENCE)
-        made.settings = replace(made.settings, wait_s=0.1)
+        made.settings = made.settings.changed(wait_s=0.1)
         with pytest.raises(PolicyError, match=r"no server with the policy's weights for 0\.1 s"):
             ask(made, loaded)
 

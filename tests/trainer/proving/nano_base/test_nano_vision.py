@@ -35,7 +35,8 @@ def parts(drawings: Drawings) -> tuple[Any, FilledScreens]:
     from generators.proving.perception.vocabulary import COLOURS, SHAPES
     from trainer.modeling.model import build_model
     from trainer.modeling.tokenizer import train_tokenizer
-    from trainer.presets import Shape, image_processor, preset
+    from trainer.presets import image_processor, preset
+    from trainer.settings.model_shape import Shape
 
     shape = Shape(
         vocab_size=1400,

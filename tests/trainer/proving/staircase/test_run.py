@@ -15,7 +15,6 @@ from xml.etree import ElementTree
 import pytest
 
 from pipelines.store import Store
-from trainer.midtrain.config import MidtrainConfig
 from trainer.presets import NANO_BASE
 from trainer.proving.staircase.chart import staircase_svg
 from trainer.proving.staircase.choice import Tasks
@@ -23,10 +22,12 @@ from trainer.proving.staircase.config import SHORT_FAMILIES, StaircaseConfig, lo
 from trainer.proving.staircase.figures import COMPARED, course, joined
 from trainer.proving.staircase.report import combine
 from trainer.proving.staircase.run import run_staircase, seed_folder
-from trainer.proving.staircase.stage import build_staircase, config_from
+from trainer.proving.staircase.stage import build_staircase, config_of
 from trainer.proving.staircase.tasks import candidates, worlds_of
 from trainer.proving.staircase.training import Trainings
 from trainer.runtime.precision import native_bf16
+from trainer.settings.measuring import StaircaseForm
+from trainer.settings.supervised import MidtrainConfig
 
 ALL = {"random", "base", "mid", "offline", "online", "linear", "ties", "more_supervised", "more_offline"}
 
@@ -109,15 +110,15 @@ def test_the_asset_holds_a_seeds_report(tmp_path: Path, tiny: StaircaseConfig) -
 
 
 def test_what_the_asset_is_told() -> None:
-    assert config_from({"seed": 3, "base": ""}) == short_form("web", 3)
+    assert config_of(StaircaseForm(seed=3, base="")) == short_form("web", 3)
     for platform, families in SHORT_FAMILIES.items():
         known = {family.name: family.held_out for family in candidates(worlds_of(platform))}
         assert [known[name] for name in families] == [False] * (len(families) - 1) + [True]
-    assert config_from({"form": "long"}) == long_form("web", 0, str(NANO_BASE))
+    assert config_of(StaircaseForm(form="long")) == long_form("web", 0, str(NANO_BASE))
     with pytest.raises(ValueError, match="form: expected short or long, found 'tall'"):
-        config_from({"form": "tall"})
-    with pytest.raises(ValueError, match="unknown \\['colour'\\]"):
-        config_from({"colour": "red"})
+        StaircaseForm.read({"form": "tall"})
+    with pytest.raises(ValueError, match="unknown 'colour'"):
+        StaircaseForm.read({"colour": "red"})
 
 
 def test_seeds_are_combined(tmp_path: Path) -> None:

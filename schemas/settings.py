@@ -1,0 +1,276 @@
+"""The base of all settings: frozen models whose fields hold a setting's default, range and text, each in one place.
+
+    class Grpo(Settings):
+        beta: Number = setting(0.0, "Weight of the KL term; 0 needs no reference.", ge=0)
+
+    Grpo.read({"beta": -1}, "run.json")      -> SettingsError: run.json: beta: expected a number of 0 or more, found -1
+
+What a person wrote (a file, a flag, a variable) goes through `read`, whose error is one line that names where it
+stands, the setting, what was expected and what was found. Numbers stay as they were written, 40 or 40.0, since the
+version of what is made from them is a digest of their text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, WrapValidator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+InVersion = bool | Literal["where set"]
+"""Whether a setting enters the version of what is made: always, never, or where somebody set it."""
+ALWAYS: InVersion = True
+NEVER: InVersion = False
+WHERE_SET: InVersion = "where set"
+Path = tuple[str, ...]
+"""Names that lead to a setting: ("grpo", "beta")."""
+
+
+def _as_written(value: Any, check: Any) -> Any:
+    """A number as it was written: a whole one isn't made a fraction, true and texts are no numbers."""
+    if type(value) not in (int, float):
+        raise PydanticCustomError("number", "expected a number")
+    check(value)
+    return value
+
+
+Number = Annotated[float, WrapValidator(_as_written)]
+Whole = Annotated[int, Strict()]
+Flag = Annotated[bool, Strict()]
+
+
+class SettingsError(ValueError):
+    """Settings that are unknown, out of range or contradict each other: `problems` by their names. `where` is the file,
+    the flag or the class that they stand in."""
+
+    def __init__(self, where: str, problems: Mapping[Path, str]) -> None:
+        self.problems = problems
+        super().__init__(
+            "; ".join(": ".join(filter(None, (where, ".".join(path), said))) for path, said in problems.items())
+        )
+
+
+def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WHERE_SET, **more: Any) -> Any:
+    """A field of `Settings`: its default (... for none), what it means, whether it enters versions (see
+    `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …). Further
+    words that pydantic doesn't know stand beside `in_version` in the schema: `neutral` (see `Settings.run_part`) and
+    `stages`."""
+    extra: dict[str, Any] = {"in_version": in_version}
+    extra |= {word: more.pop(word) for word in ("neutral", "stages") if word in more}
+    if "default_factory" not in more:
+        more["default"] = default
+    return Field(description=text, json_schema_extra=extra, **more)
+
+
+def other_default(model: type[BaseModel], name: str, default: Any) -> Any:
+    """A field that a model inherits, with another default: text and range stay where they are written."""
+    return FieldInfo.merge_field_infos(model.model_fields[name], default=default)
+
+
+def marked(field: FieldInfo, word: str, default: Any = None) -> Any:
+    """What `setting` noted of a field under a word: `in_version`, `neutral`, `stages`."""
+    extra = field.json_schema_extra
+    return extra.get(word, default) if isinstance(extra, dict) else default
+
+
+class Settings(BaseModel):
+    """See the module."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, validate_by_name=True, validate_by_alias=True
+    )
+
+    if not TYPE_CHECKING:  # which keeps the types of the fields
+
+        def __init__(self, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                raise SettingsError(type(self).__name__, problems(type(self), error)) from None
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
+        """From plain values that a person wrote. `where` opens the message of the `SettingsError` that this raises for
+        a name that is unknown, a value out of range or settings that contradict each other."""
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise SettingsError(where, problems(cls, error)) from None
+
+    def given(self) -> dict[str, Any]:
+        """The settings that somebody set, as they are, without the defaults."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+    def changed(self, **changes: Any) -> Self:
+        """A copy with other values, checked like a new one; what was set stays set."""
+        return type(self)(**{**self.given(), **changes})
+
+    def plain(self) -> dict[str, Any]:
+        """Every setting as JSON values."""
+        found: dict[str, Any] = json.loads(json.dumps(self.model_dump(by_alias=True)))
+        return found
+
+    def version_part(self) -> dict[str, Any]:
+        """The settings that the version of what is made depends on, as JSON values: those that always enter it and
+        those that were set; of settings within settings likewise."""
+        found: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            when = marked(field, "in_version", WHERE_SET)
+            if when is ALWAYS or (when == WHERE_SET and name in self.model_fields_set):
+                found[field.alias or name] = _version_part(getattr(self, name))
+        found |= {name: _version_part(value) for name, value in (self.__pydantic_extra__ or {}).items()}
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+        return plain
+
+    def run_part(self) -> dict[str, Any]:
+        """Every setting as JSON values but the neutral ones at their default: those came later, and a run that was
+        saved before them still fits."""
+        fields = type(self).model_fields
+        neutral = {
+            name for name, field in fields.items() if marked(field, "neutral") and getattr(self, name) == field.default
+        }
+        found: dict[str, Any] = json.loads(json.dumps(self.model_dump(by_alias=True, exclude=neutral)))
+        return found
+
+
+def _version_part(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.version_part()
+    if isinstance(value, Mapping):
+        return {name: _version_part(one) for name, one in value.items()}
+    return value
+
+
+def problems(model: type[BaseModel], error: ValidationError) -> dict[Path, str]:
+    """Names of a wrong setting → what was expected and found."""
+    found: dict[Path, str] = {}
+    for one in error.errors(include_url=False):
+        if one["type"] in ("default_factory_not_called", "too_short") and found:  # follows from another error
+            continue
+        path, cause = _path(one), one.get("ctx", {}).get("error")
+        if isinstance(cause, SettingsError):  # of settings within these
+            found = {**{(*path, *inner): said for inner, said in cause.problems.items()}, **found}
+        elif one["type"] == "extra_forbidden":
+            found.setdefault(path[:-1], _unknown(model, path))
+        else:
+            found.setdefault(path, _said(model, one, path))
+    return found
+
+
+def _unknown(model: type[BaseModel], path: Path) -> str:
+    inside = _model_at(model, path[:-1]) or model
+    known = [field.alias or word for word, field in inside.model_fields.items()]
+    return f"unknown {path[-1][:80]!r}; {nearest(path[-1], known)}"
+
+
+def _said(model: type[BaseModel], error: ErrorDetails, path: Path) -> str:
+    if error["type"] == "missing":
+        return "expected a value, found none"
+    if error["type"] == "value_error":  # of a validator of ours, which says what it expected
+        return error["msg"].removeprefix("Value error, ")
+    field = _field_at(model, path)
+    expected = (range_of(field) if field is not None and error["type"] in _BOUNDS else "") or _expected(error)
+    return f"expected {expected}, found {error['input']!r:.60}"
+
+
+_BOUNDS = {
+    "greater_than_equal": ("ge", "{} or more"),
+    "greater_than": ("gt", "more than {}"),
+    "less_than_equal": ("le", "at most {}"),
+    "less_than": ("lt", "less than {}"),
+}
+_KINDS = {
+    "number": "a number",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "dict_type": "settings by name",
+    "mapping_type": "settings by name",
+    "model_type": "settings by name",
+    "model_attributes_type": "settings by name",
+    "none_required": "null",
+}
+
+
+def _expected(error: ErrorDetails) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return f"a number, {words.format(context[bound])}"
+    if kind == "literal_error":
+        return str(context["expected"]).replace("'", "")
+    if kind in ("too_short", "too_long"):
+        bound = "min_length" if kind == "too_short" else "max_length"
+        return f"{'at least' if kind == 'too_short' else 'at most'} {context[bound]} of them"
+    return _KINDS.get(kind) or error["msg"].removeprefix("expected ")
+
+
+def range_of(field: FieldInfo) -> str:
+    """A field's range in words; "" where it has no bounds."""
+    bounds: dict[str, Any] = {}
+    for one in _constraints(field):
+        bounds |= {word: getattr(one, word) for word, _ in _BOUNDS.values() if getattr(one, word, None) is not None}
+    said = [words.format(f"{bounds[word]:g}") for word, words in _BOUNDS.values() if word in bounds]
+    kind = "a whole number" if Whole in _options(field.annotation) or int in _options(field.annotation) else "a number"
+    return f"{kind}, {' and '.join(said)}" if said else ""
+
+
+def _constraints(field: FieldInfo) -> Iterable[Any]:
+    yield from field.metadata
+    for option in _options(field.annotation):
+        yield from getattr(option, "__metadata__", ())
+
+
+def _options(annotation: Any) -> list[Any]:
+    """The members of a union, without null; of any other type itself."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return [one for one in typing.get_args(annotation) if one is not type(None)]
+    return [annotation]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to tell of a name that isn't among those known: the nearest ones, or all where none is near."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known)
+    return f"nearest are {', '.join(near)}" if near else f"known are {', '.join(known) or 'none'}"
+
+
+def _path(error: ErrorDetails) -> Path:
+    """The names that lead to an error, without pydantic's words for the member of a union that was tried."""
+    loc = [str(one) for one in error["loc"]]
+    return tuple(one for one in loc[:-1] if "[" not in one) + tuple(
+        one for one in loc[-1:] if "[" not in one or error["type"] == "extra_forbidden"
+    )
+
+
+def _named(model: type[BaseModel], name: str) -> FieldInfo | None:
+    found = model.model_fields.get(name)
+    return found or next((field for field in model.model_fields.values() if field.alias == name), None)
+
+
+def _field_at(model: type[BaseModel], path: Path) -> FieldInfo | None:
+    parent = _model_at(model, path[:-1]) if path else None
+    return _named(parent, path[-1]) if parent is not None else None
+
+
+def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
+    """The model of the settings that stand under a path of names; None where there are none."""
+    found: type[BaseModel] | None = model
+    names = iter(path)
+    for name in names:
+        field = _named(found, name) if found is not None else None
+        found = None
+        for option in _options(field.annotation) if field is not None else ():
+            if typing.get_origin(option) is dict:  # settings by a name that a person chose
+                option = typing.get_args(option)[1]
+                next(names, None)
+            if isinstance(option, type) and issubclass(option, BaseModel):
+                found = option
+    return found

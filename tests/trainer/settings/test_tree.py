@@ -1,0 +1,165 @@
+"""Every setting changes something: what is built of it, and the version of what the stages that depend on it make."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from schemas.ids import digest
+from schemas.settings import ALWAYS, NEVER, Settings, SettingsError, marked
+from trainer.settings.presets import PRESETS, configured
+from trainer.settings.stage_names import ONLINE, SPECIALISTS
+from trainer.settings.tree import TrainerSettings, over, settings_of
+from trainer.stages.assets import STAGES
+
+OWN = {*SPECIALISTS, *ONLINE}
+OTHERS: dict[str, Any] = {
+    "preset": "8b",
+    "pixels": [65_536, 1_048_576],
+    "device": "cuda",
+    "midtrain.schedule": [[1.0, {"grounding": 1.0}]],
+    "midtrain.betas": [0.8, 0.9],
+    "midtrain.sigma": [30, 10],
+    "offline.semi_online": {"patches": 3},
+    "online.worlds": ["phone"],
+    "online.world_options": {"phone": {"size": 1}},
+    "online.edges": [3, 9],
+    "online.vllm.endpoints": ["http://a:8000"],
+    "shape.head_dim": {"head_dim": 64, "mrope_section": [12, 10, 10]},
+    "shape.mrope_section": [4, 6, 6],
+    "shape.heads": 12,
+    "shape.kv_heads": 3,
+    "shape.vision_hidden": 256,
+    "shape.vision_heads": 8,
+    "shape.deepstack": [0],
+    "merge.density": [0.1],
+    "merge.lambda": [0.5],
+    "merge.weights": [1, 2, 3],
+    "merge.specialists": ["offline_web"],
+}
+"""Other values of settings for which none can be made up from their default."""
+
+
+def _fields(model: type[Settings], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """Every setting below a model, with the names that lead to it; those of one specialist aside, which repeat all."""
+    for name, field in model.model_fields.items():
+        here = (*path, field.alias or name)
+        inner = type(field.default)
+        if issubclass(inner, Settings):
+            yield from _fields(inner, here)
+        elif name not in OWN:
+            yield here, field
+
+
+FIELDS = dict(_fields(TrainerSettings))
+
+
+def _another(path: tuple[str, ...], field: FieldInfo) -> Any:
+    """A value that the setting hasn't by default."""
+    if (named := ".".join(path)) in OTHERS:
+        return OTHERS[named]
+    now = field.get_default(call_default_factory=True, validated_data={"max_steps": 200})
+    if get_origin(field.annotation) is Literal:
+        return next(one for one in get_args(field.annotation) if one != now)
+    if now is None:
+        return next(one for one in (True, 7) if _fits(_given(path, one)))
+    if isinstance(now, bool):
+        return not now
+    if isinstance(now, int):
+        return now + 1
+    if isinstance(now, float):
+        return now * 0.5 + 0.125 if path[-1] != "standard_errors" else 3.0
+    return "other" if isinstance(now, str) else pytest.fail(f"{named}: give another value in OTHERS")
+
+
+def _fits(given: Mapping[str, Any]) -> bool:
+    try:
+        return bool(over(configured(), given))
+    except SettingsError:
+        return False
+
+
+def _given(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for name in reversed(path):
+        value = {name: value}
+    found: dict[str, Any] = value
+    return found
+
+
+def _value(settings: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        settings = getattr(settings, "lam" if name == "lambda" else name)
+    return settings
+
+
+@functools.cache
+def _usual(stage: str) -> str:
+    return digest(over(configured(), {}, stage).of_stage(stage))
+
+
+@pytest.mark.parametrize("path", FIELDS, ids=".".join)
+def test_each_setting_reaches_what_is_built_and_the_versions_that_it_is_marked_for(path: tuple[str, ...]) -> None:
+    field, usual = FIELDS[path], over(configured(), {})
+    another = _another(path, field)
+    given = (
+        {"shape": another} if isinstance(another, Mapping) and path == ("shape", "head_dim") else _given(path, another)
+    )
+    changed = over(configured(), given)
+    assert _value(changed, path) != _value(usual, path), "what was given is what is built"
+    top = TrainerSettings.model_fields[path[0]]
+    for stage in (*STAGES, "suites/fsm", "staircase/web"):
+        depends = stage.partition("/")[0] in marked(top, "stages", ())
+        own = over(configured(), given, stage)
+        differs = digest(own.of_stage(stage)) != _usual(stage)
+        assert differs == (depends and marked(field, "in_version") is not NEVER), stage
+
+
+@pytest.mark.parametrize("path", FIELDS, ids=".".join)
+def test_each_setting_has_a_text(path: tuple[str, ...]) -> None:
+    text = FIELDS[path].description or ""
+    assert text.endswith((".", "…")) and text == " ".join(text.split())
+
+
+@pytest.mark.parametrize("path", FIELDS, ids=".".join)
+def test_a_value_that_cannot_be_is_told_with_file_setting_expected_and_found(path: tuple[str, ...]) -> None:
+    impossible = 3 if path[-1] in ("world_options", "semi_online") else {"no": "such"}
+    with pytest.raises(SettingsError, match=rf"^run\.json: {'.'.join(path)}\b.*expected .*, found ") as told:
+        over(configured(), _given(path, impossible), where="run.json")
+    assert "\n" not in str(told.value)
+    if path[0] == "suites":  # below which the names of suites stand, which `suite_settings` knows
+        return
+    with pytest.raises(SettingsError, match=r"^run\.json: .*unknown '\w+_x'; (nearest|known) are ") as told:
+        over(configured(), _given((*path[:-1], f"{path[-1]}_x"), 1), where="run.json")
+    assert path[-1] in str(told.value)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_a_whole_configuration(name: str) -> None:
+    assert PRESETS[name]().preset == name
+    assert over(configured(name), {}) == configured(name)
+    with pytest.raises(ValueError, match="frozen"):
+        configured(name).seed = 3  # type: ignore[misc]
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    for given, told in (
+        ({"ranks": 2, "device": "cuda:1"}, "device: expected cpu or cuda with ranks 2"),
+        ({"pixels": [2, 1]}, r"pixels: expected \[least, largest\]"),
+        ({"midtrain": {"max_steps": 3, "warmup_steps": 4}}, "midtrain: expected warmup_steps <= max_steps"),
+        ({"offline": {"semi_online": {}, "align": True}}, "expected no align and no difficulty"),
+        ({"offline": {"rewards": {"delta2": 200}}}, "offline.rewards: expected delta2 <= delta1"),
+        ({"online": {"edges": [4, 2]}}, "online: expected edges"),
+    ):
+        with pytest.raises(SettingsError, match=told):
+            over(configured(), given)
+
+
+def test_only_the_settings_of_a_stage_are_its_own() -> None:
+    assert settings_of("linear") == ("merge",)
+    assert settings_of("evaluations/base") == ("device", "evaluate")
+    always = {name for name, field in TrainerSettings.model_fields.items() if marked(field, "in_version") is ALWAYS}
+    assert always == set(TrainerSettings.model_fields) - {"ranks"}

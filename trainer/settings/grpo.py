@@ -1,0 +1,67 @@
+"""Settings of the GRPO loss and of the learner that offline and online RL share. Option names are TRL's."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from schemas.settings import Flag, Number, Settings, Whole, setting
+
+
+class GrpoConfig(Settings):
+    """The loss's options (`trainer.rl.grpo`)."""
+
+    epsilon: Number = setting(0.2, "How far the ratio of the policies may go from 1 before it is clipped.", gt=0, lt=1)
+    epsilon_high: Number | None = setting(None, "The same upwards; null: as `epsilon`.", gt=0)
+    beta: Number = setting(0.0, "Weight of the KL term; 0 needs no reference.", ge=0)
+    entropy_coef: Number = setting(0.0, "Weight of the entropy bonus at the first update, c_0.", ge=0)
+    loss_type: Literal["grpo", "dr_grpo"] = setting(
+        "grpo", "What a trajectory's loss is divided by: its tokens (grpo), or `max_completion_length` (dr_grpo)."
+    )
+    importance_sampling_level: Literal["token", "sequence"] = setting(
+        "token", "Whether ratios are of tokens or replies."
+    )
+    scale_rewards: Literal["group", "batch", "none"] = setting(
+        "group", "Whose standard deviation a reward's distance from the mean is divided by."
+    )
+    std_floor: Number = setting(0.0, "That standard deviation counts as no less than this; 0: no floor.", ge=0)
+    advantage_epsilon: Number = setting(1e-4, "Added to that standard deviation.", gt=0)
+    max_completion_length: Whole = setting(112, "Tokens of a reply at most, and what dr_grpo divides by.", ge=1)
+    stale_cap: Number = setting(2.0, "C of the correction for replies of older weights.", gt=0)
+    negative_floor: Number = setting(
+        1.0, "Below 1, negative advantages shrink, down to this share, where few of a group succeeded.", ge=0, le=1
+    )
+
+
+class LearnerConfig(Settings):
+    """What every run of RL says of its optimiser and loss."""
+
+    grpo: GrpoConfig = setting(GrpoConfig(), "The loss.")
+    learning_rate: Number = setting(..., "The rate after `warmup_steps` updates.", gt=0)
+    warmup_steps: Whole = setting(2, "Updates in which the rate rises.", ge=0)
+    weight_decay: Number = setting(0.0, "AdamW's weight decay.", ge=0)
+    max_grad_norm: Number = setting(1.0, "Larger gradients are scaled down to this norm.", gt=0)
+    entropy_decay: Number = setting(1.0, "σ: by how much the entropy bonus shrinks with every update.", gt=0, le=1)
+    num_iterations: Whole = setting(1, "How often an update goes through its trajectories.", ge=1)
+    micro_batch: Whole = setting(32, "Replies that are computed at a time; bounds memory, changes no gradient.", ge=1)
+    freeze_vision: Flag = setting(False, "The vision tower keeps its weights.", neutral=True)
+    trainable: str = setting(
+        "",
+        "A regular expression: parameters without it in their name keep their weights; empty: all learn.",
+        neutral=True,
+    )
+    gradient_checkpointing: Flag = setting(
+        False, "Recompute activations in the backward pass instead of holding them.", neutral=True
+    )
+    bf16: Flag | None = setting(
+        None, "Compute in bfloat16, the weights staying as they are; null: on a GPU only.", neutral=True
+    )
+
+    @property
+    def sampling_temperature(self) -> float:
+        """Of the distribution that replies were sampled from."""
+        return 1.0
+
+    @property
+    def optimiser_steps(self) -> int:
+        """In how many optimiser steps an update goes through its replies."""
+        return 1

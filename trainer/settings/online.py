@@ -1,0 +1,210 @@
+"""Settings of online RL: whole trajectories in worlds or on devices. Names are TRL's where they mean the same."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from generators.execution.limits import Limits
+from generators.tasks.strata import NANO_EDGES
+from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
+from trainer.settings.grpo import GrpoConfig, LearnerConfig
+from trainer.settings.offline import OwnSettings
+
+
+class TrajectoryReward(Settings):
+    """R(τ) = 1_success · r_comp · eta^((T − T_min)/T_min) + max(penalty_floor, −unparsable_penalty · n)."""
+
+    r_comp: Number = setting(1.0, "Of a success.", gt=0)
+    eta: Number = setting(0.9, "What is left of it when a success takes twice the steps that it needs.", gt=0, le=1)
+    unparsable_penalty: Number = setting(0.1, "Taken off for every reply that can't be read.", ge=0)
+    penalty_floor: Number = setting(-0.5, "What these cost at most.", le=0)
+
+
+class ReferenceConfig(Settings):
+    """When the reference policy follows (docs/method.md §7): every `eval_steps` updates the policy and the reference
+    are compared on held-out episodes, paired. Fewer validation tasks than `episodes` come again, sampled
+    (`trainer.online.reference`); more are left out. Without any, with beta 0, `eval_steps` 0 or `episodes` below
+    `min_episodes` it never follows, and each task is tried once at most."""
+
+    alpha: Number = setting(0.5, "How far it follows: π_ref ← (1 − alpha) π_ref + alpha π_θ.", gt=0, le=1)
+    margin: Number = setting(0.02, "By how much of success the policy must be better.", ge=0)
+    standard_errors: Number = setting(2.0, "And by how many standard errors.", ge=2)
+    episodes: Whole = setting(200, "Held-out episodes of a comparison.", ge=1)
+    min_episodes: Whole = setting(200, "Fewer pairs than these prove nothing.", ge=2)
+
+
+class VllmConfig(Settings):
+    """Servers that make the replies (docs/training.md, "vLLM as rollout engine"). Where they stand is no part of what a
+    run is."""
+
+    endpoints: tuple[str, ...] = setting((), "Their URLs; none: those of VESPER_VLLM_ENDPOINTS, separated by commas.")
+    model: str = setting("", "The name under which they serve the model.")
+    weight_update: Literal["reload_weights", "weight_transfer"] = setting(
+        "reload_weights",
+        "reload_weights: the learner saves safetensors in `weights_dir` and each server reloads them; weight_transfer: "
+        "they are broadcast to the servers (NCCL from a GPU, Gloo from a CPU), which meet the learner at "
+        "`master_address`.",
+    )
+    weights_dir: str = setting(
+        "",
+        "The folder that learner and servers see under the same path; empty: that of VESPER_VLLM_WEIGHTS_DIR.",
+    )
+    master_address: str = setting("127.0.0.1", "Where servers meet the learner for weight_transfer.")
+    timeout_s: Number = setting(120.0, "Seconds that a reply may take.", gt=0)
+    update_timeout_s: Number = setting(900.0, "Seconds that a change of weights may take.", gt=0)
+    wait_s: Number = setting(300.0, "Seconds that a reply waits for a server where none is up.", gt=0)
+    logprob_tolerance: Number = setting(
+        0.1,
+        "By how many nats, on average, servers may differ from the learner on a given text after a change of weights.",
+        gt=0,
+    )
+
+    @field_validator("endpoints", mode="before")
+    @classmethod
+    def _urls(cls, given: Any) -> Any:
+        if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+            raise ValueError(f"expected a list of URLs, found {given!r:.80}")
+        return given
+
+
+_USUAL = Limits()
+
+
+class RolloutLimits(Settings):
+    """What ends an episode of online RL (`generators.execution.execute.Limits`)."""
+
+    step_factor: Number = setting(1.5, "Most steps are this times the expected ones …", ge=0)
+    step_extra: Whole = setting(2, "… and so many more.", ge=0)
+    unreadable: Whole = setting(_USUAL.unreadable, "Replies in a row that can't be read.", ge=1)
+    invalid: Whole = setting(_USUAL.invalid, "Actions in a row that can't be carried out.", ge=1)
+    call_s: Number = setting(60.0, "Seconds for one look or action.", ge=0)
+    attempt_s: Number = setting(_USUAL.attempt_s, "Seconds for all of a try.", ge=0)
+    retries: Whole = setting(2, "A rollout is begun anew after so many infrastructure failures at most.", ge=0)
+    pause_s: Number = setting(_USUAL.pause_s, "Seconds before the first retry; it doubles up to 32 times that.", ge=0)
+    device_s: Number = setting(_USUAL.device_s, "Seconds to go on asking for a device while none is to be had.", ge=0)
+
+    def limits(self) -> Limits:
+        """As the executor takes them."""
+        return Limits(**self.model_dump())
+
+
+class OnlineGrpo(GrpoConfig):
+    """The loss's options, with online RL's defaults."""
+
+    beta: Number = other_default(GrpoConfig, "beta", 0.02)
+    entropy_coef: Number = other_default(GrpoConfig, "entropy_coef", 0.003)
+    std_floor: Number = other_default(GrpoConfig, "std_floor", 0.1)
+
+
+class OnlineConfig(LearnerConfig):
+    """A run; defaults fit the nano preset on two cores.
+
+    In mode "async" or with servers no run is reproducible bit for bit: workers go on while the learner learns, and a
+    server's kernels aren't the learner's, so that its log-probabilities are the behaviour policy's alone.
+    """
+
+    mode: Literal["sync", "async"] = setting(
+        "sync",
+        "sync: an update's rollouts are made with the very weights that it starts from, and the run is reproducible; "
+        "async: `workers` devices go on while the learner learns.",
+    )
+    rollout_engine: Literal["in_process", "vllm"] = setting(
+        "in_process",
+        "Who makes the replies: a copy of the policy in this process, or the servers of `vllm`.",
+        neutral=True,
+    )
+    updates: Whole = setting(2, "Updates.", ge=1, in_version=ALWAYS)
+    tasks_per_update: Whole = setting(4, "Groups of an update, each of one task.", ge=1, in_version=ALWAYS)
+    num_generations: Whole = setting(4, "Rollouts of a group.", ge=2, in_version=ALWAYS)
+    steps_per_generation: Whole = setting(
+        1, "Optimiser steps in which an update goes through its rollouts.", ge=1, neutral=True
+    )
+    grpo: OnlineGrpo = setting(OnlineGrpo(), "The loss.")
+    learning_rate: Number = other_default(LearnerConfig, "learning_rate", 1e-4)
+    lr_scheduler_type: Literal["constant", "linear"] = setting(
+        "constant",
+        "linear: the rate falls to 0 at the end of `updates`; in mode async of `budget_s`, if that comes first.",
+        neutral=True,
+    )
+    entropy_decay: Number = other_default(LearnerConfig, "entropy_decay", 0.95)
+    temperature: Number = setting(1.0, "Of the distribution that replies are sampled from.", gt=0)
+    thinking: Flag | None = setting(None, "Ask for thoughts; null: as the checkpoint was trained.")
+    edges: tuple[Whole, Whole] = setting(
+        NANO_EDGES,
+        "Expected steps up to which a task is easy, and medium. A stage that isn't told takes its checkpoint's own.",
+    )
+    workers: Whole = setting(2, "Devices at a time.", ge=1, in_version=ALWAYS)
+    max_staleness: Whole = setting(
+        2, "In mode async a rollout whose oldest reply is more updates old than this is dropped.", ge=0
+    )
+    replay_per_task: Whole = setting(2, "Successes of a task that are held for groups without one; 0: no replay.", ge=0)
+    eval_steps: Whole = setting(
+        0, "Updates between two validations; 0: at the beginning and the end only.", ge=0, in_version=ALWAYS
+    )
+    save_steps: Whole = setting(4, "Updates between two saved states to go on from.", ge=1)
+    budget_s: Number = setting(0.0, "Seconds after which no further update begins; 0: no bound.", ge=0)
+    success_judge: str = setting(
+        "",
+        "The multimodal model that decides a rollout from its final keyframe where no rule can, at "
+        "$VESPER_JUDGE_BASE_URL; empty: tasks without a rule can't be trained on. A rollout on which it gives no "
+        "answer is lost like one whose device broke.",
+        neutral=True,
+    )
+    seed: Whole = setting(0, "Of the order of the tasks and of the replies.")
+    threads: Whole = setting(1, "CPU threads, of the learner and of the reply engine each.", ge=1)
+    reward: TrajectoryReward = setting(TrajectoryReward(), "The reward of a trajectory.")
+    reference: ReferenceConfig = setting(ReferenceConfig(), "When the reference policy follows.")
+    limits: RolloutLimits = setting(RolloutLimits(), "What ends an episode.")
+    vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")
+
+    @model_validator(mode="after")
+    def _edges(self) -> Self:
+        if not 0 < self.edges[0] < self.edges[1]:
+            raise ValueError(f"expected edges 0 < e1 < e2, found {list(self.edges)}")
+        return self
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the reference may follow the policy, validation tasks given."""
+        return self.grpo.beta > 0 and self.eval_steps > 0 and self.reference.episodes >= self.reference.min_episodes
+
+    @property
+    def sampling_temperature(self) -> float:
+        """See `LearnerConfig`."""
+        return self.temperature
+
+    @property
+    def optimiser_steps(self) -> int:
+        """See `LearnerConfig`."""
+        return self.steps_per_generation
+
+    def run_part(self) -> dict[str, Any]:
+        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't tell one run from another."""
+        found = super().run_part()
+        del found["vllm"]
+        return found
+
+
+class OnlineSection(OnlineConfig):
+    """`online` of the trainer's settings: what both specialists share, what is one's own, which wins, and where and on
+    what they train."""
+
+    worlds: tuple[str, ...] | None = setting(
+        None, "Worlds to use; null: those that a Chromium is enough for.", in_version=ALWAYS
+    )
+    world_options: dict[str, dict[str, Any]] = setting(
+        {}, "World → what it is opened with on this machine.", in_version=ALWAYS
+    )
+    validation_share: Number = setting(
+        0.2, "Share of the pool's tasks that is kept for validation.", ge=0, le=1, in_version=ALWAYS
+    )
+    online_mobile: OwnSettings = setting({}, "Of the specialist of phones alone; these win.")
+    online_web: OwnSettings = setting({}, "Of the specialist of web and desktop alone; these win.")
+
+    def of_run(self, **more: Any) -> OnlineConfig:
+        """The run of a specialist, when its own settings are already among the shared ones. `more`: settings to take
+        where nothing is set."""
+        run = {name: value for name, value in self.given().items() if name in OnlineConfig.model_fields}
+        return OnlineConfig(**{**more, **run})

@@ -1,0 +1,42 @@
+"""The trainer's settings as a page to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from schemas.settings_reference import tables
+from trainer.settings.presets import PRESETS
+from trainer.settings.tree import TrainerSettings
+
+ABOUT = """\
+What a person sets is JSON (or YAML) by the names of this page, as `{"midtrain": {"max_steps": 400}}`; what isn't set is
+what the preset says, and else the default. A stage's part of the settings enters the version of what it makes: always,
+or where a setting is set. Another value then makes the stage anew, and nothing else does.
+"""
+
+
+def trainer_page() -> str:
+    """The trainer's part of docs/reference/settings.md: tables of all settings, and what each preset sets."""
+    return f"{ABOUT}\n{tables(TrainerSettings, 'Trainer', level=3)}\n### What presets set\n\n{_presets()}"
+
+
+def _presets() -> str:
+    """A row for each setting that a preset sets, or that always enters the version, a column for each preset."""
+    of_preset = {name: dict(_flat(preset().version_part())) for name, preset in PRESETS.items()}
+    names = list(dict.fromkeys(name for values in of_preset.values() for name in values))
+    rows = [["setting", *PRESETS], ["---"] * (1 + len(PRESETS))]
+    for name in names:
+        values = [of_preset[preset].get(name) for preset in PRESETS]
+        if len(set(values)) > 1 and name != "preset":
+            rows.append([f"`{name}`", *("" if value is None else f"`{value}`" for value in values)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _flat(plain: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    for name, value in plain.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, (*path, name))
+        else:
+            yield ".".join((*path, name)), json.dumps(value, ensure_ascii=False)

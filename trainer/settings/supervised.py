@@ -1,0 +1,115 @@
+"""Settings of mid-training: supervised next-token loss on the answers of the mixture. Names are TRL's where they mean
+the same."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, setting
+
+
+class SpanWeights(Settings):
+    """Loss weight of answer tokens: coordinates and actions matter most, the fixed tags least."""
+
+    coordinate: Number = setting(2.0, "Numbers of points and boxes.", ge=0)
+    verb: Number = setting(3.0, "The action's name.", ge=0)
+    action: Number = setting(2.0, "The rest of the action.", ge=0)
+    tag: Number = setting(0.3, "The tags around thought, action and conclusion.", ge=0)
+    end: Number = setting(0.5, "The end of the answer.", ge=0)
+    text: Number = setting(1.0, "All other words.", ge=0)
+
+
+class MidtrainConfig(Settings):
+    """All that decides the weights, beside data and starting point."""
+
+    max_steps: Whole = setting(200, "Optimiser steps.", ge=1, in_version=ALWAYS)
+    batch_size: Whole = setting(
+        32,
+        "Rows of a step (with `packing`, sequences of a step), of all ranks and micro-batches together.",
+        ge=1,
+    )
+    learning_rate: Number = setting(2e-3, "The peak of the rate, after `warmup_steps`.", gt=0)
+    warmup_steps: Whole = setting(
+        None,
+        "Steps in which the rate rises. Not given: a tenth of `max_steps`, at most 20.",
+        ge=0,
+        default_factory=lambda given: min(20, given["max_steps"] // 10),
+    )
+    final_lr_share: Number = setting(0.05, "What is left of the peak at the last step; a cosine leads to it.")
+    betas: tuple[Number, Number] = setting((0.9, 0.95), "Decay of AdamW's two moments.")
+    weight_decay: Number = setting(0.0, "AdamW's weight decay.")
+    max_grad_norm: Number = setting(1.0, "Larger gradients are scaled down to this norm.")
+    sigma: tuple[Number, Number] = setting(
+        (60.0, 12.0),
+        "Width of coordinate targets in units of 0..1000 at the first and the last step; [0, 0] is plain cross "
+        "entropy.",
+        in_version=ALWAYS,
+    )
+    seed: Whole = setting(0, "Of the order of the rows.")
+    threads: Whole = setting(2, "CPU threads; results are the same for one number of them only.")
+    spans: SpanWeights = setting(SpanWeights(), "Loss weight of answer tokens by what they are.")
+    save_steps: Whole = setting(50, "Steps between two saved states to go on from.", ge=1)
+    eval_steps: Whole = setting(100, "Steps between two validations; 0 validates after the last step only.")
+    bf16: Flag | None = setting(
+        None,
+        "Compute in bfloat16, with float32 weights, gradients and losses; null: on a GPU only.",
+        neutral=True,
+    )
+    gradient_accumulation_steps: Whole = setting(
+        1,
+        "Micro-batches that a rank splits its share of a step into; bounds memory, changes no gradient.",
+        ge=1,
+        neutral=True,
+    )
+    padding_free: Flag = setting(
+        True,
+        "A micro-batch is one sequence without padding, its samples masked from one another.",
+        neutral=True,
+    )
+    packing: Flag = setting(False, "Several samples share a sequence.", neutral=True)
+    max_length: Whole = setting(
+        2048, "Tokens of a packed sequence; a longer sample has one of its own.", ge=1, neutral=True
+    )
+    packing_window: Whole = setting(1024, "Rows that are packed together.", ge=1, neutral=True)
+    gradient_checkpointing: Flag = setting(
+        False,
+        "Recompute each block's activations in the backward pass instead of holding them.",
+        neutral=True,
+    )
+    router_aux_loss_coef: Number = setting(
+        0.0,
+        "Weight of the loss that keeps all experts of a mixture in use; 0: without it.",
+        ge=0,
+        neutral=True,
+    )
+    freeze_vision: Flag = setting(False, "The vision tower keeps its weights.", neutral=True)
+    image_labels: Flag = setting(
+        False,
+        "Image tokens have labels too: whether they show the target of the action or question. For presets that put "
+        "the instruction before the picture.",
+        neutral=True,
+    )
+    image_blocks: Whole = setting(
+        0,
+        "Blocks of the decoder after which labelled image tokens say so (0: all of them). The blocks that come after "
+        "can use for the answer what was found by then; what is found by the last one no answer ever sees.",
+        neutral=True,
+    )
+    schedule: tuple[Any, ...] = setting(
+        (),
+        "Phases, each [share of the steps, {objective: share of the rows}]; [] is none.",
+        neutral=True,
+    )
+
+    @model_validator(mode="after")
+    def _contradictions(self) -> Self:
+        if self.warmup_steps > self.max_steps:
+            raise ValueError(
+                f"expected warmup_steps <= max_steps, found warmup_steps {self.warmup_steps} and "
+                f"max_steps {self.max_steps}"
+            )
+        if min(self.sigma) < 0:
+            raise ValueError(f"expected sigma of 0 or more, found {self.sigma}")
+        return self

@@ -1,0 +1,188 @@
+"""All settings of training as one tree, and the part of it that each stage depends on.
+
+A preset is a function that returns the whole tree (`trainer.settings.presets`); what a person gives in
+`deployment.yaml`, `$VESPER_TRAINER` or `--config` goes over it. A stage's part enters the version of what it makes,
+and nothing of the others' parts does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
+
+from schemas.ids import canonical_json
+from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Whole, marked, nearest, setting
+from trainer.settings.measuring import EvalConfig, MergeSettings, StaircaseForm, SuitesSection
+from trainer.settings.model_shape import Shape
+from trainer.settings.offline import OfflineSection
+from trainer.settings.online import OnlineSection
+from trainer.settings.stage_names import ONLINE, SHARED, SPECIALISTS
+from trainer.settings.supervised import MidtrainConfig
+
+WHERE = "trainer"
+"""What the message of a `SettingsError` begins with, unless a file or a flag is named."""
+
+
+class TrainerSettings(Settings):
+    """The whole configuration of training."""
+
+    preset: Literal["nano", "2b", "8b", "30b-a3b"] = setting(
+        "nano",
+        "The model to train: nano from scratch on a laptop, the others by the name of their published weights. Other "
+        "settings follow the preset of the checkpoint that a stage starts from.",
+        in_version=ALWAYS,
+        stages=("base",),
+    )
+    shape: Shape = setting(Shape(), "Other sizes of nano.", in_version=ALWAYS, stages=("base",))
+    pixels: tuple[Whole, Whole] | None = setting(
+        None,
+        "[least, largest] area of a picture for a published preset, which its checkpoints remember; null: the "
+        "preset's own.",
+        in_version=ALWAYS,
+        stages=("base",),
+    )
+    seed: Whole = setting(0, "Of random weights.", in_version=ALWAYS, stages=("base",))
+    tokenizer_texts: Whole = setting(
+        20_000, "Training texts that a tokenizer is learned on.", ge=1, in_version=ALWAYS, stages=("base",)
+    )
+    weights: str = setting(
+        "",
+        "The folder of a checkpoint of Vesper's that is the base, or nano_base for the one that nano comes with; "
+        "empty: random, or a published preset's own. Its files count, not where they lie.",
+        in_version=ALWAYS,
+        stages=("base",),
+    )
+    device: str = setting(
+        "cpu",
+        "Where one process computes: cpu, cuda or cuda:<number>; under torchrun each rank has its own.",
+        in_version=ALWAYS,
+        stages=("mid_trained", *SPECIALISTS, *ONLINE, "unified", "evaluations", "suites"),
+    )
+    ranks: Whole = setting(
+        1,
+        "In how many processes mid-training and RL train, each on a GPU of its own if `device` is cuda; the graph "
+        "starts them by torchrun. The number of ranks changes no gradient, and a run that torchrun began elsewhere is "
+        "the same run.",
+        ge=1,
+        in_version=NEVER,
+    )
+    midtrain: MidtrainConfig = setting(MidtrainConfig(), "Mid-training.", in_version=ALWAYS, stages=("mid_trained",))
+    validation_share: Number = setting(
+        0.08,
+        "Share of the training rows, as whole screens and episodes, that is validated on and never trained on.",
+        ge=0,
+        le=1,
+        in_version=ALWAYS,
+        stages=("mid_trained", *SPECIALISTS, "unified"),
+    )
+    validation_rows: Whole = setting(
+        32, "Rows of these that mid-training validates on.", ge=0, in_version=ALWAYS, stages=("mid_trained",)
+    )
+    offline: OfflineSection = setting(
+        OfflineSection(), "Offline RL of the specialists.", in_version=ALWAYS, stages=SPECIALISTS
+    )
+    online: OnlineSection = setting(
+        OnlineSection(), "Online RL of the specialists of phones and web.", in_version=ALWAYS, stages=ONLINE
+    )
+    merge: MergeSettings = setting(
+        MergeSettings(), "Several specialists into one agent.", in_version=ALWAYS, stages=("linear", "unified")
+    )
+    evaluate: EvalConfig = setting(
+        EvalConfig(), "Evaluations of checkpoints.", in_version=ALWAYS, stages=("evaluations",)
+    )
+    suites: SuitesSection = setting(
+        SuitesSection.read({}), "Suites that the merged agent is measured on.", in_version=ALWAYS, stages=("suites",)
+    )
+    staircase: StaircaseForm = setting(
+        StaircaseForm(),
+        "The staircase, which begins from weights of its own.",
+        in_version=ALWAYS,
+        stages=("staircase",),
+    )
+
+    @model_validator(mode="after")
+    def _contradictions(self) -> Self:
+        if self.pixels is not None and not 0 < self.pixels[0] <= self.pixels[1]:
+            raise ValueError(f"pixels: expected [least, largest], areas in pixels, found {list(self.pixels)}")
+        if self.ranks > 1 and self.device not in ("cpu", "cuda"):
+            raise ValueError(
+                f"device: expected cpu or cuda with ranks {self.ranks}, for each rank has a GPU of its own, found "
+                f"{self.device!r:.40}"
+            )
+        return self
+
+    def of_stage(self, stage: str) -> dict[str, Any]:
+        """The settings that a stage depends on, as plain JSON values: they enter the version of what it makes."""
+        part = self.version_part()
+        own = {*SPECIALISTS, *ONLINE}
+        chosen = {name: part[name] for name in settings_of(stage)}
+        for name in ("offline", "online"):
+            if name in chosen:
+                chosen[name] = {word: value for word, value in chosen[name].items() if word not in own}
+        plain: dict[str, Any] = json.loads(canonical_json(chosen))
+        return plain
+
+
+def settings_of(stage: str) -> tuple[str, ...]:
+    """Names of the settings that a stage depends on; evaluations and suites by the part of their name before "/"."""
+    name = stage.partition("/")[0]
+    return tuple(word for word, field in TrainerSettings.model_fields.items() if name in marked(field, "stages", ()))
+
+
+def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", where: str = WHERE) -> TrainerSettings:
+    """A preset's settings with what is given over them. A part that is given in part, as `{"grpo": {"beta": 0}}`, keeps
+    the rest of it. Of a specialist's stage its own settings are then among those that all share, and win; what is given
+    beats what the preset says.
+
+    Raises `SettingsError` naming what is unknown, out of range or no settings where settings are expected.
+    """
+    fields = TrainerSettings.model_fields
+    if unknown := sorted(set(given) - set(fields)):
+        raise SettingsError(where, {(): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], fields)}"})
+    merged: dict[str, Any] = preset.version_part()
+    for name, value in given.items():
+        if not isinstance(fields[name].default, Settings):
+            merged[name] = value
+            continue
+        if not isinstance(value, Mapping):
+            raise SettingsError(where, {(name,): f"expected settings by name, found {value!r:.60}"})
+        merged[name] = _over(merged[name], value)
+        for one in {"offline": SPECIALISTS, "online": ONLINE}.get(name, ()):
+            if not isinstance(value.get(one, {}), Mapping):
+                raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})
+    TrainerSettings.read(merged, where)
+    for name, section, own in (("offline", OfflineSection, SPECIALISTS), ("online", OnlineSection, ONLINE)):
+        for one in own:  # also those of other stages: what is wrong is told before anything trains
+            alone = _of_one(preset.version_part()[name], given.get(name, {}), one, own)
+            section.read(alone, f"{where}: {name}.{one}")
+            if one == stage:
+                merged[name] = alone
+    return TrainerSettings.read(merged, where)
+
+
+def _of_one(preset: Mapping[str, Any], given: Mapping[str, Any], one: str, own: tuple[str, ...]) -> dict[str, Any]:
+    """The settings of one specialist: its own are among those that all share, and win; any given one beats those of
+    the preset."""
+    (common, mine), (given_common, given_mine) = (
+        ({word: value for word, value in layer.items() if word not in own}, layer.get(one, {}))
+        for layer in (preset, given)
+    )
+    return _over(_over({**common, **mine}, given_common), given_mine)
+
+
+def _over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with what is given, parts of it (mappings) word by word."""
+    parts = {
+        word: {**base[word], **value}
+        for word, value in given.items()
+        if isinstance(value, Mapping) and isinstance(base.get(word), Mapping)
+    }
+    return {**base, **given, **parts}
+
+
+def ranks_of(stage: str, settings: TrainerSettings) -> int:
+    """In how many processes a stage trains: `ranks` for those of `SHARED`, else 1."""
+    return settings.ranks if stage in SHARED else 1
