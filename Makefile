@@ -14,7 +14,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint dev docs docs-serve bench soak ui nights nano-base serve clean
+.PHONY: help setup demo check test lint dev docs docs-serve bench soak ui nights nano-base serve clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ setup: .venv/.stamp ## the environment and a browser, once
 demo: setup ## the whole graph on embedded data; prints what improved, leaves report.json
 	$(BIN)/vesper demo
 
+check: lint ## the inner loop: lint, and the tests that are quick and need no browser, device or server
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m "not slow and not real_parts"
+
 test: lint ## lint, types, import directions, all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
@@ -52,7 +55,7 @@ lint: setup ## ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 dev: setup ## Dagster's UI on http://127.0.0.1:$(PORT), with the demo's history
-	$(BIN)/python -m dagster_project.instance
+	$(BIN)/vesper dagster-home
 	DAGSTER_HOME=$(VESPER_HOME)/dagster $(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -m dagster_project.definitions
 
 docs: setup ## the documentation into .vesper/site

@@ -47,7 +47,7 @@ from bench import nights_figures as figures  # noqa: E402
 from bench import nights_rounds  # noqa: E402
 from bench.nights_arrivals import ON_HUB, Arrivals, answer, make_shards  # noqa: E402
 from bench.nights_house import OPEN, House  # noqa: E402
-from dagster_project.assets.generation import ROUND_STAGES  # noqa: E402
+from dagster_project.stages.generation import ROUND_STAGES  # noqa: E402
 from pipelines.store import Store  # noqa: E402
 
 SEEDS: tuple[tuple[int, ...], ...] = ((0, 1, 2, 3), (4,), (5,))

@@ -60,7 +60,7 @@ class House:
     def begin(self) -> None:
         """Write the instance's settings, start everything, wait until the UI answers."""
         self.home.mkdir(parents=True, exist_ok=True)
-        self._run(["-m", "dagster_project.instance"])
+        self._run(["-m", "dagster_project.cli", "dagster-home"])
         settings = self.home / "dagster" / "dagster.yaml"
         said = yaml.safe_load(settings.read_text(encoding="utf-8"))
         said["run_monitoring"] |= {

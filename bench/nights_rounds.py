@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.nights_house import WHERE, House
-from dagster_project.assets.generation import ROUND_STAGES
+from dagster_project.stages.generation import ROUND_STAGES
 from pipelines.store import Store
 
 LIMIT_S = 900.0

@@ -24,7 +24,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 import yaml  # noqa: E402
 from dagster_dev import graphql, page_of, running  # noqa: E402
 
-from dagster_project import deployment, graph  # noqa: E402
+from dagster_project.settings import deployment  # noqa: E402
+from dagster_project.stages import graph  # noqa: E402
 from pipelines import sources as adapters  # noqa: E402
 
 SOURCE = "aitw"

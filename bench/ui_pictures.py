@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from dagster_dev import page_of, running  # noqa: E402
 
-from dagster_project import instance  # noqa: E402
+from dagster_project.settings import dagster_home  # noqa: E402
 
 SOURCE = "aitz"
 SHARES = (0.4, 0.6, 0.8, 1.0)
@@ -40,7 +40,7 @@ def nights(home: Path) -> None:
     """Materialise the source's assets once for each share of its episodes, in a new history. Raises
     `CalledProcessError` if one fails."""
     shutil.rmtree(home / "dagster")
-    instance.prepare(home)
+    dagster_home.prepare(home)
     native, incoming = home / "raw" / SOURCE, home / "incoming" / SOURCE
     episodes = sorted(path.relative_to(native) for path in native.rglob("*.json"))
     if not episodes:

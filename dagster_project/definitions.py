@@ -7,15 +7,26 @@ from collections.abc import Collection
 
 import dagster as dg
 
-from dagster_project import after_refresh, alerts, automation, deployment, feedback, graph, run_launcher
-from dagster_project.assets import factory, hygiene, sources, upstream
-from dagster_project.resources import JudgeResource, StoreResource
+from dagster_project import run_launcher
+from dagster_project.assets import factory, upstream
+from dagster_project.assets.resources import JudgeResource, StoreResource
+from dagster_project.automation import (
+    alerts,
+    asset_jobs,
+    corpus_after_refresh,
+    feedback,
+    new_files,
+    schedules,
+    training_tail,
+)
+from dagster_project.settings import deployment
+from dagster_project.stages import graph, hygiene, sources
 
 
 def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Definitions:
     """Definitions of a deployment. `here`: see `factory.build`."""
     stages = graph.stages(settings)
-    jobs = automation.jobs(stages)
+    jobs = asset_jobs.jobs(stages)
     promotions, promoting = feedback.trainers()
     return dg.Definitions(
         assets=[
@@ -25,12 +36,12 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             *feedback.assets(),
         ],
         jobs=[*jobs.values(), feedback.promote_human_verdicts, feedback.promote_verified, *promotions],
-        schedules=[automation.nightly(jobs["refresh_sources"]), automation.hourly(jobs["observe_upstream"])],
+        schedules=[schedules.nightly(jobs["refresh_sources"]), schedules.hourly(jobs["observe_upstream"])],
         sensors=[
-            automation.new_files_sensor(upstream.names_of(stages), stages, jobs["refresh_sources"]),
-            after_refresh.corpus_sensor(jobs["refresh_sources"], jobs["build_corpus"]),
-            automation.tail_sensor(stages),
-            automation.suites_sensor(stages),
+            new_files.new_files_sensor(upstream.names_of(stages), stages, jobs["refresh_sources"]),
+            corpus_after_refresh.corpus_sensor(jobs["refresh_sources"], jobs["build_corpus"]),
+            training_tail.tail_sensor(stages),
+            training_tail.suites_sensor(stages),
             alerts.tell_of_failures,
             alerts.tell_of_warnings,
             feedback.new_human_verdicts,

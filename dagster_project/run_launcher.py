@@ -2,6 +2,13 @@
 
 The default launcher starts a run as a child of the code location's server, which notices when the child dies. Nobody
 notices when the server itself was killed, or its machine: the run would stay "started" for ever.
+
+`dagster.yaml` of homes in use names this module, so it keeps its place.
+
+The only file that knows Dagster's private modules. A launcher is public, but neither what its health check answers
+with, nor the call by which a code location is asked for a run, nor the server's thread has a public name; there is no
+public way to look after runs either. `pyproject.toml` holds Dagster below the next minor version, and the tests ask a
+real server.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The stages by part of the graph, and the factory that makes Dagster assets of them."""
+"""Dagster assets of the stages, with what they show."""

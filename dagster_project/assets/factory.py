@@ -13,25 +13,25 @@ from dataclasses import replace
 from typing import Any
 
 import dagster as dg
-from dagster._core.errors import DagsterPipesExecutionError
 
-from dagster_project import checks, preflight
-from dagster_project.assets import upstream
-from dagster_project.automation import TAIL, asset_key
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
-from dagster_project.live_pictures import LiveReader, show_on
-from dagster_project.metadata import Confirmed, column_schema, describe, row_count
-from dagster_project.resources import JudgeResource, StoreResource, work
-from dagster_project.run_stage import Reporter
+from dagster_project.assets import checks, upstream
+from dagster_project.assets.keys import asset_key
+from dagster_project.assets.metadata import Confirmed, column_schema, describe, row_count
+from dagster_project.assets.resources import JudgeResource, StoreResource, work
+from dagster_project.assets.tail_condition import TAIL
+from dagster_project.execution.live_pictures import LiveReader, show_on
+from dagster_project.execution.run_stage import Reporter
+from dagster_project.preflight import probes
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.stage import Stage, Work
 from pipelines.store.manifest import Manifest
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
 """Called with ("start" | "done" | "failed", key, facts) around each stage of this process; the demo prints them."""
 
 
-KILLED = re.compile(r"failed with code -\d+")
-"""How Pipes tells that a process was ended by a signal."""
+ENDED = re.compile(r"External execution process failed with code (-?\d+)")
+"""How Pipes tells that a process failed (its error is private); the code is below nought if a signal ended it."""
 ATTEMPTS, WAIT_S = 3, 5
 """Of a stage whose own process was killed."""
 
@@ -127,7 +127,7 @@ def _asset(
     return made
 
 
-_known: dict[str, preflight.Known] = {}
+_known: dict[str, probes.Known] = {}
 """Run → what was looked for in this process already; of the last run only."""
 
 
@@ -137,7 +137,7 @@ def _preflight(stage: Stage, stages: Mapping[str, Stage], context: dg.AssetExecu
         _known.clear()
     known = _known.setdefault(context.run.run_id, {})
     chosen = {key.to_user_string() for key in context.job_def.asset_layer.executable_asset_keys}
-    lines = preflight.missing(stages, given, stage.key, chosen, known)
+    lines = probes.missing(stages, given, stage.key, chosen, known)
     if lines:
         listed = dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))
         raise dg.Failure("; ".join(lines), metadata={"missing": listed}, allow_retries=False)
@@ -197,12 +197,21 @@ def _in_own_process(
     try:
         reader = LiveReader(hear)
         done = dg.PipesSubprocessClient(forward_termination=True, message_reader=reader).run(
-            command=[sys.executable, "-m", "dagster_project.run_stage", name, *([str(ranks)] if ranks > 1 else [])],
+            command=[
+                sys.executable,
+                "-m",
+                "dagster_project.execution.run_stage",
+                name,
+                *([str(ranks)] if ranks > 1 else []),
+            ],
             context=context,
             env={**os.environ, **environment},
         )
-    except DagsterPipesExecutionError as error:
-        if KILLED.search(str(error)):  # by whom ever: what is whole is kept, so the next attempt goes on from there
+    except Exception as error:
+        ended = ENDED.search(str(error))
+        if ended is None:
+            raise
+        if int(ended[1]) < 0:  # by whom ever: what is whole is kept, so the next attempt goes on from there
             raise dg.RetryRequested(max_retries=ATTEMPTS - 1, seconds_to_wait=WAIT_S) from error
         untold = f"{error} and told no reason; its last words are in the step's stderr"
         raise dg.Failure(reasons[0] if reasons else untold) from error  # of several ranks the one that failed first

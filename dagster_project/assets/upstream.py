@@ -14,11 +14,11 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project import deployment
-from dagster_project.assets.sources import embedded_version, follow, raw_folder
-from dagster_project.deployment import Deployment
-from dagster_project.graph import Stage, Work
-from dagster_project.resources import StoreResource
+from dagster_project.assets.resources import StoreResource
+from dagster_project.settings import deployment
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.sources import embedded_version, follow, raw_folder
+from dagster_project.stages.stage import Stage, Work
 
 GROUP = "upstream"
 UNKNOWN = "unknown"

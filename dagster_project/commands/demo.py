@@ -24,6 +24,6 @@ def run(options: argparse.Namespace) -> int:
         os.environ["VESPER_EMBEDDED_SIZE"] = options.size
     if not options.report.parent.is_dir():
         raise ValueError(f"--report: expected a file in an existing folder, found {options.report}")
-    from dagster_project import demo
+    from dagster_project.demo import whole_graph
 
-    return demo.run(options.report)
+    return whole_graph.run(options.report)

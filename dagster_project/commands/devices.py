@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.devices.device import PROTOCOLS
+from pipelines.processes import end_process
 
 EXAMPLES = {
     "gateway": """examples:
@@ -128,8 +129,7 @@ def serve(options: argparse.Namespace) -> int:
             )
         )
     finally:
-        child.terminate()
-        child.wait(10)
+        end_process(child, grace_s=10)
     return 0
 
 
@@ -161,7 +161,7 @@ def _with_secret(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _home() -> Path:
-    from dagster_project.deployment import home
+    from dagster_project.settings.deployment import home
 
     folder = home() / "gateway"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

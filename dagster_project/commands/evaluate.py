@@ -151,14 +151,14 @@ def _store(path: Path | None, needed: bool) -> Any:
 
 def _native_folder(name: str) -> Path | None:
     """Where the deployment keeps a suite's native files; None if there are none."""
-    from dagster_project import deployment
+    from dagster_project.settings import deployment
 
     return deployment.load().native_folder(name)
 
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """A report's figures, one a line."""
-    from dagster_project.report import interval
+    from dagster_project.demo.report import interval
 
     def told(group: str, name: str, value: Mapping[str, Any]) -> str:
         names = ("".join(c if c.isprintable() else " " for c in text) for text in (group, name))  # some are data's

@@ -63,7 +63,7 @@ def judge(options: argparse.Namespace) -> int:
 
 def train(options: argparse.Namespace) -> int:
     """A judge bench → a nano judge."""
-    from dagster_project import deployment
+    from dagster_project.settings import deployment
     from quality.evidence.reading import reader_beside
     from quality.judges.nano.training import NanoConfig, train_nano
 

@@ -114,7 +114,7 @@ def _weights(results: Sequence[BenchResult]) -> str:
 
 
 def _home() -> Path:
-    from dagster_project import deployment
+    from dagster_project.settings import deployment
 
     return deployment.home()
 

@@ -99,7 +99,7 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
 
 def trained_judge() -> Path | None:
     """The nano judge of the store at $VESPER_HOME; None where none was trained."""
-    from dagster_project import deployment
+    from dagster_project.settings import deployment
     from pipelines.store import Store
 
     home = deployment.home()

@@ -173,8 +173,9 @@ def _forward(options: argparse.Namespace, manifests: Manifests) -> int:
     lines = list(forward_lines(found))
     made = None
     if options.withdrawn:
-        from dagster_project import deployment, graph
         from dagster_project.lineage.rebuild import plan
+        from dagster_project.settings import deployment
+        from dagster_project.stages import graph
 
         made = plan(manifests, subject, graph.stages(deployment.load()))
         plain["plan"] = made.plain()

@@ -41,7 +41,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def bench(options: argparse.Namespace) -> int:
     """Build the corpus, refine it, and hold gold against the world's truth. Raises `ValueError`, `ModelError`."""
-    from dagster_project.deployment import home
+    from dagster_project.settings.deployment import home
     from generators.proving.judge_bench.accept import own_oracle
     from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
     from generators.proving.judge_bench.recorders.losses import lines

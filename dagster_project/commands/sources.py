@@ -61,7 +61,7 @@ def list_sources(options: argparse.Namespace) -> int:
 
         print(page(cards), end="")
         return 0
-    from dagster_project import deployment as deployments
+    from dagster_project.settings import deployment as deployments
 
     deployment = deployments.load()
     print(f"{'SOURCE':20} {'STATE':9} {'PLATFORMS':22} {'OBJECTIVES':38} {'LICENCE':28} TITLE")
@@ -77,7 +77,7 @@ def pull(options: argparse.Namespace) -> int:
     """Bring native files here: resumed, verified, pinned. What the licence policy doesn't allow is refused."""
     if options.endpoint:
         os.environ["HF_ENDPOINT"] = options.endpoint  # before the hub's libraries are imported: they read it once
-    from dagster_project import deployment as deployments
+    from dagster_project.settings import deployment as deployments
     from pipelines.sources import registry
 
     deployment = deployments.load()

@@ -93,7 +93,7 @@ class _Raws:
         self._store = store
 
     def of(self, source: str) -> Raw | None:
-        from dagster_project import deployment
+        from dagster_project.settings import deployment
         from pipelines import sources
         from pipelines.mapping.adapter import Raw
 

@@ -55,8 +55,8 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def train(options: argparse.Namespace) -> int:
     """One stage of the trainer."""
-    from dagster_project import deployment
-    from dagster_project.assets.sources import client_options
+    from dagster_project.settings import deployment
+    from dagster_project.stages.sources import client_options
     from trainer.modeling.checkpoint import LINEAGE
     from trainer.stages.assets import checkpoint_folder
     from trainer.stages.run import run_stage

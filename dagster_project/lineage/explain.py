@@ -182,7 +182,7 @@ def _raw_file(world: World, source: str, file: str, place: str) -> Answer:
 def native_record(world: World, source: str, file: str, place: str) -> Any:
     """A record as its adapter reads it from the raw files; pictures as digests. Reads its part up to it. Raises
     `ValueError` if the source has no adapter or no files here, or the record isn't there any more."""
-    from dagster_project import deployment
+    from dagster_project.settings import deployment
     from pipelines import sources
     from pipelines.mapping.adapter import Raw, Record
     from schemas.ids import canonical_json

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dagster_project.graph import Stage
 from dagster_project.lineage.manifests import Manifests, Node
 from dagster_project.lineage.subjects import Subject
+from dagster_project.stages.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

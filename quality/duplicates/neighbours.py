@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from quality.duplicates.pruned_neighbours import candidates
+from quality.duplicates import pruned_neighbours
 
 MARGIN = 1e-4
 """FAISS works in float32; it proposes everything above threshold - margin, float64 decides."""
@@ -55,7 +55,7 @@ def similar_pairs(
     if pruned is None:
         pruned = threshold > 0 and (len(vectors) - new_from) * len(vectors) >= PRUNED_FROM
     if pruned:
-        proposed = candidates(vectors, threshold, new_from)
+        proposed = pruned_neighbours.candidates(vectors, threshold, new_from)
     else:
         proposed = _propose(vectors, threshold, new_from, block)
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []

@@ -13,13 +13,20 @@ import pytest
 import yaml
 from dagster._core.definitions.events import AssetKey
 
-from dagster_project import automation, definitions, deployment, graph, preflight
+from dagster_project import definitions
+from dagster_project.automation import new_files
 from dagster_project.lineage.explain import native_record
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.world import World
+from dagster_project.preflight import probes
+from dagster_project.settings import deployment
+from dagster_project.stages import graph
+from dagster_project.stages.stage import Work
 from pipelines.mapping.adapter import Raw
 from pipelines.sources import registry
 from pipelines.store import Store
+
+pytestmark = pytest.mark.slow
 
 THERE, MISSING = "aitz", "screenqa"
 CORPUS = (
@@ -151,10 +158,10 @@ def test_a_companion_lies_where_its_user_says_for_all_that_read_it(
     assert unified.inputs["raw/rico"] == store.require("raw/rico").version
     assert unified.read("samples").num_rows and unified.read("screens").num_rows, "its pictures were found there"
 
-    work, stages = graph.Work(store, settings), graph.stages(settings)
-    assert preflight.files(stages["raw/rico"], work) == []
-    seen = automation.look(["rico"], {}, 0.0).now["rico"]["seen"]
-    assert seen == automation.folder_state(rico, 0.0).mark, "new files there start a refresh"
+    work, stages = Work(store, settings), graph.stages(settings)
+    assert probes.files(stages["raw/rico"], work) == []
+    seen = new_files.look(["rico"], {}, 0.0).now["rico"]["seen"]
+    assert seen == new_files.folder_state(rico, 0.0).mark, "new files there start a refresh"
     read: list[Raw] = []
     adapter = registry()[MISSING]
     monkeypatch.setattr(type(adapter), "parts", lambda self, raw: read.append(raw) or ())
@@ -163,7 +170,7 @@ def test_a_companion_lies_where_its_user_says_for_all_that_read_it(
     assert read[0].companions == {"rico": rico}, "as `vesper explain --native` reads it"
 
     (rico / "combined").rename(tmp_path / "moved")
-    [line] = preflight.files(stages["raw/rico"], work)
+    [line] = probes.files(stages["raw/rico"], work)
     assert line == f"raw/rico: expected native files in {rico}, found none; put them there by hand"
 
 

@@ -14,9 +14,12 @@ import yaml
 from dagster._core.events import RunFailureReason
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
 
-from dagster_project import automation, definitions, deployment, graph, instance
+from dagster_project import definitions
 from dagster_project.assets import factory
-from dagster_project.graph import Stage
+from dagster_project.automation import asset_jobs
+from dagster_project.settings import dagster_home, deployment
+from dagster_project.stages import graph
+from dagster_project.stages.stage import Stage
 from pipelines.store import Check, PartSpec, Store
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -54,7 +57,7 @@ if __name__ == "__main__":
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """$DAGSTER_HOME with the shipped settings."""
     monkeypatch.setenv("DAGSTER_HOME", "")
-    return instance.prepare(tmp_path)
+    return dagster_home.prepare(tmp_path)
 
 
 def test_a_killed_run_is_taken_up_from_what_is_done(
@@ -85,10 +88,10 @@ def test_a_killed_run_is_taken_up_from_what_is_done(
 
 
 def test_jobs_say_how_often(tmp_path: Path) -> None:
-    said = yaml.safe_load(instance.TEMPLATE.read_text())
+    said = yaml.safe_load(dagster_home.TEMPLATE.read_text())
     assert said["run_retries"] == {"enabled": True, "max_retries": 3, "retry_on_asset_or_op_failure": False}
     assert said["freshness"] == {"enabled": True}
-    jobs = automation.jobs(graph.stages(deployment.Deployment(tmp_path)))
+    jobs = asset_jobs.jobs(graph.stages(deployment.Deployment(tmp_path)))
     assert {name: job.tags.get("dagster/max_retries") for name, job in jobs.items()} == {
         **dict.fromkeys(jobs),
         "observe_upstream": "0",
@@ -101,7 +104,7 @@ def test_what_the_tail_starts_is_retried_and_queued_as_train_is(tmp_path: Path) 
     loaded = definitions.build(deployment.Deployment(tmp_path))
     sensor = loaded.resolve_sensor_def("training_tail")
     assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
-    wanted = {"dagster/max_retries": "5", automation.ONE_AT_A_TIME: "train"}
+    wanted = {"dagster/max_retries": "5", asset_jobs.ONE_AT_A_TIME: "train"}
     assert sensor.run_tags == wanted and wanted.items() <= loaded.resolve_job_def("train").tags.items()
 
 

@@ -10,7 +10,9 @@ import dagster as dg
 import pytest
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 
-from dagster_project import automation, deployment, graph, instance
+from dagster_project.automation import asset_jobs, new_files
+from dagster_project.settings import dagster_home, deployment
+from dagster_project.stages import graph
 
 
 def test_runs_of_a_job_or_a_backfill_are_taken_one_at_a_time_by_the_shipped_settings(
@@ -18,16 +20,16 @@ def test_runs_of_a_job_or_a_backfill_are_taken_one_at_a_time_by_the_shipped_sett
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "")
     monkeypatch.delenv("VESPER_POSTGRES_URL", raising=False)
-    instance.prepare(tmp_path)
+    dagster_home.prepare(tmp_path)
     with dg.DagsterInstance.get() as history:
         assert history.run_monitoring_settings["free_slots_after_run_end_seconds"] > 0, "a killed run keeps its pools"
         limits = history.get_concurrency_config().run_queue_config.tag_concurrency_limits  # type: ignore[union-attr]
     assert limits == [
         {"key": key, "value": {"applyLimitPerUniqueValue": True}, "limit": 1}
-        for key in (automation.ONE_AT_A_TIME, BACKFILL_ID_TAG)
+        for key in (asset_jobs.ONE_AT_A_TIME, BACKFILL_ID_TAG)
     ]
-    jobs = automation.jobs(graph.stages(deployment.load()))
-    assert {job.tags[automation.ONE_AT_A_TIME] for job in jobs.values()} == set(jobs)
+    jobs = asset_jobs.jobs(graph.stages(deployment.load()))
+    assert {job.tags[asset_jobs.ONE_AT_A_TIME] for job in jobs.values()} == set(jobs)
 
 
 def test_a_pulls_own_record_is_no_new_native_file(tmp_path: Path) -> None:
@@ -37,7 +39,7 @@ def test_a_pulls_own_record_is_no_new_native_file(tmp_path: Path) -> None:
     record.write_text("{}")
 
     def mark() -> str:
-        return automation.folder_state(tmp_path, time.time()).mark
+        return new_files.folder_state(tmp_path, time.time()).mark
 
     before = mark()
     record.write_text('{"commit": "b"}')  # as a refresh that follows the hub does each time

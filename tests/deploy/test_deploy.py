@@ -239,8 +239,10 @@ def test_the_graph_loads_with_what_containers_are_given(
     given: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And is as without any of it: an empty text counts as not set."""
-    from dagster_project import automation, definitions, deployment
-    from dagster_project.assets.training import trainer_config
+    from dagster_project import definitions
+    from dagster_project.automation import schedules
+    from dagster_project.settings import deployment
+    from dagster_project.stages.training import trainer_config
 
     for name in _told():
         monkeypatch.delenv(name, raising=False)
@@ -250,7 +252,7 @@ def test_the_graph_loads_with_what_containers_are_given(
     monkeypatch.setenv("VESPER_HOME", str(tmp_path))
     loaded = definitions.build(deployment.load())
     crons = {name: loaded.resolve_schedule_def(name).cron_schedule for name in ("nightly_refresh", "look_upstream")}
-    assert crons == {"nightly_refresh": automation.DEFAULT_CRON, "look_upstream": automation.HOURLY}
+    assert crons == {"nightly_refresh": schedules.DEFAULT_CRON, "look_upstream": schedules.HOURLY}
     assert trainer_config() == {} and deployment.load().source("aitw").enabled is None
     judge = (loaded.resources or {})["judge"]
     assert judge.name == "rules" and judge.settings().base_url is None

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dagster_project import definitions, deployment
+from dagster_project import definitions
+from dagster_project.settings import deployment
 
 ROOT = Path(__file__).parents[2]
 OF_ITS_OWN = {"VESPER_DESKTOP_PROGRAM"}

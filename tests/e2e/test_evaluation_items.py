@@ -26,6 +26,8 @@ from quality.contamination.contamination import find_contamination
 from quality.contamination.shard_scan import scan_shards
 from schemas.tables import Steps
 
+pytestmark = pytest.mark.slow
+
 SUITE = "screenspot_pro"
 BOX = (100, 200, 160, 240)
 

@@ -24,6 +24,8 @@ from generators.devices.device import Endpoint, LeaseLost
 from generators.tasks.world_interface import Place
 from schemas.actions import Action, Click, Drag, Hotkey, Launch, PressBack, Scroll, Type, format
 
+pytestmark = pytest.mark.slow
+
 TEXT = 'emoji 👩‍👩‍👧 中文 "quotes" \'; rm -rf / #\nline $(reboot) `x` %s\n' + "0123456789" * 1000
 FORM = """<!doctype html><title>form</title><style>* {caret-color: transparent} a:visited {color: blue}
 a {color: blue} body {height: 3000px}</style>

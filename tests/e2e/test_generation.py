@@ -9,12 +9,15 @@ import dagster as dg
 import pytest
 from reply_server import ReplyServer, text_of
 
-from dagster_project import definitions, deployment, instance
+from dagster_project import definitions
 from dagster_project.cli import main
+from dagster_project.settings import dagster_home, deployment
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.generation.feedback import promoted
 from generators.generation.verified_demonstrations import memory_before
 from pipelines.store import Store
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = "generation: {ground: fsm, targets: 1, tasks: 2, error_rate: 0.0, rounds: 2}\n"
 
@@ -29,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VESPER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "deployment.yaml"))
     monkeypatch.setenv("DAGSTER_HOME", "")
-    instance.prepare(tmp_path / "home")
+    dagster_home.prepare(tmp_path / "home")
     return tmp_path / "home"
 
 
@@ -150,7 +153,7 @@ def test_the_command_lets_a_model_choose_shows_what_was_verified_and_reads_its_j
 
 
 def test_settings_that_there_are_not_are_named(tmp_path: Path) -> None:
-    from dagster_project.assets.generation import loop_config
+    from dagster_project.stages.generation import loop_config
 
     with pytest.raises(ValueError, match="generation: unknown 'task'"):
         loop_config({"task": 3})

@@ -15,6 +15,8 @@ from pipelines.store import Store
 from pipelines.store.files import file_sha256
 from pipelines.store.manifest import Manifest
 
+pytestmark = pytest.mark.slow
+
 CHAIN = ("unified/aitz", "verdicts/aitz", "gold/aitz", "mid_training/shards")
 POINTS = ("half a file", "no marker", "no manifest", "no pointer")
 

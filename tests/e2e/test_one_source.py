@@ -9,10 +9,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project import definitions, deployment
+from dagster_project import definitions
+from dagster_project.settings import deployment
 from pipelines.store import Store
-from quality.cards import card as cards
+from quality.cards.card import build_card, build_corpus_card
 from quality.cards.pages import Section, markdown, page
+
+pytestmark = pytest.mark.slow
 
 SOURCE = "screenqa"
 KEYS = ("raw/rico", *(f"{part}/{SOURCE}" for part in ("raw", "unified", "verdicts", "gold")))
@@ -96,9 +99,9 @@ def test_a_card_shows_what_the_source_gave_and_what_became_of_it(run: dg.Execute
     assert len(names) == min(12, unified.rows("samples"))
     page = card.file("card.html").read_text()
     assert page.count("<figure>") == len(names) and f"{unified.counts['items_in']:,}" in page
-    corpus = cards.build_corpus_card(store, [SOURCE, "aitw"])
+    corpus = build_corpus_card(store, [SOURCE, "aitw"])
     assert corpus.counts["sources"] == 1 and corpus.counts["items"] == facts["items"]
-    again = cards.build_card(store, SOURCE)
+    again = build_card(store, SOURCE)
     assert again.data_version == card.data_version
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from dagster_project import instance
-from dagster_project.deployment import DeploymentError
+from dagster_project.settings import dagster_home
+from dagster_project.settings.deployment import DeploymentError
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 RECORD = """
@@ -85,9 +87,9 @@ def test_the_storage_is_added_to_edited_settings_once(home: Path) -> None:
     settings = home / "dagster" / "dagster.yaml"
     settings.parent.mkdir()
     settings.write_text("telemetry: {enabled: false}\nrun_launcher: {module: mine, class: Mine}\n")
-    instance.prepare(home)
+    dagster_home.prepare(home)
     once = settings.read_text()
-    instance.prepare(home)
+    dagster_home.prepare(home)
     assert settings.read_text() == once and "secret" not in once
     said = yaml.safe_load(once)
     assert said["storage"] == {"postgres": {"postgres_url": {"env": "VESPER_POSTGRES_URL"}}}
@@ -100,18 +102,18 @@ def test_another_storage_is_never_replaced_silently(home: Path) -> None:
     (home / "dagster").mkdir()
     (home / "dagster" / "dagster.yaml").write_text("storage: {sqlite: {base_dir: /data}}\n")
     with pytest.raises(DeploymentError, match="names another storage"):
-        instance.prepare(home)
+        dagster_home.prepare(home)
 
 
 def test_a_url_whose_driver_would_be_another_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("dagster_postgres")
     monkeypatch.setenv("VESPER_POSTGRES_URL", "postgresql://somebody:secret@nowhere/x")
     with pytest.raises(DeploymentError, match=r"expected postgresql\+psycopg2://") as told:
-        instance.prepare(home)
+        dagster_home.prepare(home)
     assert "secret" not in str(told.value)
 
 
 def test_without_the_package_it_says_what_to_install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instance.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(dagster_home.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeploymentError, match=r"pip install 'vesper\[production\]'"):
-        instance.prepare(home)
+        dagster_home.prepare(home)

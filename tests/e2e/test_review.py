@@ -28,6 +28,8 @@ from quality.review.queue import ASSET
 from quality.review.verdict_store import VerdictStore, answers_path
 from schemas.ids import digest
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 

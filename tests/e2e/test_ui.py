@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from dagster_dev import graphql, page_of, running
 
-from dagster_project.deployment import EMBEDDED
+from dagster_project.settings.deployment import EMBEDDED
 from pipelines.store import Store
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds its processes in /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds its processes in /proc"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from generators.worlds.evaluators import RULES, holds
 from generators.worlds.registry import WORLDS, open_world
 from schemas.actions import CallUser, Hotkey
 
-pytestmark = pytest.mark.usefixtures("shared_chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from pipelines.unify.unify import unify_source
 from schemas.actions import format, parse
 from schemas.tables import PLATFORMS, SPLITS
 
+pytestmark = pytest.mark.slow
+
 WITH_POINTS = [name for name in native.names() if native.fixture(name).write_point is not None]
 WITH_REAL = [name for name in native.names() if native.fixture(name).real is not None]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ports import free_port
 
-from dagster_project import instance
+from dagster_project.settings import dagster_home
 from generators.devices.browser import FLAGS, find_chromium
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def running(home: Path, environment: Mapping[str, str] | None = None) -> Iterato
     told. Its output is `server.log` there."""
     port, given = free_port(), os.environ.pop("DAGSTER_HOME", None)
     try:
-        folder = instance.prepare(home)
+        folder = dagster_home.prepare(home)
     finally:
         if given is not None:
             os.environ["DAGSTER_HOME"] = given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dagster_project.graph import Stage
+from dagster_project.stages.stage import Stage
 
 
 def all_above(stages: Mapping[str, Stage], key: str) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from dagster_project.asked import ask, read_cursor
+from dagster_project.automation.requested_runs import ask, read_cursor
 
 
 @dg.job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from dagster_project.after_refresh import corpus_sensor
+from dagster_project.automation.corpus_after_refresh import corpus_sensor
 
 
 @dg.asset(key=["gold", "one"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from generators.proving.perception.labels import target_labels
 from trainer.modeling.batches import Batch, Row
 from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import encode_text
@@ -55,8 +56,6 @@ class LabelledImages(Processor):
         return batch
 
     def _target_labels(self, row: Row, batch: Batch, shown: Sequence[int]) -> list[ImageLabel | None]:
-        from generators.proving.perception.labels import target_labels
-
         if not self._targets or len(shown) != 1 or batch.image_grid_thw is None:
             return []
         _, patch_rows, patch_columns = batch.image_grid_thw[shown[0]].tolist()

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 
+from schemas.ids import digest
 from trainer.modeling.batches import Row
 
 
@@ -42,6 +43,4 @@ class ListSource:
 
     def digest(self) -> str:
         """See `RowSource`."""
-        from schemas.ids import digest
-
         return digest([self._seed, [str(row.get("sample_id", i)) for i, row in enumerate(self._rows)]])

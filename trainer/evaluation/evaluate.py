@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.actions import parse_reply
+from schemas.ids import digest
 from trainer.data.clusters import cluster, picture_key
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.modeling.batches import BadSample, Row
@@ -34,8 +35,6 @@ def domain(row: Mapping[str, Any]) -> str:
 
 def choose(rows: Sequence[Row], config: EvalConfig) -> list[Row]:
     """The samples to evaluate: of each domain those of the smallest hash, so that a new sample moves at most one."""
-    from schemas.ids import digest
-
     by_domain: dict[str, list[tuple[str, Row]]] = {}
     for row in rows:
         if row["objective"] in MEASURES and _checkable(row):

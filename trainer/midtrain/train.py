@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from schemas.ids import canonical_json
 from trainer.data.image_labels import LabelledImages
 from trainer.data.row_sources import RowSource
 from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
@@ -205,8 +206,6 @@ def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[
 def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
     """Of the starting weights, the data order and the config: what a saved state must agree with."""
     import hashlib
-
-    from schemas.ids import canonical_json
 
     weights = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from pipelines.prompts import PROMPT_VERSION, template_digest
 from schemas.actions import ACTION_SPACE
 from schemas.ids import canonical_json
 from trainer.modeling.model import load_model
@@ -69,8 +70,6 @@ def lineage(
     metrics: Mapping[str, Any] | None = None,
 ) -> Lineage:
     """A lineage under the current action space and prompts."""
-    from pipelines.prompts import PROMPT_VERSION, template_digest
-
     return Lineage(
         stage,
         preset.name,

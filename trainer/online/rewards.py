@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from trainer.rl.own_terms import group_values, labelled, weighted
 from trainer.settings.online import TrajectoryReward
+
+if TYPE_CHECKING:
+    from trainer.online.rollouts import Rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +30,24 @@ def fewest_steps(group: Sequence[Outcome]) -> int | None:
     return min(live) if live else None
 
 
-def trajectory_scores(group: Sequence[Outcome], config: TrajectoryReward) -> list[dict[str, float] | None]:
+def trajectory_scores(
+    group: Sequence[Outcome], config: TrajectoryReward, rollouts: Sequence[Rollout] = ()
+) -> list[dict[str, float] | None]:
     """R(τ) of each member of a group as `total` = success · r_comp · length_factor + unparsable_penalty, with these
     terms by name (a failure has no `length_factor`); None where infrastructure failed.
 
-    A replayed success stands in groups without a live one: there is no T_min then, and it gets `r_comp` whole.
+    `rollouts`, in the same order, are what terms of one's own look at. A replayed success stands in groups without a
+    live one: there is no T_min then, and it gets `r_comp` whole.
     """
     least = fewest_steps(group)
-    return [None if one.success is None else _scores(one, least, config) for one in group]
+    scores = [None if one.success is None else _scores(one, least, config) for one in group]
+    if not config.trajectory_terms or not rollouts:
+        return scores
+    found = group_values(config.trajectory_terms, rollouts)
+    return [
+        one and {**one, **labelled(own), "total": one["total"] + weighted(config.trajectory_terms, own)}
+        for one, own in zip(scores, found, strict=True)
+    ]
 
 
 def _scores(one: Outcome, least: int | None, config: TrajectoryReward) -> dict[str, float]:

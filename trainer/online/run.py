@@ -121,7 +121,10 @@ class OnlineRun:
                 f"{'; '.join(reasons)[:300]}; look at the devices, then go on"
             )
         filled = [self._filled(group, update) for group in groups]
-        scores = [trajectory_scores([one.outcome for one in group.rollouts], self.config.reward) for group in filled]
+        scores = [
+            trajectory_scores([one.outcome for one in group.rollouts], self.config.reward, group.rollouts)
+            for group in filled
+        ]
         event = {
             "kind": "rollouts",
             "update": update + 1,

@@ -33,6 +33,7 @@ from trainer.online.run import OnlineRun
 from trainer.online.state import FILE
 from trainer.online.strata import StratifiedBatches
 from trainer.online.success import FinalFrameJudge, judge_of
+from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.learner import STATE_VERSION
 from trainer.rl.state_file import StateFile
@@ -214,8 +215,6 @@ def _engine(start: str | Path, learner: OnlineLearner, config: OnlineConfig, run
     """The engine that the configuration names, with a processor of its own."""
     limit = config.grpo.max_completion_length
     if config.rollout_engine == "vllm":
-        from trainer.online.vllm.engine import VllmEngine
-
         models = {POLICY: learner.model} | ({} if learner.reference is None else {REFERENCE: learner.reference})
         return VllmEngine(
             models, load_processor(start), config.vllm, temperature=config.temperature, max_new_tokens=limit, run=run

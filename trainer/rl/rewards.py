@@ -5,7 +5,8 @@ grounding:  R = w_format · R_format + w_answer · R_point      R_format: the fo
 navigation: R = w_format · R_format + w_answer · R_action     R_format: the three tags, each once, in order
 with R_action = R_type + (R_content | R_coord), the second part only if the type matches. All points and
 distances are in the 0..1000 frame; distances are Euclidean and every radius is exclusive (d < δ).
-A new term is one function and one entry in `TERMS`, with the range that it promises.
+A new term is one function and one entry in `TERMS`, with the range that it promises; one that stands outside this tree
+is named in the settings (`trainer.rl.own_terms`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from schemas.actions import Action, CallUser, Drag, Hotkey, Launch, Point, Scrol
 from schemas.coordinates import contains
 from trainer.rl.box_reward import BOX, best_iou, size_agreement
 from trainer.rl.confidence import confidence_reward, without_confidence
+from trainer.rl.own_terms import group_values, labelled, reply_values, total_bounds, weighted
 from trainer.rl.region_consistency import region_consistency
 from trainer.settings.rewards import RewardConfig
 
@@ -267,7 +269,9 @@ def _asked(objective: str, config: RewardConfig) -> dict[str, Term]:
 def score(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> dict[str, float]:
     """The terms of a reply by name (unweighted), and their weighted sum as `total`."""
     terms = {name: term.function(text, truth, config) for name, term in _asked(truth.objective, config).items()}
-    return {**terms, "total": sum(TERMS[name].weight(config) * value for name, value in terms.items())}
+    total = sum(TERMS[name].weight(config) * value for name, value in terms.items())
+    own = reply_values(config.reply_terms, text, truth)
+    return {**terms, **labelled(own), "total": total + weighted(config.reply_terms, own)}
 
 
 def reward(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
@@ -278,18 +282,25 @@ def reward(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
 def group_scores(texts: Sequence[str], truth: Truth, config: RewardConfig = DEFAULT) -> list[dict[str, float]]:
     """The `score` of each of the replies to one question, with what only the group can tell: their agreement, for
     grounding, as the term `consistency`."""
-    own = [score(text, truth, config) for text in texts]
-    if truth.objective != "grounding" or not config.w_consistency:
-        return own
-    agreed = region_consistency(texts, config.region)
-    return [
-        {**one, "consistency": more, "total": one["total"] + config.w_consistency * more}
-        for one, more in zip(own, agreed, strict=True)
-    ]
+    scores = [score(text, truth, config) for text in texts]
+    if truth.objective == "grounding" and config.w_consistency:
+        agreed = region_consistency(texts, config.region)
+        scores = [
+            {**one, "consistency": more, "total": one["total"] + config.w_consistency * more}
+            for one, more in zip(scores, agreed, strict=True)
+        ]
+    if config.group_terms:
+        found = group_values(config.group_terms, texts, truth)
+        scores = [
+            {**one, **labelled(own), "total": one["total"] + weighted(config.group_terms, own)}
+            for one, own in zip(scores, found, strict=True)
+        ]
+    return scores
 
 
 def bounds(objective: str, config: RewardConfig = DEFAULT) -> tuple[float, float]:
     """The range of `reward` for an objective, and of `group_scores` where agreement counts."""
     terms = _asked(objective, config).values()
     low, high = (sum(term.weight(config) * term.bounds(config)[end] for term in terms) for end in (0, 1))
-    return low, high + (config.w_consistency if objective == "grounding" else 0.0)
+    own_low, own_high = map(sum, zip(total_bounds(config.reply_terms), total_bounds(config.group_terms), strict=True))
+    return low + own_low, high + own_high + (config.w_consistency if objective == "grounding" else 0.0)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.policies.policy import Decision, PolicyError, View
+from generators.policies.policy_maker import PolicyMaker
 from pipelines.prompts import HistoryForm, history_entry, messages, navigation_text
 from schemas.actions import parse_reply
+from schemas.ids import digest
 
 if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
@@ -123,7 +125,6 @@ def played_prompt(view: View, history: HistoryForm = "action", *, thinking: bool
 def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int | None = None) -> PolicyMaker:
     """For `generators.policies.registry.build_policy`: greedy policies over one loaded checkpoint folder, one reply at
     a time. Raises `ValueError` for a folder that is no checkpoint."""
-    from generators.policies.policy_maker import PolicyMaker
     from trainer.modeling.checkpoint import load_checkpoint
 
     loaded, lock = load_checkpoint(checkpoint), threading.Lock()
@@ -142,7 +143,5 @@ def reply_seed(seed: int, view: View) -> int:
 
 def _name(checkpoint: Checkpoint) -> str:
     """Stage and preset, and the digest of the weights' lineage: two checkpoints never share a name."""
-    from schemas.ids import digest
-
     made = checkpoint.lineage
     return f"vesper-{made.get('stage', 'model')}-{digest(made)[:8]}"

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipelines.store.images import image_size
+from trainer.serving.checkpoint_policy import CheckpointPolicy
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -120,8 +121,6 @@ class ChatServer:
         limits: ServeLimits | None = None,
         hosts: tuple[str, ...] = LOOPBACK,
     ) -> None:
-        from trainer.serving.checkpoint_policy import CheckpointPolicy
-
         self.name = name or CheckpointPolicy(checkpoint).name
         self.limits = limits or ServeLimits()
         self._checkpoint, self._key, self._hosts = checkpoint, key, hosts

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from trainer.runtime.gloo import JOIN_S, gloo_group
 from trainer.serving.serve import Refused
 
 FIRST_LABEL = "default"
@@ -92,8 +93,6 @@ class ServedWeights:
     def init_weight_transfer_engine(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Join the learner's group. Raises `Refused`."""
         import torch.distributed as dist
-
-        from trainer.runtime.gloo import JOIN_S, gloo_group
 
         info = body.get("init_info")
         if not self._transfers or not isinstance(info, dict) or "nccl_unique_id_b64" in info:

@@ -11,6 +11,7 @@ from generators.tasks.strata import NANO_EDGES
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
 from trainer.settings.offline import OwnSettings
+from trainer.settings.rewards import OwnTerm
 
 
 class TrajectoryReward(Settings):
@@ -20,6 +21,9 @@ class TrajectoryReward(Settings):
     eta: Number = setting(0.9, "What is left of it when a success takes twice the steps that it needs.", gt=0, le=1)
     unparsable_penalty: Number = setting(0.1, "Taken off for every reply that can't be read.", ge=0)
     penalty_floor: Number = setting(-0.5, "What these cost at most.", le=0)
+    trajectory_terms: dict[str, OwnTerm] = setting(
+        {}, "Terms of your own: module:function or file.py:function → weight and options.", neutral=True
+    )
 
 
 class ReferenceConfig(Settings):

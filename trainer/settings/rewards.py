@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import model_validator
 
@@ -12,6 +12,13 @@ REGION_SIDE = 60.0
 """Side of a region that a point votes for, in 1/1000 of the screen: about a button of a phone."""
 CONFIDENCE_SPREAD = 1.0
 """Standard deviation of a Gaussian in half sides of the element: on the middle of a border it is exp(-1/2)."""
+
+
+class OwnTerm(Settings):
+    """A reward term of your own: what it counts, and its own settings (docs/add-a-reward.md)."""
+
+    weight: Number = setting(1.0, "What it counts beside the others; below 0 it takes off.")
+    options: dict[str, Any] = setting({}, "What its function is called with, by name.")
 
 
 class RewardConfig(Settings):
@@ -47,6 +54,11 @@ class RewardConfig(Settings):
         "How fast the confidence that is wanted falls off from the middle of the element.",
         gt=0,
     )
+
+    reply_terms: dict[str, OwnTerm] = setting(
+        {}, "Terms of your own for each reply: module:function or file.py:function → weight and options.", neutral=True
+    )
+    group_terms: dict[str, OwnTerm] = setting({}, "The same for the replies to one question together.", neutral=True)
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:

@@ -15,12 +15,17 @@ from schemas.ids import canonical_json, digest
 from trainer.data.clusters import cluster_of, set_aside
 from trainer.data.rows import HELDOUT, MIXTURE, SHARDS, light_rows, pick, with_pictures
 from trainer.data.stream import MixtureSource
+from trainer.merging.merge import merge
+from trainer.merging.merge_choice import candidates, choose_ties, merged_domains, validation_tasks
 from trainer.midtrain.schedule import scheduled
 from trainer.midtrain.train import train
 from trainer.modeling import checkpoint as checkpoints
 from trainer.modeling.model import build_model, parameter_count
 from trainer.modeling.processor import Processor
+from trainer.modeling.published import load_base
 from trainer.modeling.tokenizer import train_tokenizer
+from trainer.offline.tasks import choose, rows_of, tasks_of
+from trainer.offline.train import train_offline
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
 from trainer.stages.context import Context, Made
@@ -88,8 +93,6 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
 
 def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
     """A published preset's weights, as they are."""
-    from trainer.modeling.published import load_base
-
     model, processor = load_base(preset)
     made = checkpoints.lineage(
         "base", preset, parents={**context.parents, preset.source: "published"}, config=context.config
@@ -164,9 +167,6 @@ def mid_trained(context: Context, folder: Path) -> Made:
 
 def specialist(context: Context, folder: Path) -> Made:
     """Offline RL of one domain from mid_trained."""
-    from trainer.offline.tasks import choose, rows_of, tasks_of
-    from trainer.offline.train import train_offline
-
     config = context.settings.offline.of_domain(context.domain)
 
     def some(
@@ -271,9 +271,6 @@ def _by_cluster(
 def merged(context: Context, folder: Path) -> Made:
     """`linear` or TIES (`unified`) merge of the specialists, against their common ancestor mid_trained; of several
     densities and lambdas those that do best on validation."""
-    from trainer.merging.merge import merge
-    from trainer.merging.merge_choice import candidates, choose_ties
-
     settings = context.settings.merge
     method = "linear" if context.stage == "linear" else "ties"
     start, specialists = context.folder("mid_trained"), [context.folder(name) for name in settings.specialists]
@@ -303,9 +300,6 @@ def merged(context: Context, folder: Path) -> Made:
 
 def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     """Tasks of each merged domain from the rows that no training has seen."""
-    from trainer.merging.merge_choice import merged_domains, validation_tasks
-    from trainer.offline.tasks import rows_of
-
     settings, shards = context.settings.merge, context.inputs[SHARDS]
     limit = settings.validation_rows
     aside = set_aside(light_rows(shards, ("train",)), context.settings.validation_share)

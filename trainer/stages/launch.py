@@ -15,10 +15,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.runtime.parallel import NotTrained, Ranks, hollow_models
+from pipelines.store import Store
+from trainer.modeling.checkpoint import load_checkpoint
+from trainer.rl.learner import Learner
+from trainer.runtime.deterministic import deterministic
+from trainer.runtime.parallel import NotTrained, Ranks, hollow_models, ranks
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stage_names import SHARED, SPECIALISTS
 from trainer.stages.context import Context
+from trainer.stages.online import online_config
+from trainer.stages.run import opened, stage_function
 
 if TYPE_CHECKING:
     from trainer.settings.grpo import LearnerConfig
@@ -67,9 +73,6 @@ def follow(group: Ranks, home: str | Path, config: Mapping[str, Any]) -> None:
 
 
 def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratch: Path) -> None:
-    from pipelines.store import Store
-    from trainer.stages.run import opened, stage_function
-
     def event(found: dict[str, Any]) -> None:
         if found["kind"] == "trained":
             raise _Trained
@@ -86,11 +89,6 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratc
 
 def _learn_along(context: Context) -> None:
     """What the first rank's learner does, until RL of the stage is over."""
-    from trainer.modeling.checkpoint import load_checkpoint
-    from trainer.rl.learner import Learner
-    from trainer.runtime.deterministic import deterministic
-    from trainer.runtime.parallel import ranks
-
     start, settings, threads = _learner_of(context)
     loaded = load_checkpoint(context.folder(start))
     with deterministic(ranks().device, threads):
@@ -102,7 +100,6 @@ def _learner_of(context: Context) -> tuple[str, LearnerConfig, int]:
     if context.stage in SPECIALISTS:
         offline = context.settings.offline.of_domain(context.domain)
         return "mid_trained", offline, offline.threads
-    from trainer.stages.online import online_config
 
     online = online_config(context)
     return f"offline_{context.domain}", online, online.threads

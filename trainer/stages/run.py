@@ -21,6 +21,7 @@ from pipelines.store.manifest import Check, Manifest
 from pipelines.training_data.mixture import require_scan
 from schemas.ids import digest
 from trainer.data.rows import SHARDS
+from trainer.modeling.tensors import WeightFiles
 from trainer.runtime import tracking
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stage_names import ONLINE, SPECIALISTS
@@ -111,7 +112,6 @@ def opened(store: Store, stage: str, config: Mapping[str, Any]) -> tuple[dict[st
 
 def _digest_of(folder: Path) -> str:
     from trainer.modeling.checkpoint import LINEAGE
-    from trainer.modeling.tensors import WeightFiles
 
     if not (folder / LINEAGE).is_file():
         raise ValueError(f"weights: expected the folder of a checkpoint ({LINEAGE} in it), found {str(folder)!r}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pipelines.prompts import prompt_text
+from quality.model_client.retry import Retry
 
 if TYPE_CHECKING:
     from generators.policies.policy import View
@@ -126,7 +127,6 @@ class EndpointAnswers:
         agent: Callable[[Row], list[dict[str, Any]]] | None = None,
     ) -> None:
         from generators.policies.chat_endpoint import ChatEndpoint
-        from quality.model_client.retry import Retry
 
         if workers < 1:
             raise ValueError(f"endpoint: expected 1 or more workers, found {workers}")

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow.parquet as pq
 
+from generators.policies.agent_prompt import AgentPrompt
+from generators.policies.policy import Said, View
 from pipelines.derivers.base import DeriveConfig, Looks
 from pipelines.derivers.navigation import DERIVER, navigation
 from pipelines.prompts import messages
@@ -29,6 +31,7 @@ from schemas.action_types import POINTED, Finished
 from schemas.actions import parse, parse_reply
 from schemas.ids import digest
 from trainer.evaluation.controls import BlindTable
+from trainer.modeling.batches import row_images
 from trainer.rl.rewards import Truth, r_format, step_success, type_match
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.rewards import RewardConfig
@@ -194,10 +197,6 @@ def _with_pictures(store: Store, rows: Sequence[dict[str, Any]], read: Counter[s
 def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dict[str, Any]]:
     """The messages for a model that has to be told the actions (`generators.policies.agent_prompt`); `thinking`: and to
     think first."""
-    from generators.policies.agent_prompt import AgentPrompt
-    from generators.policies.policy import Said, View
-    from trainer.modeling.batches import row_images
-
     past = tuple(Said(parse(action) if action else None) for action in row["past"])
     return AgentPrompt(thinking=thinking).messages(View(row["goal"], row_images(row)[0], (1, 1), row["platform"], past))
 

@@ -14,6 +14,11 @@ from typing import Any
 from generators.execution.device_pool import LocalPool
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World
+from generators.worlds.fsm.fsm_tasks import TaskMaker
+from generators.worlds.fsm.sites import TEMPLATES, make_site
+from generators.worlds.miniwob.miniwob_world import open_miniwob_world
+from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
+from generators.worlds.phone.phone_tasks import FAMILIES, make_task
 from generators.worlds.registry import open_world
 from schemas.ids import digest
 
@@ -64,8 +69,6 @@ def _families(known: Sequence[str], only: Sequence[str], what: str) -> list[str]
 
 
 def _phone(first: int, only: Sequence[str]) -> Iterator[Contract]:
-    from generators.worlds.phone.phone_tasks import FAMILIES, make_task
-
     names = _families(sorted(FAMILIES), only, "phone tasks")
     for number in range(10_000):
         task = make_task(names[number % len(names)], first + number)
@@ -74,9 +77,6 @@ def _phone(first: int, only: Sequence[str]) -> Iterator[Contract]:
 
 
 def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
-    from generators.worlds.fsm.fsm_tasks import TaskMaker
-    from generators.worlds.fsm.sites import TEMPLATES, make_site
-
     kinds = _families(sorted(TEMPLATES), only, "fsm sites")
     for number in range(10_000):
         kind, seed = kinds[number % len(kinds)], first + number // len(kinds)
@@ -86,9 +86,6 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
 
 def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
     """A page tells its instruction only when it is loaded, so one is open meanwhile."""
-    from generators.worlds.miniwob.miniwob_world import open_miniwob_world
-    from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
-
     pages = _families(sorted(SCRIPTED_PAGES), only, "MiniWoB++ pages")
     with open_miniwob_world() as world:
         for number in range(10_000):

@@ -27,6 +27,7 @@ from generators.tasks.trajectory import Trajectory
 from generators.worlds.evaluators import holds
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
+from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
@@ -191,7 +192,6 @@ class _Subject:
         import threading
 
         from trainer.modeling.checkpoint import load_checkpoint
-        from trainer.serving.checkpoint_policy import CheckpointPolicy
 
         loaded = load_checkpoint(tested) if isinstance(tested, str | Path) else tested
         identity, lock, preset = parameters_digest(loaded.model), threading.Lock(), loaded.processor.preset

@@ -17,7 +17,7 @@ from generators.tasks.world_interface import Observation
 from generators.worlds.registry import open_world
 from schemas.ids import digest
 
-pytestmark = pytest.mark.usefixtures("has_chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("has_chromium")]
 PAGE = "data:text/html,<title>a page</title>"
 
 

@@ -32,6 +32,8 @@ from schemas.actions import (
     Wait,
 )
 
+pytestmark = pytest.mark.slow
+
 NASTY = [
     "emoji 👩‍👩‍👧‍👦🇨🇭 and 你好,世界",
     "'\"`$(rm -rf /);rm -rf / && echo %s %d \\n \\\\",

@@ -14,6 +14,8 @@ from chromium import open_chromium
 
 from generators.devices.device import DeviceError
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_crashed_page_is_told_and_reset_goes_on(chromium: int, site: str) -> None:
     async def work() -> None:

@@ -42,6 +42,8 @@ from generators.devices.drivers.ssh import SshDevice, SshOptions, connect
 from generators.devices.drivers.ssh_keys import keysym
 from generators.worlds.desktop.session import DesktopMissing, find_missing, open_desktop
 
+pytestmark = pytest.mark.slow
+
 NASTY = [
     "👩‍👩‍👧‍👦🇨🇭 你好,世界",
     "';rm -rf / #",

@@ -15,6 +15,8 @@ from generators.devices.client.sdk import Client, Session
 from generators.devices.device import DeviceError, LeaseLost
 from schemas.actions import Type, parse
 
+pytestmark = pytest.mark.slow
+
 LINES = {"ssh": parts.connect_lines}
 RULES = {"heartbeat_s": 0.3, "dead_s": 3.0, "ttl_s": 60.0}
 WORKERS, DEVICES, LEASES, STEPS = 6, 3, 4, 5

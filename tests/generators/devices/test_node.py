@@ -20,6 +20,8 @@ from generators.devices.protocols.tunnel import GatewayRefused, open_tunnel
 from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
 
+pytestmark = pytest.mark.slow
+
 TOKENS = Tokens(parts.SECRET)
 
 

@@ -44,6 +44,8 @@ from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation, World
 from quality.model_client.retry import Retry
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -24,6 +24,8 @@ from quality.evidence.embedding import EMBEDDED, Embedder
 from quality.model_client.client import ModelClient, Retry
 from tests.support.scripted_judge import Question, ScriptedJudge
 
+pytestmark = pytest.mark.slow
+
 QUOTAS = {"easy": 8, "medium": 3, "hard": 1}
 
 

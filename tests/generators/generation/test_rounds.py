@@ -46,6 +46,8 @@ from pipelines.store import Check, Store, StoreError
 from pipelines.store.frozen import freeze
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
 
+pytestmark = pytest.mark.slow
+
 CONFIG = LoopConfig(targets=2, tasks=2, mix=(0.5, 0.5, 0.0))
 
 

@@ -28,6 +28,8 @@ from pipelines.prompts import prompt_text
 from pipelines.store import Store
 from pipelines.unify.unify import unify_source
 
+pytestmark = pytest.mark.slow
+
 STYLE = "<style>body{font:16px sans-serif;margin:0}td,li{padding:8px}button{padding:6px}.tall{height:900px}</style>"
 SHOP = f"""<!doctype html><title>Shop</title>{STYLE}<h1>Orders of today</h1>
 <table><tr><td>Ada Lovelace</td><td><button>Delete</button></td></tr>

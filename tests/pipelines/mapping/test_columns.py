@@ -26,6 +26,8 @@ from schemas.coordinates import OffScreen, to_unit, to_unit_array
 from schemas.ids import canonical_json
 from schemas.tables import Steps
 
+pytestmark = pytest.mark.slow
+
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 FLOATS = st.one_of(
     st.floats(width=64),

@@ -20,6 +20,8 @@ from pipelines.raw import hub as pulling
 from pipelines.raw.pull import copy_tree, pull_source
 from pipelines.raw.remote_file import PullError
 
+pytestmark = [pytest.mark.real_parts, pytest.mark.slow]
+
 BIG = random.Random(0).randbytes(3_000_000)
 FILES = {"data/rows.json": b"[1, 2]", "data/big.bin": BIG, ".gitattributes": b"*"}
 

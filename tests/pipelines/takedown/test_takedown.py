@@ -29,6 +29,8 @@ from pipelines.training_data.shards import build_shards
 from schemas.ids import canonical_json
 from schemas.tables import Screens, Steps, Tasks, Trajectories, TrajectoryRuns
 
+pytestmark = pytest.mark.slow
+
 KEYS = ("unified/toy", "gold/toy", "mid_training/shards", "mid_training/mixture")
 
 

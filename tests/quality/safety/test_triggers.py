@@ -21,6 +21,8 @@ from quality.safety.trigger_patches import MAX_PATCHES, find_patches, grown, rou
 from quality.safety.trigger_scan import PNG, Facts, aims, find_triggers, look, patch_in_units, search
 from quality.safety.triggers import needed
 
+pytestmark = pytest.mark.slow
+
 SCREENS, LABELS = 60, 4
 VIEW = Viewport(640, 480)
 BY_NAME = {attack.name: attack for attack in (*SEEN, *HELD_OUT)}

@@ -19,6 +19,8 @@ from trainer.midtrain.train import train
 from trainer.modeling.batches import BadSample
 from trainer.settings.supervised import MidtrainConfig
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 CONFIG = MidtrainConfig(
     max_steps=6, batch_size=4, warmup_steps=2, save_steps=2, eval_steps=3, learning_rate=3e-3, threads=1

@@ -24,6 +24,8 @@ from trainer.settings.grpo import GrpoConfig
 from trainer.settings.offline import AlignmentConfig, OfflineConfig
 from trainer.settings.supervised import MidtrainConfig
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 THOUGHTS = ("go on", "it is below")
 CONFIG = OfflineConfig(

@@ -29,6 +29,8 @@ from trainer.settings.offline import OfflineConfig, SemiOnlineConfig
 from trainer.settings.rewards import RewardConfig
 from trainer.settings.supervised import MidtrainConfig
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 
 CONFIG = OfflineConfig(

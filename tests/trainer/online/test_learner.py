@@ -21,6 +21,8 @@ from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.learner import by_step
 from trainer.settings.online import OnlineConfig
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def loaded(start: Path) -> Checkpoint:

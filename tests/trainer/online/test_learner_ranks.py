@@ -20,6 +20,8 @@ from trainer.rl.learner import Learner
 from trainer.runtime.parallel import hollow_models, launched
 from trainer.settings.online import OnlineConfig
 
+pytestmark = pytest.mark.slow
+
 GRPO = {"beta": 0.1, "entropy_coef": 0.01, "stale_cap": 2.0}
 FORMS: dict[str, dict[str, Any]] = {
     "one part each and one over": {"micro_batch": 1},

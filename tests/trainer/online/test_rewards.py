@@ -43,7 +43,13 @@ def test_fewest_steps_are_those_of_live_successes() -> None:
 
 
 outcomes = st.builds(Outcome, st.sampled_from([True, False, None]), st.integers(1, 40), st.integers(0, 12))
-settings = st.builds(TrajectoryReward, st.floats(0.1, 5), st.floats(0.01, 1), st.floats(0, 1), st.floats(-2, 0))
+settings = st.builds(
+    TrajectoryReward,
+    r_comp=st.floats(0.1, 5),
+    eta=st.floats(0.01, 1),
+    unparsable_penalty=st.floats(0, 1),
+    penalty_floor=st.floats(-2, 0),
+)
 
 
 @given(st.lists(outcomes, min_size=1, max_size=8), settings)
@@ -62,5 +68,5 @@ def test_bounds_and_order(group: list[Outcome], config: TrajectoryReward) -> Non
 
 @pytest.mark.parametrize("wrong", [{"eta": 0.0}, {"eta": 1.1}, {"r_comp": 0.0}, {"penalty_floor": 0.1}])
 def test_settings_that_make_no_sense(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="trajectory reward"):
+    with pytest.raises(ValueError, match=rf"TrajectoryReward: {next(iter(wrong))}: expected "):
         TrajectoryReward(**wrong)

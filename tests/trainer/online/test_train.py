@@ -23,6 +23,8 @@ from trainer.online.train import METRICS, train_online
 from trainer.runtime.parallel import Ranks
 from trainer.settings.presets import NORMS
 
+pytestmark = pytest.mark.slow
+
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = load_checkpoint(folder).model.state_dict()

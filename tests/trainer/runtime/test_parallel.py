@@ -20,6 +20,8 @@ from trainer.modeling.model import recompute, speed_up
 from trainer.runtime.parallel import Ranks, launched, ranks
 from trainer.settings.supervised import MidtrainConfig
 
+pytestmark = [pytest.mark.real_parts, pytest.mark.slow]
+
 CONFIG = MidtrainConfig(
     max_steps=5,
     batch_size=6,

@@ -18,6 +18,8 @@ from trainer.online.vllm.client import ServerError, VllmClient
 from trainer.serving.rollout_server import RolloutServer
 from trainer.serving.serve import Refused, ServeLimits, serving
 
+pytestmark = pytest.mark.real_parts
+
 LIMITS = ServeLimits(max_tokens=20, images=2, text_chars=200)
 IMAGE = {"type": "image_url", **picture(draw({"red": (10, 10, 60, 60)}))["image_url"]}
 

@@ -23,6 +23,8 @@ from pipelines.prompts import messages, navigation_text
 from trainer.modeling.checkpoint import load_checkpoint
 from trainer.serving.serve import ChatServer, ServeLimits, serving
 
+pytestmark = [pytest.mark.real_parts, pytest.mark.slow]
+
 RED = draw({"red": (10, 10, 60, 60)})
 QUESTION = navigation_text("Click the red box", [])
 

@@ -62,6 +62,8 @@ def _another(path: tuple[str, ...], field: FieldInfo) -> Any:
     """A value that the setting hasn't by default."""
     if (named := ".".join(path)) in OTHERS:
         return OTHERS[named]
+    if path[-1].endswith("_terms"):  # of one's own, by import path
+        return {"brevity:short": {"weight": 0.5}}
     now = field.get_default(call_default_factory=True, validated_data={"max_steps": 200})
     if get_origin(field.annotation) is Literal:
         return next(one for one in get_args(field.annotation) if one != now)

@@ -18,6 +18,8 @@ from trainer.stages.assets import checkpoint_folder
 from trainer.stages.launch import lead
 from trainer.stages.run import run_stage
 
+pytestmark = [pytest.mark.real_parts, pytest.mark.slow]
+
 SETTINGS: dict[str, Any] = {
     "shape": {
         "hidden": 64,

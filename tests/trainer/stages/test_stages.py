@@ -30,6 +30,8 @@ from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
 from trainer.stages.run import opened, run_stage
 from trainer.stages.settings import preset_from, stage_config, stage_settings
 
+pytestmark = pytest.mark.slow
+
 CONFIG: dict[str, Any] = {
     "shape": {
         "hidden": 64,

@@ -13,7 +13,11 @@ import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 
-from dagster_project import automation, definitions, deployment, graph
+from dagster_project import definitions
+from dagster_project.assets.keys import asset_key
+from dagster_project.settings import deployment
+from dagster_project.stages import graph
+from dagster_project.stages.stage import Work
 from generators.generation import steering
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
@@ -62,14 +66,14 @@ def test_the_graph_plays_a_suite_and_the_standings_and_the_next_round_take_it(ha
     instance = dg.DagsterInstance.ephemeral()
 
     def run(job: str, key: str) -> Manifest:
-        chosen = [automation.asset_key(key)]
+        chosen = [asset_key(key)]
         done = loaded.resolve_job_def(job).execute_in_process(instance=instance, asset_selection=chosen)
         assert done.success
         return home.require(key)
 
     def is_stale() -> bool:
         found = CachingStaleStatusResolver(instance, loaded.resolve_asset_graph(), LoadingContextForTest(instance))
-        return found.get_status(automation.asset_key(STANDINGS)).name == "STALE"
+        return found.get_status(asset_key(STANDINGS)).name == "STALE"
 
     before = run("train", STANDINGS)  # though no suite was ever run
     assert before.rows("rows") == 0 and not is_stale()
@@ -78,7 +82,7 @@ def test_the_graph_plays_a_suite_and_the_standings_and_the_next_round_take_it(ha
     suite = run("evaluate_suites", FSM)
     assert suite.counts["n"] == 2 and suite.counts["low"] <= suite.counts["success"] <= suite.counts["high"]
     assert not list((home.home / "cache" / "training").glob("suites-*")), "journals of a finished run"
-    event = instance.get_latest_materialization_event(automation.asset_key(FSM))
+    event = instance.get_latest_materialization_event(asset_key(FSM))
     assert event is not None and event.asset_materialization is not None
     shown = event.asset_materialization.metadata
     assert {"quality: success", "yield: counted", "cost: actions", "cost: seconds"} <= set(shown)
@@ -121,7 +125,7 @@ def test_a_benchmark_is_in_the_graph_once_its_files_are_here(home: Store) -> Non
     assert "suites/android_control_high" not in stages, "drawn data is no benchmark"
     assert set(stages[STANDINGS].deps) - set(absent[STANDINGS].deps) == {"suites/screenspot_v2", "suites/aitz"}
 
-    work = graph.Work(home, settings)
+    work = Work(home, settings)
     raw = stages["raw/screenspot_v2"].run(work)
     made = stages["suites/screenspot_v2"].run(work)
     assert made.checks_passed and made.counts["n"] == 2 and 0 <= made.counts["accuracy"] <= 1

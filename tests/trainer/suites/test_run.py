@@ -151,7 +151,9 @@ def test_stage_evaluations_stand_beside_suites(tmp_path: Path) -> None:
 
 
 def test_the_standings_are_an_asset_with_its_table(tmp_path: Path) -> None:
-    from dagster_project import deployment, graph, metadata
+    from dagster_project.assets import metadata
+    from dagster_project.settings import deployment
+    from dagster_project.stages import graph
 
     stage = graph.stages(deployment.Deployment(raw_root=Path("/nowhere")))[leaderboard.ASSET]
     assert "evaluations/unified" in stage.deps and stage.columns == leaderboard.Standings

@@ -15,7 +15,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from generators.generation.task_worlds.task_world import open_ground
+from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS
+from generators.worlds.miniwob.html import html_folder
+from pipelines.prompts import prompt_text
 from schemas.ids import digest
+from trainer.modeling.tensors import WeightFiles
+from trainer.modeling.tokenizer import train_tokenizer
 from trainer.proving.nano_base.curriculum import NanoBaseConfig, Phase
 from trainer.proving.nano_base.gate import gate
 from trainer.proving.nano_base.source import Drawings, PerceptionSource
@@ -44,7 +50,6 @@ def build_nano_base(
     same; within one, mid-training resumes. `texts` join the curriculum's words for the tokenizer. Needs Chromium
     for sheets that aren't drawn yet.
     """
-    from generators.proving.perception.questions import WORLDS
     from trainer.modeling.checkpoint import load_checkpoint, save_checkpoint
 
     config = config or NanoBaseConfig()
@@ -69,12 +74,9 @@ def build_nano_base(
 
 def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterable[str]) -> Path:
     """Random weights, and a tokenizer of the curriculum's words and `texts`; kept in `work/0-random`."""
-    from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS
-    from pipelines.prompts import prompt_text
     from trainer.modeling.checkpoint import lineage
     from trainer.modeling.model import build_model
     from trainer.modeling.processor import Processor
-    from trainer.modeling.tokenizer import train_tokenizer
     from trainer.presets import image_processor
     from trainer.settings.model_shape import Shape
     from trainer.settings.tree import TrainerSettings
@@ -114,7 +116,6 @@ def _vision(
     """The tower alone; `anchor` is the checkpoint whose embeddings it was taught before (those of its own, if None)."""
     from trainer.data.image_labels import LabelledImages
     from trainer.modeling.checkpoint import lineage, load_checkpoint
-    from trainer.modeling.tensors import WeightFiles
 
     folder, before, known = work / name, WeightFiles(start).digest(), WeightFiles(anchor).digest() if anchor else ""
     made = load_checkpoint(start)
@@ -168,7 +169,6 @@ def _phase(
     from trainer.data.image_labels import LabelledImages
     from trainer.midtrain.train import train
     from trainer.modeling.checkpoint import lineage, load_checkpoint
-    from trainer.modeling.tensors import WeightFiles
 
     folder = work / f"{number}-{phase.name}"
     source = PerceptionSource(drawings, phase.lessons, f"{config.seed}-{number}")
@@ -228,9 +228,6 @@ def goal_texts(targets: int = 12) -> list[str]:
     import re
     from itertools import islice
     from random import Random
-
-    from generators.generation.task_worlds.task_world import open_ground
-    from generators.worlds.miniwob.html import html_folder
 
     found: list[str] = []
     for name in ("fsm", "phone"):

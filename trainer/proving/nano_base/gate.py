@@ -6,6 +6,9 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+from schemas.coordinates import box_to_unit
+from trainer.data.clusters import picture_key
+from trainer.evaluation.controls import BlindTable
 from trainer.proving.nano_base.curriculum import NanoBaseConfig
 from trainer.proving.nano_base.source import Drawings, PerceptionSource
 
@@ -17,7 +20,6 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
     `passed`: over the crowded screens at least three times the random-element rate, and the swapped-screen control
     within chance of the blind table's.
     """
-    from trainer.evaluation.controls import BlindTable
     from trainer.evaluation.evaluate import evaluate
     from trainer.modeling.checkpoint import load_checkpoint
     from trainer.settings.measuring import EvalConfig
@@ -43,8 +45,6 @@ def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseCon
 def _gate_rows(source: PerceptionSource, count: int) -> tuple[list[dict[str, Any]], dict[str, list[list[float]]]]:
     """The first `count` grounding rows with encoded pictures, and the boxes of all elements by picture."""
     from pipelines.store.images import encode_png
-    from schemas.coordinates import box_to_unit
-    from trainer.data.clusters import picture_key
 
     rows: list[dict[str, Any]] = []
     elements: dict[str, list[list[float]]] = {}

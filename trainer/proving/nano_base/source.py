@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from generators.proving.perception.labels import VERSION as LABEL_VERSION
 from generators.proving.perception.layouts import VERSION as LAYOUT_VERSION
-from generators.proving.perception.layouts import read_layout
+from generators.proving.perception.layouts import draw_layouts, read_layout
 from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS, layout_row, pasted_row
 from generators.proving.perception.screens import PastedScreen
-from generators.proving.perception.sheets import VERSION, Drawn, read_sheet, style_of
+from generators.proving.perception.sheets import VERSION, Drawn, draw_sheets, read_sheet, style_of
 from schemas.ids import digest
 from trainer.proving.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.proving.nano_base.world_pages import draw_pages, read_screens
@@ -50,9 +50,6 @@ class Drawings:
     def draw(self, lessons: Iterable[str], progress: bool = False) -> None:
         """Draw in Chromium what these lessons need and isn't there yet."""
         from tqdm import tqdm
-
-        from generators.proving.perception.layouts import draw_layouts
-        from generators.proving.perception.sheets import draw_sheets
 
         wanted: list[tuple[str, tuple[str, ...], Callable[..., None]]] = [("sheets", self.sheets, draw_sheets)]
         wanted += [("layouts", self.layouts, draw_layouts)] if LAYOUTS in lessons else []

@@ -17,6 +17,7 @@ from pipelines.whole_files import put_json
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.tasks import nano_pool
 from trainer.runtime.tracking import OnEvent
+from trainer.suites.worlds import world_success
 
 LOOKS, KEPT = "looks.json", "kept.pt"
 LIMITS = Limits(step_factor=1.5, step_extra=2, retries=2, call_s=60.0)
@@ -50,8 +51,6 @@ class Looks:
 
     def _look(self, step: int) -> dict[str, Any]:
         import torch
-
-        from trainer.suites.worlds import world_success
 
         model, attempts = self._checkpoint.model, self._config.look_attempts
         model.eval()

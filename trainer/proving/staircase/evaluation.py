@@ -16,12 +16,15 @@ from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from pipelines.whole_files import put_json
 from schemas.ids import digest
+from trainer.modeling.tensors import WeightFiles
 from trainer.proving.staircase.choice import Tasks
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.early_stop import LIMITS
 from trainer.proving.staircase.finished_stage import FinishedStage
 from trainer.proving.staircase.tasks import family_of, nano_pool
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.measuring import EvalConfig
+from trainer.suites.worlds import world_success
 
 if TYPE_CHECKING:
     from trainer.modeling.checkpoint import Checkpoint
@@ -51,8 +54,6 @@ class Evaluation:
 
     def row(self, name: str, tested: FinishedStage | PolicyMaker) -> dict[str, Any]:
         """Figures of a checkpoint or a policy: {"name", "greedy", "sampled", "grounding"}, records each."""
-        from trainer.modeling.tensors import WeightFiles
-
         who = tested.name if isinstance(tested, PolicyMaker) else WeightFiles(tested.model).digest()
         tried = [[contract.task_id for contract in some] for some in (self.test, self.sampled)]
         key = digest(
@@ -85,8 +86,6 @@ class Evaluation:
         self, tested: Any, contracts: Sequence[Contract], journal: str, sampled: int = 0
     ) -> list[dict[str, Any]]:
         """Records of attempts: a greedy one (a random policy draws anyway), or `sampled` at temperature 1."""
-        from trainer.suites.worlds import world_success
-
         found = world_success(
             tested,
             list(contracts),
@@ -106,7 +105,6 @@ class Evaluation:
         from trainer.data.clusters import picture_key
         from trainer.evaluation.controls import BlindTable
         from trainer.evaluation.evaluate import evaluate
-        from trainer.settings.measuring import EvalConfig
 
         if not self._asked:
             return []

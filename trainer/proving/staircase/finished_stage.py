@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.whole_files import put_json
+from trainer.modeling.tensors import WeightFiles
 from trainer.proving.staircase.stopwatch import Stopwatch
 from trainer.runtime.tracking import OnEvent
 
@@ -28,8 +29,6 @@ class FinishedStage:
 
 def weights_of(stage: FinishedStage) -> str:
     """Digest of a stage's weights."""
-    from trainer.modeling.tensors import WeightFiles
-
     return str(stage.told.get("weights") or WeightFiles(stage.model).digest())
 
 
@@ -43,8 +42,6 @@ def made_once(
 ) -> FinishedStage:
     """The stage as it lies in `folder` under its name and key, or made now: `make` fills the folder of a checkpoint
     and says what to tell of it; `budget_s` is the time that it has, 0 for all that it takes."""
-    from trainer.modeling.tensors import WeightFiles
-
     home = folder / f"{name}-{key[:12]}"
     done = home / DONE
     if not done.is_file():

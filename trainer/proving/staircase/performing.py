@@ -15,6 +15,7 @@ from generators.policies.oracles.oracle import Advice, click_on
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import Observation, Place, World, WorldError
 from generators.worlds.evaluators import holds
+from generators.worlds.phone.phone_world import unscrolled
 from schemas.action_types import CallUser, Click, Finished, PressBack, Type
 from schemas.actions import Action
 from schemas.coordinates import contains
@@ -132,8 +133,6 @@ def _undone(world: World, wrong: Action) -> list[Action] | None:
     """Do a slip on the phone → what brings the document back as it was; None, with nothing done, where nothing does.
 
     The world stands after the slip; its undo is still to be done."""
-    from generators.worlds.phone.phone_world import unscrolled
-
     before = world.state()
     was = digest(unscrolled(before))
     world.act(wrong)

@@ -22,8 +22,11 @@ from pipelines.whole_files import put_json
 from trainer.proving.staircase.choice import Tasks, choose_tasks
 from trainer.proving.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.proving.staircase.episodes import counts, make_episodes, read_rows
+from trainer.proving.staircase.evaluation import Evaluation
 from trainer.proving.staircase.figures import joined
+from trainer.proving.staircase.random_policy import random_policy
 from trainer.proving.staircase.report import RECORDS, combine, write_report
+from trainer.proving.staircase.training import Trainings
 from trainer.runtime.tracking import OnEvent
 from trainer.stages.settings import weights_folder
 
@@ -44,10 +47,6 @@ def prepare(out: str | Path, config: StaircaseConfig, on_event: OnEvent | None =
 def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | None = None) -> dict[str, Any]:
     """All rows of one seed → its report, which also lies in the seed's folder."""
     import torch
-
-    from trainer.proving.staircase.evaluation import Evaluation
-    from trainer.proving.staircase.random_policy import random_policy
-    from trainer.proving.staircase.training import Trainings
 
     torch.set_num_threads(config.threads)
     tasks, rows = prepare(out, config, on_event)

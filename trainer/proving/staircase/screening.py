@@ -16,6 +16,7 @@ from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.early_stop import LIMITS
 from trainer.proving.staircase.tasks import family_of, nano_pool
 from trainer.runtime.tracking import OnEvent
+from trainer.suites.worlds import world_success
 
 SCREENED, EPISODES = "screened.json", "screening"
 
@@ -42,7 +43,6 @@ def screen(
     infrastructure failure ended don't count; a family of which none counts has no share.
     """
     from trainer.modeling.checkpoint import load_checkpoint
-    from trainer.suites.worlds import world_success
 
     home = Path(folder)
     if (home / SCREENED).is_file():

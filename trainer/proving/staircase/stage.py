@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from schemas.ids import digest
+from trainer.modeling.tensors import WeightFiles
+from trainer.proving.staircase.config import long_form, short_form
+from trainer.proving.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
+from trainer.proving.staircase.run import run_staircase, seed_folder
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import StaircaseForm
 from trainer.stages.settings import weights_folder
@@ -21,25 +25,18 @@ ASSET, CODE_VERSION = "staircase/web", "2"
 
 def config_of(wanted: StaircaseForm) -> StaircaseConfig:
     """The staircase that the trainer's settings ask for."""
-    from trainer.proving.staircase.config import long_form, short_form
-
     form = short_form if wanted.form == "short" else long_form
     return form("web", wanted.seed, weights_folder(wanted.base))
 
 
 def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | None = None) -> Manifest:
     """Climb the staircase, or go on where a killed call stopped; equal settings and weights do no work twice."""
-    from trainer.modeling.tensors import WeightFiles
-
     base = WeightFiles(Path(config.base)).digest() if config.base else ""  # the same folder may hold others tomorrow
     plain = {**config.plain(), "base": base}
     spec = PartSpec("staircase", digest([CODE_VERSION, plain]))
     work = store.home / "cache" / "training" / f"staircase-{spec.inputs_digest[:16]}"
 
     def climb(out: PartWriter) -> dict[str, Any]:
-        from trainer.proving.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
-        from trainer.proving.staircase.run import run_staircase, seed_folder
-
         report = run_staircase(work, config, on_event)
         folder = seed_folder(work, config)
         for name in (REPORT, RECORDS, MARKDOWN, PICTURE):

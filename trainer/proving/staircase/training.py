@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 from generators.tasks.task_spec import Contract
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
+from trainer.merging.merge import merge
+from trainer.modeling.tensors import WeightFiles
+from trainer.modeling.tokenizer import train_tokenizer
+from trainer.presets import image_processor, preset
 from trainer.proving.staircase.choice import Tasks
 from trainer.proving.staircase.config import PIXELS, StaircaseConfig
 from trainer.proving.staircase.early_stop import Looks, StopTraining
@@ -22,6 +26,10 @@ from trainer.proving.staircase.screening import Screened, screen, worth_training
 from trainer.proving.staircase.stopwatch import Stopwatch, TimeUp
 from trainer.proving.staircase.tasks import nano_pool
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.model_shape import Shape
+from trainer.settings.offline import OfflineConfig
+from trainer.settings.online import OnlineConfig
+from trainer.settings.supervised import MidtrainConfig
 
 if TYPE_CHECKING:
     from trainer.data.row_sources import RowSource
@@ -48,8 +56,6 @@ class Trainings:
     def base(self) -> FinishedStage:
         """The checkpoint folder of the config, or nano with random weights."""
         if self.config.base:
-            from trainer.modeling.tensors import WeightFiles
-
             weights = WeightFiles(self.config.base).digest()
             return FinishedStage("base", Path(self.config.base), 0.0, {"weights": weights, "random_weights": False})
         return self.random_weights("base")
@@ -61,9 +67,6 @@ class Trainings:
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
             from trainer.modeling.model import build_model
             from trainer.modeling.processor import Processor
-            from trainer.modeling.tokenizer import train_tokenizer
-            from trainer.presets import image_processor, preset
-            from trainer.settings.model_shape import Shape
 
             if self.config.base:
                 like = load_checkpoint(self.config.base).processor
@@ -88,7 +91,6 @@ class Trainings:
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.midtrain.train import train
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
-            from trainer.settings.supervised import MidtrainConfig
 
             loaded = load_checkpoint(base.model)
             looks = Looks(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
@@ -164,7 +166,6 @@ class Trainings:
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.offline.train import train_offline
-            from trainer.settings.offline import OfflineConfig
 
             settings = OfflineConfig.read({"threads": config.threads, **given, "seed": config.seed, "domain": domain})
             looks: list[dict[str, Any]] = []
@@ -215,7 +216,6 @@ class Trainings:
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.online.train import train_online
-            from trainer.settings.online import OnlineConfig
 
             def event(told: dict[str, Any]) -> None:
                 watch.tick()
@@ -271,7 +271,6 @@ class Trainings:
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.midtrain.train import train
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
-            from trainer.settings.supervised import MidtrainConfig
 
             loaded = load_checkpoint(start.model)
             narrow = MidtrainConfig(**config.midtrain).sigma[1]
@@ -339,7 +338,6 @@ class Trainings:
         name = method if not how else f"{method}-{digest(how)[:8]}"
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.merging.merge import merge
             from trainer.modeling.checkpoint import LINEAGE
 
             if not (folder / LINEAGE).is_file():  # it is written last: a folder that has it is whole

@@ -15,6 +15,8 @@ from generators.proving.embedded.defects import LOW_ITEM, UNREADABLE, DefectRate
 from generators.worlds.pages.own_pages import Element
 from generators.worlds.pages.recording import Episode, Tally
 
+pytestmark = pytest.mark.slow
+
 Recorded = tuple[list[Episode], Tally]
 COPIES = {"duplicate_record", "paraphrased_duplicate"}
 

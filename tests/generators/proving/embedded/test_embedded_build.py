@@ -19,7 +19,7 @@ from pipelines.store import Store
 from pipelines.store.images import read_image
 
 Samples = Callable[[str], Path]
-pytestmark = pytest.mark.usefixtures("shared_chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 
 
 def _hashes(folder: Path) -> dict[str, str]:

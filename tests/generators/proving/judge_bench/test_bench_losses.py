@@ -12,6 +12,8 @@ from generators.proving.judge_bench.recorders.losses import SHOWN, Losses, lines
 from generators.proving.judge_bench.recorders.miniwob_tasks import MiniwobRecorder
 from generators.proving.judge_bench.recorders.web_pages import LARGEST_BYTES, WebPages
 
+pytestmark = pytest.mark.slow
+
 FORM = """<!doctype html><title>{0}</title><body style="font: 16px sans-serif"><h1>{0}</h1>
 <label>Full name <input type="text"></label><p><label>City <input type="text"></label></p>
 <p><label><input type="checkbox"> Gift wrap</label></p><p><label><input type="checkbox"> Newsletter</label></p>

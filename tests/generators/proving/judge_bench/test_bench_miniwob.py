@@ -17,6 +17,8 @@ from generators.worlds.miniwob.miniwob_world import MiniwobWorld
 from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
 from schemas.action_types import Click, Finished, Launch, Wait
 
+pytestmark = pytest.mark.slow
+
 TASKS = (
     "click-checkboxes",
     "login-user",

@@ -27,7 +27,7 @@ from schemas.action_types import Click, Finished, Type
 from schemas.actions import CallUser
 
 PHONE = ("settings.switch", "contacts.star", "messages.send", "shop.sold_out", "calendar.ask")
-pytestmark = pytest.mark.usefixtures("shared_chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 
 
 def opened(recorder: AbstractContextManager[Any]) -> Iterator[Any]:

@@ -15,6 +15,8 @@ from generators.proving.judge_bench.trace import Trace, perform, reached
 from schemas.action_types import Click, Finished, Wait
 from schemas.actions import Action, format
 
+pytestmark = pytest.mark.slow
+
 
 class Hand:
     """A policy made of a function."""

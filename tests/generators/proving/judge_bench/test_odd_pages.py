@@ -14,7 +14,7 @@ from generators.proving.judge_bench.trace import Trace, arrive, perform, reached
 from generators.tasks.world_interface import UnsupportedAction, WorldError
 from schemas.action_types import Click, Finished, Hotkey, Launch, Scroll, Type, Wait
 
-pytestmark = pytest.mark.usefixtures("shared_chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 
 
 @pytest.fixture(scope="module")

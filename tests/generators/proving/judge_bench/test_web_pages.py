@@ -21,7 +21,7 @@ from generators.worlds.static_pages.static_pages_world import WebWorld
 from schemas.action_types import Click, Finished
 
 ROOT = Path(__file__).parents[4]
-pytestmark = pytest.mark.usefixtures("shared_chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from schemas.actions import parse_reply
 from schemas.coordinates import box_to_unit
 
 SHEETS = ("train-000", "train-001", "test-000")
-pytestmark = pytest.mark.usefixtures("shared_chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,8 @@ from schemas.actions import Click
 from schemas.ids import digest
 from schemas.tables import Tasks
 
+pytestmark = pytest.mark.slow
+
 SWITCH = "VESPER_DESKTOP_TASKS"
 PROGRAMS = ("calculator", "editor", "files", "settings")
 SHORT = 4

@@ -20,6 +20,8 @@ from generators.worlds.phone.tasks_answers import size_words
 from generators.worlds.phone.tasks_time import day_words
 from schemas.tables import Tasks
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = (
     "contacts.edit",
     "messages.forward",

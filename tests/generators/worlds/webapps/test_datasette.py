@@ -22,6 +22,8 @@ from generators.worlds.webapps.datasette.datasette_world import open_datasette
 from generators.worlds.webapps.web_app_world import WebAppWorld
 from schemas.actions import Click, Hotkey, Launch, Type
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[WebAppWorld]:

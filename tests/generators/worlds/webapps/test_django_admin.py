@@ -16,6 +16,8 @@ from generators.worlds.webapps.web_app_world import REST_S, WebAppWorld
 from pipelines.store.images import read_image
 from schemas.actions import Click, Launch, Type, Wait
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[WebAppWorld]:

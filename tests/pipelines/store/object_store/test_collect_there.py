@@ -17,6 +17,8 @@ from pipelines.store.object_store.binding import copies_at
 from pipelines.store.object_store.leases import lease
 from pipelines.store.parts import put_text
 
+pytestmark = pytest.mark.slow
+
 Machines = Callable[[str], Store]
 ALL_OLD = -5.0
 """A safety age for which all is old: nobody can make an object older than it is."""

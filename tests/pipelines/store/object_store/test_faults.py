@@ -24,6 +24,8 @@ from pipelines.store.object_store import leases
 from pipelines.store.object_store.binding import copies_at
 from pipelines.store.object_store.objects import Objects
 
+pytestmark = pytest.mark.slow
+
 Machines = Callable[[str], Store]
 
 

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import corpusmaker
+import pytest
 from s3_server import S3Server
 
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.reader import Reader
+
+pytestmark = pytest.mark.slow
 
 Machines = Callable[[str], Store]
 

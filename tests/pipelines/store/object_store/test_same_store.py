@@ -16,6 +16,8 @@ from pipelines.store.files import file_sha256
 from pipelines.store.object_store.adopt import adopt
 from pipelines.store.parts import put_text
 
+pytestmark = pytest.mark.slow
+
 Machines = Callable[[str], Store]
 
 

@@ -23,6 +23,8 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.reader import Reader
 from pipelines.training_data.shards import build_shards
 
+pytestmark = pytest.mark.slow
+
 Machines = Callable[[str], Store]
 KEYS = ("unified/toy", "gold/toy", "mid_training/shards", "mid_training/mixture")
 

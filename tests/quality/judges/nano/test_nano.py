@@ -19,6 +19,8 @@ from quality.proving.calibration import auroc
 from schemas.actions import Click, Finished, Scroll, Type, Wait
 from tests.support.nanomaker import random_head, random_judge
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("a", "b", "c")
 QUICK = NanoConfig(hidden=(16,), members=2)
 

@@ -18,6 +18,8 @@ from trainer.modeling.generation import generate
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.vllm import engine as vllm_engine
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_tokens_and_log_probabilities_are_the_learner_s(loaded: Checkpoint, tmp_path: Path, temperature: float) -> None:

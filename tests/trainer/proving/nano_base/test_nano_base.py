@@ -15,6 +15,8 @@ from trainer.proving.nano_base.source import Drawings, PerceptionSource
 from trainer.proving.nano_base.vision import VisionConfig
 from trainer.runtime.precision import native_bf16
 
+pytestmark = pytest.mark.slow
+
 SHAPE: dict[str, Any] = {
     "vocab_size": 2048,
     "hidden": 32,

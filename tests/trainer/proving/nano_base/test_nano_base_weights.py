@@ -16,6 +16,8 @@ from trainer.proving.nano_base.gate import gate
 from trainer.proving.nano_base.source import Drawings
 from trainer.stages.settings import weights_folder
 
+pytestmark = pytest.mark.slow
+
 
 def test_they_tell_what_they_were_made_of() -> None:
     made = read_lineage(NANO_BASE)

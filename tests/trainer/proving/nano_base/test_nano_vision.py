@@ -17,6 +17,8 @@ from trainer.data.image_labels import LabelledImages
 from trainer.proving.nano_base.source import Drawings
 from trainer.proving.nano_base.vision import FilledScreens, VisionConfig, train_vision
 
+pytestmark = pytest.mark.slow
+
 SHAPES = {"shape": 1.0}
 
 

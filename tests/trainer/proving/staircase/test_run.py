@@ -29,6 +29,8 @@ from trainer.runtime.precision import native_bf16
 from trainer.settings.measuring import StaircaseForm
 from trainer.settings.supervised import MidtrainConfig
 
+pytestmark = pytest.mark.slow
+
 ALL = {"random", "base", "mid", "offline", "online", "linear", "ties", "more_supervised", "more_offline"}
 
 

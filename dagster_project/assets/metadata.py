@@ -1,0 +1,161 @@
+"""A manifest as an asset's metadata: numbers that plot over nights, ages of inputs, pictures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.assets.plotted_metrics import plotted, tonight
+from dagster_project.settings import deployment
+from dagster_project.stages.stage import Stage
+from pipelines.store import Store
+from pipelines.store.manifest import Manifest
+from quality.model_client.prices import Prices
+from schemas.tables import Table
+
+MAX_NUMBERS = 60
+"""More numeric entries than this are no plots anyone opens; the rest goes into one JSON entry."""
+
+
+def row_count(stage: Stage, manifest: Manifest) -> int:
+    """Rows of the asset's main table; where it has none, its records, or its (native) files."""
+    if stage.table:
+        return manifest.rows(stage.table)
+    return int(manifest.counts.get("records", manifest.counts.get("files", len(manifest.files))))
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """When Dagster last made an asset (seconds since 1970), and the data version that this gave."""
+
+    at: float
+    data_version: str
+
+
+def describe(
+    stage: Stage, manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed] | None = None
+) -> dict[str, Any]:
+    """All metadata of a materialisation. `confirmed`: what is known of its inputs, by key."""
+    inputs = input_rows(manifest, store, confirmed or {})
+    left_out = [dep for dep in stage.deps if dep.startswith("gold/") and dep not in manifest.inputs]
+    metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
+        **{name: dg.MetadataValue.md(png) for name, png in _pictures(stage, manifest, store).items()},
+        "dagster/row_count": row_count(stage, manifest),
+        "version": manifest.version,
+        "files": len(manifest.files),
+        "bytes": sum(entry.bytes for entry in (*manifest.files, *manifest.side_files)),
+        "folder": dg.MetadataValue.path(str(manifest.directory)),
+        "inputs": _input_table(inputs),
+        **plotted(manifest),
+    }
+    if stage.pool == "judge":
+        limits = deployment.load().judge
+        metadata |= tonight(store, Prices(limits.price_prompt, limits.price_completion))
+    if ages := [row["age_h"] for row in inputs if row["age_h"] is not None]:
+        metadata["oldest input (h)"] = float(max(ages))
+    if any(dep.startswith("gold/") for dep in stage.deps):  # what sees all sources says whom it does without
+        broken = [row["asset"] for row in inputs if row["asset"].startswith("gold/") and row["note"]]
+        metadata |= {"sources on their last good version": len(broken), "sources without gold": len(left_out)}
+        if broken or left_out:
+            metadata["not fresh"] = dg.MetadataValue.text(", ".join([*broken, *left_out]))
+    if stage.columns is not None:
+        metadata["dagster/column_schema"] = column_schema(stage.columns)
+    if manifest.asset.startswith("cards/"):
+        metadata["card"] = dg.MetadataValue.md(manifest.file("card.md").read_text(encoding="utf-8"))
+        metadata["page"] = dg.MetadataValue.path(str(manifest.file("card.html")))
+    if manifest.asset == "hygiene/safety":
+        metadata["licences"] = dg.MetadataValue.md(manifest.file("licences.md").read_text(encoding="utf-8"))
+    if manifest.asset == "leaderboard/standings":
+        metadata["standings"] = dg.MetadataValue.md(manifest.file("standings.md").read_text(encoding="utf-8"))
+    found = dict(numbers(manifest.counts))
+    metadata |= dict(list(found.items())[:MAX_NUMBERS])
+    metadata["counts"] = dg.MetadataValue.json(_plain(manifest.counts))
+    return metadata
+
+
+def _pictures(stage: Stage, manifest: Manifest, store: Store) -> dict[str, str]:
+    from dagster_project.pictures import asset_pictures
+
+    try:
+        return asset_pictures.of(manifest, store)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:  # a picture isn't worth a night's run
+        return {"picture": f"not drawn: {type(error).__name__}: {error}"}
+
+
+def numbers(counts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, int | float]]:
+    """Numbers of nested counts, named by their path, as people read them: a fraction with four digits."""
+    found: list[tuple[str, int | float]] = []
+    for name, value in counts.items():
+        if isinstance(value, bool) or value is None:
+            continue
+        if isinstance(value, int | float) and value == value and abs(value) < 2**62:
+            found.append((f"{prefix}{name}", _readable(value)))
+        elif isinstance(value, Mapping):
+            found += numbers(value, f"{prefix}{name}: ")
+    return found
+
+
+def _readable(value: int | float) -> int | float:
+    if isinstance(value, int):
+        return value
+    return round(value, 1) if abs(value) >= 1000 else float(f"{value:.4g}")
+
+
+def _plain(value: Any) -> Any:
+    """JSON-able, with NaN as null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and value != value else value
+
+
+def input_rows(manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed]) -> list[dict[str, Any]]:
+    """What it was made from. `age_h`: hours since that version was last found good, by Dagster's record of the asset
+    where it is of this version, else since its files were made; None if they are gone. `note` tells of a newer attempt
+    that wasn't good enough to be used."""
+    now = time.time()
+    rows = []
+    for asset, version in sorted(manifest.inputs.items()):
+        seen, note = confirmed.get(asset), ""
+        path = Path(store.root(asset)) / version / "manifest.json"
+        made = path.stat().st_mtime if path.exists() else None
+        if seen is not None and seen.data_version and made is not None:
+            if store.version(asset, version).data_version == seen.data_version:
+                made = max(made, seen.at)
+            elif seen.at > made:
+                newest = f"{(now - seen.at) / 3600:.1f} h old"
+                note = f"the newest ({newest}) isn't used: its checks failed, or somebody set it aside"
+        age = None if made is None else round(max(now - made, 0) / 3600, 2)
+        rows.append({"asset": asset, "version": version, "age_h": age, "note": note if made else "its files are gone"})
+    return rows
+
+
+def _input_table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue:
+    columns = [
+        dg.TableColumn("asset"),
+        dg.TableColumn("version"),
+        dg.TableColumn("age_h", "float"),
+        dg.TableColumn("note"),
+    ]
+    return dg.TableMetadataValue([dg.TableRecord(row) for row in rows], dg.TableSchema(columns))
+
+
+def column_schema(table: type[Table]) -> dg.TableSchema:
+    """A table's columns as the UI shows them: type, meaning, and whether a null may stand there."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                field.name,
+                str(field.type),
+                table.meanings[field.name],
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in table.schema
+        ]
+    )

@@ -1,0 +1,1 @@
+"""What starts by itself, and whom it tells: jobs, schedules and sensors."""

@@ -1,0 +1,32 @@
+"""What starts at its time of the day: the nightly refresh, and the hourly look for new revisions."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import dagster as dg
+
+DEFAULT_CRON, HOURLY = "0 2 * * *", "0 * * * *"
+
+
+def nightly(refresh: Any) -> dg.ScheduleDefinition:
+    """The refresh, by default at two in the morning ($VESPER_NIGHTLY_CRON)."""
+    return dg.ScheduleDefinition(
+        name="nightly_refresh",
+        job=refresh,
+        cron_schedule=os.environ.get("VESPER_NIGHTLY_CRON") or DEFAULT_CRON,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="All sources from native files to gold.",
+    )
+
+
+def hourly(observe: Any) -> dg.ScheduleDefinition:
+    """Looks for new revisions, by default at every full hour ($VESPER_UPSTREAM_CRON)."""
+    return dg.ScheduleDefinition(
+        name="look_upstream",
+        job=observe,
+        cron_schedule=os.environ.get("VESPER_UPSTREAM_CRON") or HOURLY,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="New revisions of the sources: what they make stale shows in the UI, the next refresh takes them.",
+    )

@@ -1,0 +1,1 @@
+"""`vesper demo`: the whole graph on embedded data, and its report."""

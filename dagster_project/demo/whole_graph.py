@@ -1,0 +1,229 @@
+"""`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
+
+The judge bench with what is made of it, and the staircase, need nothing of the rest: they run beside it, in a second
+process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites (the job
+`evaluate_suites`) aren't run: they would take as long as all of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dagster_project.demo import report
+from dagster_project.execution.run_stage import output_lock, own_group
+from dagster_project.settings import dagster_home, deployment
+from dagster_project.stages import graph, sources
+from pipelines.store import Store
+from trainer.proving.staircase.stage import ASSET as STAIRCASE
+
+JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
+"""One after the other; rounds of the generation loop come before those that use them."""
+ROUNDS = 2
+MARK = "vesper/demo"
+"""Tag of a demo's runs."""
+
+
+class Progress:
+    """A line for each stage: its place in the graph, its seconds, its rows."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.number = 0
+        self.seconds: dict[str, float] = {}
+        self.failed: dict[str, str] = {}
+        self._began: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, what: str, key: str, facts: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._tell(what, key, facts)
+
+    def _tell(self, what: str, key: str, facts: Mapping[str, Any]) -> None:
+        if what == "start":
+            self._began[key] = time.monotonic()
+            if sys.stdout.isatty():
+                print(f"[{self.number:2}/{self.total}] {key} …", end="\r", flush=True)
+            return
+        self.number += 1
+        took = self.seconds[key] = time.monotonic() - self._began[key]
+        if what == "failed":
+            self.failed[key] = facts["reason"]
+            told = f"FAILED: {facts['reason'].splitlines()[0][:160]}"
+        elif not facts["passed"]:
+            self.failed[key] = "a check failed"
+            told = "CHECKS FAILED: nothing downstream runs on it"
+        else:
+            told = f"{facts['rows']:>8,} rows"
+        print(f"[{self.number:2}/{self.total}] {key:30} {took:7.1f} s  {told}", flush=True)
+
+
+def run(report_path: Path) -> int:
+    """Run all jobs; print and write the report. Returns the exit code: 1 if anything failed."""
+    began = time.monotonic()
+    os.environ.setdefault("VESPER_LINES", "" if sys.stderr.isatty() else "1")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # nothing is downloaded; read as transformers is loaded
+    home = deployment.home()
+    dagster_home.prepare(home)
+    settings = deployment.load()
+    stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job != "evaluate_suites"}
+    runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
+    print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
+    progress = Progress(runs)
+    with output_lock(home, "demo"):
+        end_killed()
+        _execute(progress)
+    names = sources.enabled(settings)
+    made = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
+    made["failed"] = progress.failed
+    made["seconds"] = {
+        "total": round(time.monotonic() - began, 1),
+        "stages": {key: round(value, 2) for key, value in progress.seconds.items()},
+    }
+    report.write(made, report_path)
+    print(report.text(made))
+    for key, reason in progress.failed.items():
+        print(f"failed: {key}: {reason.splitlines()[0]}", file=sys.stderr)
+    left = runs - progress.number
+    print(
+        f"{made['seconds']['total']:.0f} s; figures in {report_path}; `make dev` shows the graph and this run's history"
+    )
+    if left:
+        print(f"{left} assets did not run because of what failed before them", file=sys.stderr)
+    return 1 if progress.failed or left else 0
+
+
+def quiet() -> None:
+    """Libraries say what went wrong, and nothing else."""
+    logging.getLogger().setLevel(logging.ERROR)
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # a failed stage has its own line
+
+
+def end_killed() -> None:
+    """End the runs of a demo that was killed, and give their places in pools back: what comes next would wait for them
+    for ever, for only a daemon frees them otherwise. The caller holds the demo's lock, so none of them lives."""
+    import dagster as dg
+
+    left = dg.RunsFilter(tags={MARK: ""}, statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
+    with dg.DagsterInstance.get() as history:
+        for run in history.get_runs(left):
+            history.report_run_canceled(run, "the demo that made it was killed")
+            history.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+
+
+def _execute(progress: Progress) -> None:
+    """The jobs one after the other, each as a run of its own in the instance's history; the second process beside."""
+    context = multiprocessing.get_context("spawn")
+    told: Any = context.Queue()
+    other = context.Process(target=_beside, args=(told,))
+    listening = threading.Thread(target=_listen, args=(told, progress))
+    with _runs(progress, beside=False) as runs:
+        other.start()
+        listening.start()
+        try:
+            for name in JOBS:
+                if name == "collect_rounds":
+                    _generate(runs)
+                print(f"--- {name}", flush=True)
+                done = runs.job(name)
+                if name == JOBS[0] and not _any_gold():
+                    print("no source has come to gold: there is nothing to go on with", file=sys.stderr)
+                    return
+                if not done and name in ("build_corpus", "train"):
+                    break  # what comes after would train on a corpus of before
+            other.join()
+        finally:
+            other.kill()  # it has ended, or this process is ending early
+            other.join()
+            told.put(None)
+            listening.join()
+
+
+def _any_gold() -> bool:
+    store = Store(deployment.home())
+    return any(store.current(f"gold/{name}") for name in sources.enabled(deployment.load()))
+
+
+def _beside(told: Any) -> None:
+    """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue. It
+    computes on one thread: two processes with a thread for every core each wait for the other's at every sum."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is loaded
+    own_group()
+    with _runs(lambda *event: told.put(event), beside=True) as runs:
+        for name in ("build_corpus", "train"):
+            runs.job(name)
+
+
+def _listen(told: Any, progress: Progress) -> None:
+    for event in iter(told.get, None):
+        progress(*event)
+
+
+@contextmanager
+def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
+    """What runs the jobs' assets in this process and tells the listener of each."""
+    import dagster as dg
+
+    for kind in (dg.PreviewWarning, dg.BetaWarning):
+        warnings.filterwarnings("ignore", category=kind)
+    from dagster_project import definitions
+    from dagster_project.assets import factory
+    from dagster_project.stages import judges
+
+    quiet()
+    apart = frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})
+    settings = deployment.load()
+    loaded = definitions.build(settings, here=graph.stages(settings))
+    factory.listeners.append(listener)
+    try:
+        with dg.DagsterInstance.get() as history:
+            yield Runs(loaded, history, apart, beside)
+    finally:
+        factory.listeners.remove(listener)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of the graph's jobs: of the assets that are made apart, or of all others."""
+
+    loaded: Any
+    history: Any
+    apart: frozenset[str]
+    beside: bool
+
+    def job(self, name: str, partition: str | None = None) -> bool:
+        """Run a job's assets; True if all were made."""
+        job = self.loaded.resolve_job_def(name)
+        keys = job.asset_layer.executable_asset_keys
+        done = job.execute_in_process(
+            instance=self.history,
+            raise_on_error=False,
+            partition_key=partition,
+            tags={MARK: ""},
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            asset_selection=[key for key in keys if (key.to_user_string() in self.apart) == self.beside],
+        )
+        return bool(done.success)
+
+
+def _generate(runs: Runs) -> None:
+    """Rounds of the generation loop, each promoted before the next begins, as the sensors do."""
+    from generators.generation.loop import round_name
+
+    for number in range(1, ROUNDS + 1):
+        name = round_name(number)
+        print(f"--- generate_round {name}", flush=True)
+        runs.history.add_dynamic_partitions("round", [name])
+        for job, key in (("generate_round", name), ("promote_verified", None)):
+            if not runs.job(job, key):
+                return

@@ -1,0 +1,383 @@
+"""Pictures in the assets' metadata, as Markdown with the PNG inside: where people would rather look than read."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from dagster_project.pictures import judge_pictures
+from pipelines.store import Store
+from pipelines.store.manifest import Manifest
+from trainer.proving.staircase.report import MARKDOWN
+from trainer.suites.leaderboard import REPORT
+
+SIDE_PX = 420
+INK, ACCENT, PALE = "#33415c", "#d1495b", "#9db4c0"
+FEW = 20
+"""Points of a line that are marked: looks are rare, and one alone would not be seen."""
+
+
+def of(manifest: Manifest, store: Store) -> dict[str, str]:
+    """Name → Markdown for what there is to see of an asset; empty where there is nothing."""
+    group, _, name = manifest.asset.partition("/")
+    painter: Callable[[Manifest, Store], dict[str, str]] | None = {
+        "unified": _records,
+        "verdicts": _scores,
+        "gold": _gold,
+        "hygiene": _hygiene,
+        "task_pool": _strata,
+        "generation": _generated,
+        "checkpoints": _curves,
+        "evaluations": _evaluation,
+        "cards": _sheet,
+        "suites": _suite,
+        "staircase": _staircase,
+    }.get(group)
+    if manifest.asset in ("mid_training/shards", "evaluations/heldout"):
+        painter = _shards
+    elif manifest.asset == "mid_training/mixture":
+        painter = _mixture
+    elif manifest.asset == "hygiene/contamination":
+        painter = _pairs
+    elif manifest.asset == "hygiene/safety":
+        painter = _triggers
+    elif manifest.asset.startswith("evaluations/judge_"):
+        painter = _judge_figures
+    elif manifest.asset == "checkpoints/nano_judge":
+        painter = None
+    return painter(manifest, store) if painter else {}
+
+
+def markdown(png: bytes, title: str, caption: str = "") -> str:
+    """A picture as Markdown. The caption comes from data: it is shown as code, never read as Markdown."""
+    safe = " ".join(caption.replace("`", "'").split())[:300]
+    text = f"\n\n`{safe}`" if safe else ""
+    return f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()}){text}"
+
+
+def _staircase(manifest: Manifest, store: Store) -> dict[str, str]:
+    """The report's tables."""
+    return {"rows": manifest.file(MARKDOWN).read_text(encoding="utf-8")}
+
+
+def _generated(manifest: Manifest, store: Store) -> dict[str, str]:
+    """A verified step of the round; the other stages of a round show no picture."""
+    return _step(manifest, store) if "/verified/" in manifest.asset else {}
+
+
+# --- screens ----------------------------------------------------------------------------------------------------------
+def _records(manifest: Manifest, store: Store) -> dict[str, str]:
+    return _step(manifest, store) or _sample(manifest, store)
+
+
+def _step(manifest: Manifest, store: Store) -> dict[str, str]:
+    from quality.items.drawing import draw_action
+    from schemas.actions import parse
+
+    columns = ["screenshot_sha256", "action_text", "target_box", "instruction"]
+    for path in manifest.paths("steps"):
+        for row in pq.read_table(path, columns=columns).slice(0, 200).to_pylist():
+            if row["screenshot_sha256"] and "=(" in (row["action_text"] or ""):  # a point to draw
+                data = store.screen_bytes(row["screenshot_sha256"])
+                image = draw_action(data, parse(row["action_text"]), row["target_box"], 2 * SIDE_PX)
+                return {"step": markdown(_png(image), "a step", f"{row['instruction']} → {row['action_text']}")}
+    return {}
+
+
+def _sample(manifest: Manifest, store: Store) -> dict[str, str]:
+    from pipelines.prompts import prompt_text
+    from quality.items.drawing import draw_boxes
+
+    for path in manifest.paths("samples"):
+        for row in (
+            pq.read_table(path, columns=["images", "messages", "answer", "target_boxes"]).slice(0, 200).to_pylist()
+        ):
+            if row["images"]:
+                image = draw_boxes(store.screen_bytes(row["images"][0]), row["target_boxes"], 2 * SIDE_PX)
+                return {
+                    "sample": markdown(_png(image), "a sample", f"{prompt_text(row['messages'])} → {row['answer']}")
+                }
+    return {}
+
+
+def _sheet(manifest: Manifest, store: Store) -> dict[str, str]:
+    if not any(entry.path.endswith("/sheet.png") for entry in manifest.files):
+        return {}
+    return {"sheet": markdown(manifest.file("sheet.png").read_bytes(), "twelve samples with their actions drawn")}
+
+
+def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
+    """The first picture of a few shards, side by side, as the trainer will get them."""
+    from PIL import Image
+
+    from pipelines.store.images import open_image
+
+    images = []
+    for path in manifest.paths("shard")[:4]:
+        file = pq.ParquetFile(path)
+        if file.metadata.num_row_groups:
+            for pictures in file.read_row_group(0, columns=["images"])["images"].to_pylist()[:1]:
+                images += [open_image(picture["bytes"]) for picture in pictures[:1]]
+    if not images:
+        return {}
+    for image in images:
+        image.thumbnail((SIDE_PX, SIDE_PX))
+    strip = Image.new("RGB", (sum(i.width + 8 for i in images), max(i.height for i in images)), "white")
+    left = 0
+    for image in images:
+        strip.paste(image, (left, 0))
+        left += image.width + 8
+    return {"pictures": markdown(_png(strip), "first pictures of some shards")}
+
+
+def _png(image: Any) -> bytes:
+    image.thumbnail((2 * SIDE_PX, SIDE_PX))
+    buffer = io.BytesIO()
+    image.convert("RGB").quantize(128).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+def _chart(draw: Callable[[Any], None], title: str, width: float = 6.0, height: float = 2.8) -> bytes:
+    """PNG of a Matplotlib figure; no global state, so it may run in any thread."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, fontsize=9, loc="left", color=INK)
+    axes.tick_params(labelsize=7, colors=INK)
+    draw(axes)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def _bars(title: str, values: Mapping[str, float]) -> bytes:
+    return _chart(lambda axes: axes.bar(list(values), list(values.values()), color=INK), title)
+
+
+def _scores(manifest: Manifest, store: Store) -> dict[str, str]:
+    scores: Mapping[str, int] = manifest.counts.get("scores", {})
+    if not any(scores.values()):
+        return {}
+
+    def draw(axes: Any) -> None:
+        axes.bar(
+            list(scores),
+            list(scores.values()),
+            color=[ACCENT if int(s) < 4 else PALE if int(s) < 7 else INK for s in scores],
+        )
+        axes.set_xlabel("score: 0-3 reconstruct or discard, 4-6 rewrite, 7-10 keep", fontsize=7, color=INK)
+
+    found = {"scores": markdown(_chart(draw, "Items by the judge's score, round 0"), "score histogram")}
+    for name, png in judge_pictures.worst_and_best(manifest, store).items():
+        found[name] = markdown(png, f"the {name} by the judge, with their scores")
+    return found
+
+
+def _gold(manifest: Manifest, store: Store) -> dict[str, str]:
+    asset = f"verdicts/{manifest.asset.partition('/')[2]}"
+    first = judge_pictures.first_scores(store.version(asset, manifest.inputs[asset]), store)
+    if not first:
+        return _records(manifest, store)
+    last = judge_pictures.last_scores(manifest, first)
+    moved = judge_pictures.flow(manifest, first)
+    scores = _chart(lambda axes: judge_pictures.draw_before_after(axes, first, last), "Scores before and after")
+    flow = _chart(lambda axes: judge_pictures.draw_flow(axes, moved), "What became of the items", 6.5, 3.6)
+    return {
+        "flow": markdown(flow, "from the first verdict to the end"),
+        "scores": markdown(scores, "score histograms"),
+        **_records(manifest, store),
+    }
+
+
+def _judge_figures(manifest: Manifest, store: Store) -> dict[str, str]:
+    """Recall per defect and the reliability diagram of a judge on the bench."""
+    titles = {"recall": "recall per defect at 5 % false alarms", "reliability": "risk and share of bad items"}
+    return {name: markdown(manifest.file(f"{name}.png").read_bytes(), title) for name, title in titles.items()}
+
+
+def _triggers(manifest: Manifest, store: Store) -> dict[str, str]:
+    """Crops of what is suspected to be a planted trigger, one sheet a source."""
+    sheets = [entry for entry in (*manifest.files, *manifest.side_files) if "/triggers/" in entry.path]
+    return {
+        entry.path.rpartition("/")[2]: markdown((manifest.root / entry.path).read_bytes(), "suspicious patches")
+        for entry in sheets[:8]
+    }
+
+
+def _hygiene(manifest: Manifest, store: Store) -> dict[str, str]:
+    found: dict[str, dict[str, int]] = {}
+    for table in ("keep", "displaced"):
+        for path in manifest.paths(table):
+            for entry in pq.read_table(path, columns=["source"])["source"].value_counts().to_pylist():
+                row = found.setdefault(entry["values"], {"keep": 0, "displaced": 0})
+                row[table] += entry["counts"]
+    if not found:
+        return {}
+
+    def draw(axes: Any) -> None:
+        names = sorted(found)
+        kept = [found[name]["keep"] for name in names]
+        axes.bar(names, kept, color=INK, label="kept")
+        axes.bar(names, [found[name]["displaced"] for name in names], bottom=kept, color=ACCENT, label="displaced")
+        axes.tick_params(axis="x", rotation=30)
+        axes.legend(fontsize=7, frameon=False)
+
+    return {"duplicates": markdown(_chart(draw, "Items kept and displaced, by source"), "duplicates by source")}
+
+
+def _pairs(manifest: Manifest, store: Store) -> dict[str, str]:
+    """The first pairs of training item (left) and evaluation item (right), as they were drawn when they were found."""
+    paths = [manifest.root / e.path for e in (*manifest.files, *manifest.side_files) if "/pairs/" in e.path]
+    drawn = [path for path in sorted(paths) if path.suffix == ".png"][:4]
+    return {
+        f"pair {n}": markdown(path.read_bytes(), "training item, evaluation item") for n, path in enumerate(drawn, 1)
+    }
+
+
+def _mixture(manifest: Manifest, store: Store) -> dict[str, str]:
+    rows = [row for row in manifest.read("shares").to_pylist() if row["group"] == "objective"]
+
+    def draw(axes: Any) -> None:
+        places = range(len(rows))
+        axes.bar(
+            [p - 0.2 for p in places], [100 * row["target_share"] for row in rows], 0.4, color=PALE, label="target"
+        )
+        axes.bar(
+            [p + 0.2 for p in places], [100 * row["reached_share"] for row in rows], 0.4, color=INK, label="reached"
+        )
+        axes.set_xticks(list(places), [row["name"] for row in rows])
+        axes.set_ylabel("% of tokens", fontsize=7, color=INK)
+        axes.legend(fontsize=7, frameon=False)
+
+    return {"mixture": markdown(_chart(draw, "Token shares by objective"), "mixture")} if rows else {}
+
+
+def _strata(manifest: Manifest, store: Store) -> dict[str, str]:
+    strata: dict[str, float] = {}
+    for path in manifest.paths("tasks"):
+        for entry in pq.read_table(path, columns=["stratum"])["stratum"].value_counts().to_pylist():
+            strata[str(entry["values"])] = strata.get(str(entry["values"]), 0) + entry["counts"]
+    return {"strata": markdown(_bars("Tasks by stratum", strata), "tasks by stratum")} if strata else {}
+
+
+def _curves(manifest: Manifest, store: Store) -> dict[str, str]:
+    names = {entry.path.rpartition("/")[2] for entry in manifest.files}
+    if "curve.json" in names:
+        curve = json.loads(manifest.file("curve.json").read_text(encoding="utf-8"))
+        return _lines("loss", "Loss by step", {"loss": [(s["step"], s["loss"]) for s in curve.get("steps", [])]})
+    if "rl.json" in names:
+        metrics = json.loads(manifest.file("rl.json").read_text(encoding="utf-8"))
+        curve, looks = metrics["curve"], metrics["looks"]
+        success = {f"{word} success": _points(looks, f"{word}_success", 100) for word in ("step", "trace")}
+        reward = {"sampled in training": _points(curve, "reward"), "validation": _points(looks, "reward")}
+        return {
+            **_lines("success", "Success on validation by update, %", success),
+            **_lines("reward", "Reward by update", reward),
+        }
+    if "online_rl.json" in names:
+        found = json.loads(manifest.file("online_rl.json").read_text(encoding="utf-8"))
+        success = {
+            "sampled in training": _points(found["curve"], "success", 100),
+            "validation": _points(found["validation"], "success", 100),
+        }
+        reward = {"sampled in training": _points(found["curve"], "reward")}
+        drawn = {
+            **_lines("success", "Success of rollouts by update, %", success),
+            **_lines("reward", "Reward of rollouts by update", reward),
+        }
+        if "rollout.png" in names:
+            drawn["rollout"] = markdown(manifest.file("rollout.png").read_bytes(), "screens of a rollout")
+        return drawn
+    if "merge.json" in names:
+        layers = json.loads(manifest.file("merge.json").read_text(encoding="utf-8")).get("layers", [])
+        norms = {row["name"]: row["delta_norm"] for row in layers}
+        return {"layers": markdown(_bars("Change by layer (norm)", norms), "change by layer")} if norms else {}
+    return {}
+
+
+def _points(rows: Sequence[Mapping[str, Any]], name: str, scale: float = 1.0) -> list[tuple[float, float]]:
+    """A figure of RL by update, in the rows that have it."""
+    return [(row["update"], scale * row[name]) for row in rows if row.get(name) is not None]
+
+
+def _lines(name: str, title: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, str]:
+    drawn = {label: points for label, points in series.items() if points}
+    if not drawn:
+        return {}
+
+    def draw(axes: Any) -> None:
+        for (label, points), colour in zip(drawn.items(), (INK, ACCENT), strict=False):
+            few = "o" if len(points) < FEW else ""
+            axes.plot(
+                [p[0] for p in points],
+                [p[1] for p in points],
+                few + "-",
+                color=colour,
+                linewidth=1.2,
+                markersize=3,
+                label=label,
+            )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if len(series) > 1:  # also where one has no points: which is it that is drawn?
+            axes.legend(fontsize=7, frameon=False)
+
+    return {name: markdown(_chart(draw, title), title)}
+
+
+def _evaluation(manifest: Manifest, store: Store) -> dict[str, str]:
+    summary = json.loads(manifest.file("evaluation.json").read_text(encoding="utf-8"))["summary"]
+    bars: list[tuple[str, Mapping[str, Any]]] = []
+    if "grounding" in summary:
+        bars.append(("grounding", summary["grounding"]["present"]))
+        bars += [(name.replace("_", " "), value) for name, value in summary["grounding"]["controls"].items()]
+    if "navigation" in summary:
+        bars += [(f"step: {name}", summary["navigation"][name]) for name in ("step", "type", "format")]
+        bars.append(("step: blind", summary["navigation"]["controls"]["blind"]))
+    plain = ("grounding", "step: step", "step: type", "step: format")
+    return _intervals("Held-out figures (dark) beside their controls, 95 % intervals", bars, plain)
+
+
+def _suite(manifest: Manifest, store: Store) -> dict[str, str]:
+    """The headline of a suite beside its strata, or its controls."""
+    summary = json.loads(manifest.file(REPORT).read_text(encoding="utf-8"))["summary"]
+    name = str(summary["headline_of"])
+    beside = {**summary.get("by_stratum", {}), **summary.get("controls", {})}
+    bars = [(name, summary["headline"]), *((word.replace("_", " "), value) for word, value in beside.items())]
+    what = "strata" if "by_stratum" in summary else "controls"
+    return _intervals(f"{manifest.asset}: {name} (dark) beside its {what}, 95 % intervals", bars, (name,))
+
+
+def _intervals(title: str, named: Sequence[tuple[str, Mapping[str, Any]]], plain: Collection[str]) -> dict[str, str]:
+    """Bars of shares with their intervals, those of `plain` dark; without those over nothing. Where there are too few
+    to say how sure a mean is, it has no line."""
+    bars = [(name, value) for name, value in named if value.get("mean") is not None]
+    if not bars:
+        return {}
+
+    def draw(axes: Any) -> None:
+        means = [100 * value["mean"] for _, value in bars]
+        ends = [
+            [m if v[end] is None else 100 * v[end] for m, (_, v) in zip(means, bars, strict=True)]
+            for end in ("low", "high")
+        ]
+        errors = [
+            [max(0.0, m - low) for m, low in zip(means, ends[0], strict=True)],
+            [max(0.0, high - m) for m, high in zip(means, ends[1], strict=True)],
+        ]
+        axes.bar(
+            [n for n, _ in bars], means, yerr=errors, capsize=2, color=[INK if n in plain else PALE for n, _ in bars]
+        )
+        axes.set_ylabel("%", fontsize=7, color=INK)
+        axes.tick_params(axis="x", rotation=20)
+
+    return {"figures": markdown(_chart(draw, title), "evaluation")}

@@ -1,0 +1,1 @@
+"""Is what a run needs here, before it costs anything?"""

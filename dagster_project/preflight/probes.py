@@ -1,0 +1,273 @@
+"""Before a run costs anything: is what its assets need here? One line for each thing that isn't.
+
+A stage names its needs (`Stage.needs`); `PROBES` says how each is looked for. A step of a run asks for itself and for
+all of the run that is made of it (`factory`): a source without files fails alone, a judge that doesn't answer fails
+everything that leads to a judgement, a full disk fails the run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from dagster_project.stages.stage import Stage, Work
+from pipelines.store.free_space import free_bytes, told
+
+TIMEOUT_S = 10.0
+BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
+
+Probe = Callable[[Stage, Work], list[str]]
+
+
+OWN = ("files", "browser", "trainer")
+"""Needs that aren't the same for all stages that have them."""
+Known = dict[tuple[str, str], list[str]]
+
+
+def missing(
+    stages: Mapping[str, Stage], work: Work, key: str, chosen: Collection[str], known: Known | None = None
+) -> list[str]:
+    """What a stage, and those of `chosen` that are made of it, need and don't find; each line once. `known` keeps what
+    was looked for already, so that a run asks a judge once and not for every step."""
+    known = {} if known is None else known
+    found: dict[str, None] = {}
+    for name in [key, *_below(stages, key, chosen)]:
+        for need in ("disk", *stages[name].needs):
+            asked = (need, name if need in OWN else "")
+            if asked not in known:
+                known[asked] = PROBES[need](stages[name], work)
+            found |= dict.fromkeys(known[asked])
+    return list(found)
+
+
+def _below(stages: Mapping[str, Stage], key: str, chosen: Collection[str]) -> list[str]:
+    """Those of `chosen` that are made of a stage by way of others of them, in the graph's order."""
+    reached = {key}
+    for name, stage in stages.items():  # a stage comes after what it depends on
+        if name in chosen and reached & set(stage.deps):
+            reached.add(name)
+    return [name for name in stages if name in reached and name != key]
+
+
+# --- probes -----------------------------------------------------------------------------------------------------------
+def disk(stage: Stage, work: Work) -> list[str]:
+    """Free space in the store, as much as the deployment wants."""
+    free, wanted = free_bytes(work.store.home), work.deployment.free_gb * 1e9
+    if free >= wanted:
+        return []
+    return [
+        f"disk: expected {told(int(wanted))} free in {work.store.home} (preflight.free_gb of deployment.yaml), "
+        f"found {told(free)}; `vesper gc` lists what can go"
+    ]
+
+
+def files(stage: Stage, work: Work) -> list[str]:
+    """Native files of a source, or what makes the embedded ones."""
+    from dagster_project.stages import sources
+    from pipelines import suites
+
+    name = stage.key.partition("/")[2]
+    if sources.follow(work.deployment, name) is not None:
+        return []  # pulled when it is made
+    folder = work.deployment.native_folder(name)
+    if folder is not None:
+        there = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
+        if there:
+            return []
+        by_hand = name in suites.registry() or folder != work.deployment.raw_root / name  # where a pull puts them
+        brought = "put them there by hand" if by_hand else f"`vesper sources pull {name}` brings them"
+        return [f"{stage.key}: expected native files in {folder}, found none; {brought}"]
+    if not work.deployment.embedded:
+        return [
+            f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
+            "or allow embedded data in deployment.yaml"
+        ]
+    made = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
+    return [] if made else browser(stage, work)
+
+
+def beam(stage: Stage, work: Work) -> list[str]:
+    """The Dask cluster that reads native files, where the deployment names one."""
+    prefix = "--dask_client_address="
+    found = []
+    for address in (flag.removeprefix(prefix) for flag in work.deployment.beam if flag.startswith(prefix)):
+        where = urllib.parse.urlsplit(address if "://" in address else f"tcp://{address}")
+        try:
+            socket.create_connection((where.hostname or "", where.port or 0), TIMEOUT_S).close()
+        except (OSError, ValueError) as error:
+            found.append(
+                f"beam: no Dask scheduler answers at {address[:120]} ({str(error)[:120]}); start it, or "
+                "take it out of beam in deployment.yaml"
+            )
+    return found
+
+
+def judge(stage: Stage, work: Work) -> list[str]:
+    """The judge in use: known, trained where it is trained, its endpoint answering where it asks one."""
+    from pipelines.extensions import find_part
+    from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
+
+    settings = work.judge
+    try:
+        find_part("judge", settings.name, JUDGES)
+    except ValueError as error:
+        return [f"{error} ($VESPER_JUDGE)"]
+    if settings.name == "nano" and work.store.current("checkpoints/nano_judge") is None:
+        return ["judge: nano isn't trained yet; materialise checkpoints/nano_judge, or use another ($VESPER_JUDGE)"]
+    if work.deployment.judge.read and (unread := _cannot_read()):
+        return [unread]
+    if not asks_a_model(JudgeConfig(settings.name)):
+        return []
+    if not settings.base_url or not settings.model:
+        return [f"judge: {settings.name} needs an endpoint: set $VESPER_JUDGE_BASE_URL and $VESPER_JUDGE_MODEL"]
+    return _endpoint(settings.base_url, settings.model)
+
+
+def _cannot_read() -> str:
+    """Why Tesseract can't read here; empty if it can."""
+    from quality.evidence.reading import NoReader, reader_version
+
+    try:
+        reader_version()
+    except NoReader as missing:
+        return f"judge: {missing}, or set judge.read to false in deployment.yaml"
+    return ""
+
+
+def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -> list[str]:
+    """Whether a server of the OpenAI protocol answers, lets us in, and serves the model. It is asked for its list of
+    models, which costs nothing; a server without such a list has answered."""
+    if not base_url.startswith(("http://", "https://")):
+        return [f"judge: expected an http(s) URL in $VESPER_JUDGE_BASE_URL, found {base_url[:80]!r}"]
+    key = os.environ.get("VESPER_JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
+    asked = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers={"Authorization": f"Bearer {key}"})
+    try:
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+            served = _names(answer.read(1 << 20))
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in (401, 403):
+            state = "is refused" if key != "none" else "isn't set"
+            return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}"]
+        return [f"judge: {base_url} answers with HTTP {error.code}; is its server whole?"] if error.code >= 500 else []
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", error)
+        return [f"judge: {base_url} doesn't answer ({str(why)[:120]}); start its server, or use another judge"]
+    if served and model not in served:
+        return [f"judge: {base_url} serves {', '.join(sorted(served)[:5])}, not {model!r:.80} ({said_in})"]
+    return []
+
+
+def _names(body: bytes) -> set[str]:
+    """Model names in the answer to /models; none where it isn't understood."""
+    try:
+        return {str(one["id"]) for one in json.loads(body)["data"]}
+    except (ValueError, KeyError, TypeError):
+        return set()
+
+
+def browser(stage: Stage, work: Work) -> list[str]:
+    """A Chromium. What was drawn once (a bench, a pool of tasks) is there, and isn't drawn again for nothing."""
+    from generators.devices.browser import BrowserMissing, find_chromium
+
+    if stage.group in ("bench", "task_pool") and work.store.current(stage.key) is not None:
+        return []
+    try:
+        find_chromium()
+    except (BrowserMissing, ImportError) as error:
+        return [f"browser: {error}"]
+    return []
+
+
+def ground(stage: Stage, work: Work) -> list[str]:
+    """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
+    of a desktop."""
+    from dagster_project.stages.generation import loop_config, places
+    from generators.execution.device_sources import missing as gateways_missing
+    from generators.generation.task_worlds.task_world import GROUNDS
+
+    try:
+        name = loop_config(work.deployment.generation).ground
+    except ValueError as error:
+        return [f"generation: {error}"]
+    if name not in GROUNDS:
+        return [f"generation: expected a ground of {', '.join(GROUNDS)} in deployment.yaml, found {name!r:.60}"]
+    where = places(work.deployment)
+    found = gateways_missing(where, [name])
+    if not where.local:
+        return found
+    if name in BROWSER_GROUNDS:
+        return found + browser(stage, work)
+    from generators.worlds.desktop.session import find_missing
+
+    packages = find_missing()
+    return found + ([f"desktop: packages are missing: {' '.join(packages)}"] if packages else [])
+
+
+def devices(stage: Stage, work: Work) -> list[str]:
+    """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
+    judge of their success where one was named."""
+    from dagster_project.stages.training import success_judge, trainer_worlds
+    from generators.execution.device_sources import Places, missing
+    from trainer.stages.assets import BROWSER_WORLDS
+
+    try:
+        worlds, model = trainer_worlds(), success_judge()
+    except ValueError as error:
+        return [f"trainer: {error}"]
+    where = Places.of()
+    found = missing(where, worlds or BROWSER_WORLDS)
+    if model and not (address := os.environ.get("VESPER_JUDGE_BASE_URL", "")):
+        found.append(f"trainer: the success judge {model!r:.80} needs an endpoint: set $VESPER_JUDGE_BASE_URL")
+    elif model:
+        found += _endpoint(address, model, "online.success_judge of $VESPER_TRAINER")
+    return found + browser(stage, work) if where.local and not worlds else found
+
+
+def trainer(stage: Stage, work: Work) -> list[str]:
+    """The trainer's settings: known, with specialists that there are, its preset's weights where they were said to be,
+    and room for them to be trained on the device and the ranks that the stage gets."""
+    from dagster_project.preflight import training_memory
+    from dagster_project.stages.training import inputs, trainer_config
+    from trainer.stages.settings import preset_from, stage_settings, weights_folder
+
+    try:
+        config = trainer_config()
+        settings = stage_settings("base", config)
+        inputs(stage.key)
+        chosen, weights = preset_from(settings), weights_folder(settings.weights)
+        if weights and not (Path(weights) / "config.json").is_file():
+            raise ValueError(f"weights: expected a checkpoint's folder with config.json, found {weights[:120]!r}")
+        trained = chosen.name if "preset" in config else _preset_of_base(work) or chosen.name
+        found = training_memory.missing(stage.key, trained, config)
+    except (ValueError, TypeError) as error:
+        return [f"trainer: {error}"]
+    return [f"trainer: {found}"] if found else []
+
+
+def _preset_of_base(work: Work) -> str:
+    """That of the base which was made, by whomever and with which settings; "" if there is none."""
+    base = work.store.current("checkpoints/base")
+    if base is None:
+        return ""
+    said = [base.path(entry) for entry in base.files if entry.path.endswith("/preset.json")]
+    return str(json.loads(said[0].read_text(encoding="utf-8"))["name"]) if said else ""
+
+
+PROBES: dict[str, Probe] = {
+    "disk": disk,
+    "files": files,
+    "judge": judge,
+    "browser": browser,
+    "ground": ground,
+    "trainer": trainer,
+    "devices": devices,
+    "beam": beam,
+}
+"""Need → what looks for it. A new need: a function and a line here."""

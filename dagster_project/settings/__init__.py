@@ -1,0 +1,1 @@
+"""`deployment.yaml`, and Dagster's own settings, as values."""

@@ -1,0 +1,105 @@
+"""The stages that see all sources: shards, mixture, held-out shards, cards; hygiene and task pool have own files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages import hygiene, task_pool
+from dagster_project.stages.hygiene import with_gold
+from dagster_project.stages.stage import Stage, Work
+from generators.generation import gold
+from generators.generation.tables import SOURCE
+from pipelines.store.manifest import Manifest
+from pipelines.training_data import mixture, shards
+from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
+from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
+from pipelines.training_data.shards import ShardIndex
+from quality.cards import card
+from trainer.data.rows import HELDOUT
+
+
+def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
+    """The fan-in over the sources `names`. What has no gold yet is passed over, and shown as such."""
+    owners = deployment.owners
+    recorded = tuple(f"gold/{name}" for name in names)
+    whole = [*names, SOURCE]
+    all_gold = (*recorded, gold.ASSET)
+
+    def over_gold(function: Callable[[Work, list[str]], Manifest]) -> Callable[[Work], Manifest]:
+        return lambda work: function(work, with_gold(work, whole))
+
+    def stage(
+        key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest], description: str, **more: object
+    ) -> Stage:
+        filled = {"job": "build_corpus", "kinds": ("parquet",), "owners": owners, **more}
+        return Stage(key=key, deps=deps, run=run, description=description, **filled)  # type: ignore[arg-type]
+
+    yield from hygiene.stages(deployment, whole)
+    yield stage(
+        shards.ASSET,
+        (*all_gold, CONTAMINATION, SAFETY, PEOPLE),
+        over_gold(_shards),
+        'Training samples with their encoded pictures, packed once; `datasets.load_dataset("parquet")` opens them.',
+        kinds=("parquet", "huggingface"),
+        table="index",
+        columns=ShardIndex,
+        code_version=shards.CODE_VERSION,
+    )
+    yield hygiene.scan(deployment, whole)
+    yield stage(
+        mixture.ASSET,
+        (shards.ASSET, DUPLICATES, SCAN, SAFETY),
+        _mixture,
+        "Which rows of which shards train, and how often: token shares by objective.",
+        table="mixture",
+        columns=Mixture,
+        code_version=mixture.CODE_VERSION,
+    )
+    yield stage(
+        HELDOUT,
+        all_gold,
+        over_gold(_heldout),
+        "Samples of the test splits, packed like the training shards.",
+        kinds=("parquet", "huggingface"),
+        table="index",
+        columns=ShardIndex,
+        code_version=shards.CODE_VERSION,
+    )
+    yield from task_pool.stages(deployment, names)
+    cards_of = tuple(f"cards/{name}" for name in names)
+    for name in names:
+        yield Stage(
+            key=f"cards/{name}",
+            deps=(f"gold/{name}",),
+            job="build_corpus",
+            run=_card(name),
+            owners=owners,
+            description=f"Dataset card of {name}: counts, actions, losses, quarantine reasons, twelve samples drawn.",
+            kinds=("markdown",),
+            code_version=card.CODE_VERSION,
+        )
+    yield stage(
+        "cards/corpus",
+        (*cards_of, mixture.ASSET),
+        lambda work: card.build_corpus_card(work.store, names),
+        "The card of the whole corpus: sources, licences, actions, objectives.",
+        kinds=("markdown",),
+        code_version=card.CODE_VERSION,
+    )
+
+
+def _card(name: str) -> Callable[[Work], Manifest]:
+    return lambda work: card.build_card(work.store, name)
+
+
+def _shards(work: Work, names: list[str]) -> Manifest:
+    return shards.build_shards(work.store, names)
+
+
+def _heldout(work: Work, names: list[str]) -> Manifest:
+    return shards.build_shards(work.store, names, HELDOUT, ("test",))
+
+
+def _mixture(work: Work) -> Manifest:
+    return mixture.build_mixture(work.store)

@@ -1,0 +1,51 @@
+"""The graph as plain data: every stage by its asset key, each after what it depends on.
+
+No Dagster here: the definitions, the demo and the external trainer process all read this list.
+"""
+
+from __future__ import annotations
+
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages import (
+    corpus,
+    generation,
+    hygiene,
+    judges,
+    leaderboard,
+    review,
+    safety,
+    sources,
+    suites,
+    training,
+)
+from dagster_project.stages.deployment_names import check_freshness
+from dagster_project.stages.stage import Stage
+from generators.generation.tables import SOURCE
+
+
+def stages(deployment: Deployment) -> dict[str, Stage]:
+    """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early, or
+    if the deployment names what there isn't."""
+    names = sources.enabled(deployment)
+    asked = list(suites.stages(deployment))
+    found: dict[str, Stage] = {}
+    listed = (
+        *sources.stages(deployment),
+        *hygiene.prints(deployment, names),
+        safety.stage(deployment, names),
+        *generation.stages(deployment),
+        review.refusals(deployment, [*names, SOURCE]),
+        *corpus.stages(deployment, names),
+        *training.stages(),
+        *asked,
+        *leaderboard.stages([stage.key for stage in asked]),
+        *judges.stages(),
+        *review.stages(deployment, [*names, SOURCE]),
+    )
+    for stage in listed:
+        missing = [dep for dep in stage.deps if dep not in found]
+        if missing or stage.key in found:
+            raise ValueError(f"stage {stage.key}: defined twice, or before what it depends on: {missing}")
+        found[stage.key] = stage
+    check_freshness(deployment, found, stages)
+    return found

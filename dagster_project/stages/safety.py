@@ -1,0 +1,37 @@
+"""Whether the data is safe to train on: planted triggers, personal data, credentials, licences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.stage import Stage, Work
+from pipelines.store.manifest import Manifest
+from quality.safety import scan as safety
+
+
+def stage(deployment: Deployment, names: Sequence[str]) -> Stage:
+    """`hygiene/safety` over the unified tables of `names`; sources that aren't unified yet are passed over. It depends
+    on gold, so that the licence report counts what was kept."""
+    return Stage(
+        key=safety.ASSET,
+        deps=tuple(f"gold/{name}" for name in names),
+        job="build_corpus",
+        kinds=("parquet",),
+        run=lambda work: _scan(work, names),
+        code_version=safety.CODE_VERSION,
+        table="findings",
+        columns=safety.Findings,
+        owners=deployment.owners,
+        description="Screens with a planted trigger (blocking), personal data and credentials in what was asked and "
+        "typed, shown by their shape only, and the licence report.",
+    )
+
+
+def _scan(work: Work, names: Sequence[str]) -> Manifest:
+    present = safety.require_unified(work.store, names)
+    said: Any = work.deployment.personal_data
+    of_source = {name: policy for name, policy in said.items() if name in present}
+    config = safety.SafetyConfig(said.get("default", "report"), of_source)
+    return safety.scan_sources(work.store, present, config, work.deployment.licences.refuses)

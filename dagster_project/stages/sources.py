@@ -1,0 +1,265 @@
+"""Per source: `raw` → `unified` → `verdicts` → `gold`, from the adapter registry. A new adapter is a new chain."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dagster_project.settings.deployment import Deployment, JudgeOptions
+from dagster_project.stages.deployment_names import check_sources
+from dagster_project.stages.stage import Stage, Work
+from generators.proving.embedded import build as embedded
+from pipelines import sources as adapters
+from pipelines.mapping.adapter import Raw
+from pipelines.mapping.card import Descriptor, Download
+from pipelines.store.manifest import Manifest
+from pipelines.unify import unify
+from quality.judges import verdicts
+from quality.judges.registry import JudgeConfig, asks_a_model
+from quality.refinement import gold
+from schemas.tables import Samples, Steps, Verdicts
+
+RAW_VERSION = f"1.{embedded.CODE_VERSION}"
+"""Of the listing of native files, and of the generator of those that are embedded."""
+
+
+def enabled(deployment: Deployment) -> list[str]:
+    """Ids of the sources that feed the corpus, sorted: allowed, not switched off, with files or told to be there.
+    Raises `DeploymentError` if the deployment names an unknown one, or says of one what would have no effect."""
+    check_sources(deployment)
+    known = adapters.registry()
+    chosen = []
+    for name, adapter in known.items():
+        state = deployment.state(name, adapter.descriptor.licence)
+        if state in ("native", "embedded") or (state == "waiting" and deployment.source(name).enabled):
+            chosen.append(name)
+    return chosen
+
+
+def outside(deployment: Deployment) -> dict[str, str]:
+    """Sources that are shown but feed nothing, with the reason."""
+    known = adapters.registry()
+    inside = set(enabled(deployment))
+    return {name: _why(known[name].descriptor, deployment) for name in known if name not in inside}
+
+
+def _why(card: Descriptor, deployment: Deployment) -> str:
+    state = deployment.state(card.id, card.licence)
+    if state == "off":
+        return "Switched off in deployment.yaml: nothing of it enters the corpus."
+    if state == "licence":
+        return f"Not ingested: {deployment.licences.refuses(card.licence)}."
+    return f"Waiting for native files: `vesper sources pull {card.id}`, then reload the definitions.\n\n{card.origin}"
+
+
+def stages(deployment: Deployment) -> Iterator[Stage]:
+    """The chains of all enabled sources; companions (such as Rico's screens) come first."""
+    known = adapters.registry()
+    names = enabled(deployment)
+    for companion in sorted({c for name in names for c in known[name].descriptor.companions}):
+        yield Stage(
+            key=f"raw/{companion}",
+            deps=(),
+            job="refresh_sources",
+            run=functools.partial(raw, companion),
+            description=f"Native files of {companion}, which other sources' records point to.",
+            kinds=("file",),
+            code_version=RAW_VERSION,
+            tags={"companion": "true"},
+            needs=("files",),
+            owners=deployment.source(companion).owners or deployment.owners,
+        )
+    for name in names:
+        yield from _chain(known[name].descriptor, known[name].version, deployment)
+
+
+def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[Stage]:
+    settings = deployment.source(card.id)
+    owners = settings.owners or deployment.owners
+    tags = {"source": card.id, "licence": slug(card.licence), "language": slug(card.language)}
+    tags |= {f"platform/{slug(name)}": "" for name in card.platforms}
+    tags |= {f"objective/{slug(name)}": "" for name in card.objectives}
+    if settings.revision:
+        tags["revision"] = slug(settings.revision)
+    common: dict[str, Any] = {"job": "refresh_sources", "owners": owners, "tags": tags}
+    native = (f"raw/{card.id}", *(f"raw/{name}" for name in card.companions))
+    step_source = "navigation" in card.objectives
+    yield Stage(
+        key=f"raw/{card.id}",
+        deps=(),
+        run=functools.partial(raw, card.id),
+        kinds=("file",),
+        code_version=RAW_VERSION,
+        needs=("files",),
+        description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}",
+        **common,
+    )
+    yield Stage(
+        key=f"unified/{card.id}",
+        deps=native,
+        run=functools.partial(_unified, card),
+        kinds=("parquet", "beam"),
+        code_version=f"{unify.CODE_VERSION}.{version}",
+        table="steps" if step_source else "samples",
+        columns=Steps if step_source else Samples,
+        needs=("beam",),
+        description=f"{card.title} in the unified action space; what can't be mapped is quarantined with reasons.\n\n"
+        f"Native frame: {card.frame}",
+        **common,
+    )
+    yield Stage(
+        key=f"verdicts/{card.id}",
+        deps=(f"unified/{card.id}",),
+        run=functools.partial(_verdicts, card.id),
+        kinds=("parquet",),
+        code_version=verdicts.CODE_VERSION,
+        table="verdicts",
+        columns=Verdicts,
+        pool="judge",
+        needs=("judge",),
+        description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
+        "episode, 0 to 10.",
+        **common,
+    )
+    yield Stage(
+        key=f"gold/{card.id}",
+        deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
+        run=functools.partial(_gold, card.id),
+        kinds=("parquet",),
+        code_version=gold.CODE_VERSION,
+        table="samples",
+        columns=Samples,
+        pool="judge",
+        needs=("judge",),
+        description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "
+        "samples derived from it.",
+        **common,
+    )
+
+
+def slug(text: str) -> str:
+    """Text as a Dagster tag value: letters, digits, `_`, `-` and `.`, at most 63 of them."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._")[:63].strip("-._") or "unknown"
+
+
+def raw_folder(work: Work, name: str) -> Path:
+    """Where a source's native files lie: the deployment's folder, else that of the embedded data."""
+    return work.deployment.native_folder(name) or work.store.home / "raw" / name
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A source whose raw files follow a repository of the hub."""
+
+    download: Download
+    folder: Path
+    revision: str | None
+    endpoint: str | None
+
+
+def follow(settings: Deployment, name: str) -> Followed | None:
+    """How a source's raw files follow the hub; None if they don't: the deployment doesn't say so, nobody knows their
+    repository, or they were put here by hand."""
+    from pipelines.raw.upstream import pulled_before
+
+    adapter = adapters.registry().get(name)
+    download = adapter.descriptor.download if adapter is not None else None
+    if not settings.upstream.hub or download is None or not download.repo:
+        return None
+    said = settings.source(name)
+    folder = settings.native_folder(name) or settings.raw_root / name
+    empty = not folder.is_dir() or not any(folder.iterdir())
+    if pulled_before(folder) or (empty and said.enabled):
+        return Followed(download, folder, said.revision, settings.upstream.endpoint)
+    return None
+
+
+def embedded_version(settings: Deployment) -> str:
+    """Embedded data is what its generator makes of its settings."""
+    return f"embedded {RAW_VERSION} {settings.embedded_size or 'default'} {settings.embedded_seed}"
+
+
+def raw(name: str, work: Work) -> Manifest:
+    """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
+    there are none and embedded data is allowed."""
+    from pipelines.raw.rawdata import register_raw
+
+    if (followed := follow(work.deployment, name)) is not None:
+        from pipelines.raw.pull import pull_source
+
+        told = pull_source(
+            followed.download, followed.folder, revision=followed.revision, update=True, endpoint=followed.endpoint
+        )
+        work.on_event({"event": "pulled", "told": told})
+    folder = work.deployment.native_folder(name)
+    if folder is not None:
+        revision = work.deployment.source(name).revision
+        return register_raw(work.store, name, folder, {"revision": revision} if revision else None)
+    if not work.deployment.embedded:
+        raise ValueError(
+            f"raw/{name}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
+            "or allow embedded data in deployment.yaml"
+        )
+    size = work.deployment.embedded_size
+    more: dict[str, Any] = {} if size is None else {"size": size}
+    return embedded.build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded_seed, **more)
+
+
+def _unified(card: Descriptor, work: Work) -> Manifest:
+    companions = {name: raw_folder(work, name) for name in card.companions}
+    inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
+    raw = Raw(raw_folder(work, card.id), companions)
+    return unify.unify_source(work.store, card.id, raw, inputs=inputs, beam_options=work.deployment.beam)
+
+
+def _verdicts(name: str, work: Work) -> Manifest:
+    from quality.judges.registry import build_judge
+    from quality.review.promote import admit
+
+    judge = build_judge(judge_config(work))
+    admit(work.store, judge)
+    return verdicts.judge_source(work.store, name, judge)
+
+
+def _gold(name: str, work: Work) -> Manifest:
+    from quality.judges.registry import build_judge
+    from quality.refinement.rewriters import build_rewriter
+
+    config = judge_config(work)
+    return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config))
+
+
+def judge_config(work: Work) -> JudgeConfig:
+    """Which judge a run asks, with its cache in the store and the deployment's limits."""
+    settings = work.judge
+    nano = work.store.current("checkpoints/nano_judge")
+    config = JudgeConfig(
+        settings.name,
+        settings.base_url,
+        settings.model,
+        cache=work.store.home / "cache" / "judge",
+        nano=None if nano is None else nano.file("nano.json").parent,
+        read=work.deployment.judge.read,
+    )
+    return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
+
+
+def client_options(limits: JudgeOptions) -> dict[str, Any]:
+    """Options of the client of models that judge (`quality.model_client.client.ModelClient`)."""
+    from quality.model_client.prices import Prices
+    from quality.model_client.rate_limit import RateLimits
+    from quality.model_client.spending import Ceiling
+
+    prices = Prices(limits.price_prompt, limits.price_completion)
+    return {
+        "limits": RateLimits(limits.requests_per_minute, limits.tokens_per_minute),
+        "ceiling": Ceiling(
+            limits.requests_per_night, limits.tokens_per_night, money=limits.money_per_night, prices=prices
+        ),
+        "prices": prices,
+        "ask_again": limits.ask_again,
+    }

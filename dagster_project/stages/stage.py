@@ -1,0 +1,70 @@
+"""What a stage is: one asset by its key, what it depends on, and the function that makes it; and what that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dagster_project.settings.deployment import Deployment
+from pipelines.store import Store
+from pipelines.store.manifest import Manifest
+from schemas.tables import Table
+
+Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train", "evaluate_suites"]
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """Which judge: rules (embedded), or a model behind the OpenAI protocol."""
+
+    name: str = "rules"
+    base_url: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stage is given."""
+
+    store: Store
+    deployment: Deployment
+    judge: JudgeSettings = JudgeSettings()
+    on_event: Callable[[Event], None] = field(default=lambda event: None)
+    progress: bool = False
+    """Whether long work shows bars on stderr."""
+    partition: str = ""
+    """The round ("round_001") of a stage that is made round by round."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One asset. `table` is the table whose rows `dagster/row_count` counts (None: files are counted)."""
+
+    key: str
+    deps: tuple[str, ...]
+    job: Job
+    run: Callable[[Work], Manifest]
+    description: str
+    kinds: tuple[str, ...]
+    code_version: str
+    table: str | None = None
+    columns: type[Table] | None = None
+    """The columns of `table`, with their meanings."""
+    external: bool = False
+    """Runs in a process of its own, through Pipes (training, and what needs its memory back afterwards)."""
+    ranks: Callable[[], int] = field(default=lambda: 1)
+    """In how many processes an `external` stage runs, by torchrun where it is more than one; asked when it starts."""
+    by_round: bool = False
+    """Partitioned: one part a round of the generation loop."""
+    owners: tuple[str, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    pool: str | None = None
+    needs: tuple[str, ...] = ()
+    """What has to be here before a run that makes it starts (`preflight.PROBES`); disk space always."""
+
+    @property
+    def group(self) -> str:
+        """The first word of the key."""
+        return self.key.partition("/")[0]

@@ -1,0 +1,57 @@
+"""`suites/<suite>`: the merged agent on worlds, and on the benchmarks whose native files are here; no condition of the
+training tail starts them (`automation.suites_sensor`, switched off as it comes, does)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.training import trainer_config
+from pipelines import sources as adapters
+from pipelines.store.manifest import Manifest
+from trainer.stages.suites import CODE_VERSION, asset_of, build_suite, inputs_of
+from trainer.suites.registry import SUITES, Suite
+
+
+def names(deployment: Deployment) -> list[str]:
+    """The suites that can be run here: those in worlds, and those whose native files are in the raw root. Embedded
+    data of a source is no benchmark."""
+    return [name for name, one in SUITES.items() if _is_here(one, deployment)]
+
+
+def _is_here(one: Suite, deployment: Deployment) -> bool:
+    if one.kind == "grounding":
+        return deployment.native_folder(one.raw) is not None
+    if one.kind == "steps":
+        return deployment.state(one.raw, adapters.registry()[one.raw].descriptor.licence) == "native"
+    return one.kind == "worlds"
+
+
+def stages(deployment: Deployment) -> Iterator[Stage]:
+    """One stage a suite."""
+    for name in names(deployment):
+        one = SUITES[name]
+        yield Stage(
+            key=asset_of(name),
+            deps=inputs_of(name),
+            job="evaluate_suites",
+            run=functools.partial(_run, name),
+            kinds=("pytorch",),
+            code_version=CODE_VERSION,
+            external=True,
+            owners=("team:training",),
+            pool="trainer",
+            needs=("trainer", "browser") if one.kind == "worlds" else ("trainer",),
+            description=f"checkpoints/unified on {one.title}, as `vesper eval --suite {name}` measures it, with its "
+            "interval and controls. It enters the standings, and the steering of rounds. Started by the job "
+            "evaluate_suites, or by the sensor suites_after_training where that is switched on.",
+        )
+
+
+def _run(name: str, work: Work) -> Manifest:
+    folder = work.deployment.native_folder(SUITES[name].raw) if SUITES[name].kind == "grounding" else None
+    return build_suite(
+        work.store, name, trainer_config(), folder, lambda event: work.on_event(event), progress=work.progress
+    )

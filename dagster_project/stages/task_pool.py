@@ -1,0 +1,65 @@
+"""`task_pool/*`: tasks from functional maps, from gold episodes, and those that rounds have verified, in one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.hygiene import with_gold
+from dagster_project.stages.stage import Stage, Work
+from generators.generation import static_task_pool
+from generators.tasks import task_pool
+from generators.tasks.task_pool import PoolConfig
+from pipelines.store.manifest import Manifest
+from pipelines.training_data.removed import CONTAMINATION
+from schemas.tables import Tasks
+
+
+def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
+    """The pool over the gold of `names`, and what rounds of the generation loop have verified."""
+    common: dict[str, Any] = {
+        "kinds": ("parquet",),
+        "owners": deployment.owners,
+        "table": "tasks",
+        "columns": Tasks,
+        "code_version": task_pool.CODE_VERSION,
+    }
+    yield Stage(  # before the rounds of the generation loop, whose banks take nothing that it holds
+        key=task_pool.STATIC,
+        deps=(),
+        job="refresh_sources",
+        run=_static_tasks,
+        needs=("browser",),
+        description="Tasks from the functional maps of apps and sites.",
+        **common,
+    )
+    yield Stage(
+        key=task_pool.DYNAMIC,
+        deps=(task_pool.STATIC, CONTAMINATION, *(f"gold/{name}" for name in names)),
+        job="build_corpus",
+        run=lambda work: _dynamic_tasks(work, with_gold(work, names)),
+        description="Tasks inferred from gold episodes; kept if no task of the pool is too similar.",
+        **common,
+    )
+    yield Stage(
+        key=task_pool.SHARDS,
+        deps=(task_pool.STATIC, task_pool.DYNAMIC, task_pool.GENERATED),
+        job="build_corpus",
+        run=lambda work: task_pool.build_shards(work.store),
+        description="The pool by strata of expected steps, ready for sampling in proportion.",
+        **common,
+    )
+
+
+def pool_config(deployment: Deployment) -> PoolConfig:
+    """The pool's settings, with the strata edges that `deployment.yaml` says."""
+    return PoolConfig() if deployment.strata_edges is None else PoolConfig(edges=deployment.strata_edges)
+
+
+def _static_tasks(work: Work) -> Manifest:
+    return static_task_pool.build_static(work.store, config=pool_config(work.deployment))
+
+
+def _dynamic_tasks(work: Work, names: list[str]) -> Manifest:
+    return task_pool.build_dynamic(work.store, names, config=pool_config(work.deployment))

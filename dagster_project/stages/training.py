@@ -1,0 +1,162 @@
+"""Checkpoints, their evaluations, and the staircase: what the trainer makes, each in a process of its own."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dagster_project.stages.sources import client_options
+from dagster_project.stages.stage import Stage, Work
+from pipelines.store.manifest import Manifest
+from trainer.evaluation.records import Records
+from trainer.proving.staircase import stage as staircase
+from trainer.settings.presets import configured
+from trainer.settings.stage_names import ONLINE
+from trainer.settings.tree import over
+from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
+from trainer.stages.settings import ranks_of, stage_settings
+
+CHECKPOINT_TEXTS: dict[str, tuple[str, str]] = {
+    "base": (
+        "random weights",
+        "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
+    ),
+    "mid_trained": (
+        "mid-trained",
+        "Mid-training on the mixture: grounding, perception, question answering and navigation at once.",
+    ),
+    "offline_grounding": ("RL grounding", "Specialist by single-step GRPO on grounding: point in box, refusal."),
+    "offline_mobile": ("RL mobile", "Specialist by single-step GRPO on phone steps."),
+    "offline_web": ("RL web", "Specialist by single-step GRPO on web and desktop steps."),
+    "online_mobile": (
+        "online RL mobile",
+        "Online RL on whole trajectories: the mobile specialist acts in worlds on tasks of the pool.",
+    ),
+    "online_web": (
+        "online RL web",
+        "Online RL on whole trajectories: the web specialist acts in worlds on tasks of the pool.",
+    ),
+    "linear": ("linear merge", "The three specialists' mean, to compare TIES with."),
+    "unified": ("TIES merge", "One agent of three specialists: TIES against the mid-trained checkpoint."),
+}
+"""Stage of the trainer → (its title in the demo's report, what people read on its asset). A new stage needs a line
+here, and nothing else in this folder."""
+
+
+def title(name: str) -> str:
+    """A checkpoint's title in the demo's report; its own name where it has none."""
+    return CHECKPOINT_TEXTS[name][0] if name in CHECKPOINT_TEXTS else name
+
+
+def stages() -> Iterator[Stage]:
+    """All stages of the trainer, in its order, and the staircase."""
+    for name in STAGES:
+        asset = asset_of(name)
+        evaluation = name.startswith("evaluations/")
+        description = (
+            f"checkpoints/{name.partition('/')[2]} on held-out screens and steps, beside the blind table, the random "
+            "element and the swapped screens."
+            if evaluation
+            else CHECKPOINT_TEXTS[name][1]
+        )
+        yield Stage(
+            key=asset,
+            deps=_deps(name),
+            job="train",
+            run=functools.partial(_run, name),
+            description=description,
+            kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"),
+            code_version=CODE_VERSION,
+            external=True,
+            owners=("team:training",),
+            table="records" if evaluation else None,
+            columns=Records if evaluation else None,
+            pool="trainer",
+            needs=("trainer", "devices") if name in ONLINE else ("trainer",),
+            ranks=functools.partial(_ranks, name),
+        )
+    yield Stage(
+        key=staircase.ASSET,
+        deps=(),
+        job="train",
+        run=_staircase,
+        kinds=("pytorch",),
+        external=True,
+        code_version=staircase.CODE_VERSION,
+        owners=("team:training",),
+        pool="bench",
+        needs=("trainer", "browser"),
+        description="Random, base, mid-training, offline RL, online RL and merge, tried on whole held-out episodes of "
+        "MiniWoB++ and web sites, from the base that can see; by default in its short form, which shows that every "
+        "part works and not how high it goes.",
+    )
+
+
+def trainer_config() -> dict[str, Any]:
+    """What $VESPER_TRAINER (JSON, names of `trainer.settings.tree.TrainerSettings`) changes. Raises `ValueError`."""
+    text = os.environ.get("VESPER_TRAINER") or "{}"  # containers are given empty texts for what nobody set
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"VESPER_TRAINER: expected JSON, found {text[:60]!r}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"VESPER_TRAINER: expected a JSON object, found {text[:60]!r}")
+    over(configured(), config, where="VESPER_TRAINER")
+    return config
+
+
+def trainer_worlds() -> list[str]:
+    """The worlds that online RL was told to use; none: those in a browser."""
+    online = trainer_config().get("online")
+    return list((online.get("worlds") if isinstance(online, dict) else None) or ())
+
+
+def success_judge() -> str:
+    """The model that decides online RL's rollouts where no rule does; "" for none."""
+    online = trainer_config().get("online")
+    return str((online.get("success_judge") if isinstance(online, dict) else None) or "")
+
+
+def inputs(key: str) -> tuple[str, ...]:
+    """Asset keys that a stage of the trainer reads as $VESPER_TRAINER has it, by its own key; none for other assets.
+    Raises `ValueError` if that names specialists, or settings, that there aren't."""
+    name = next((name for name in STAGES if asset_of(name) == key), None)
+    return () if name is None else inputs_of(name, stage_settings(name, trainer_config()))
+
+
+def _deps(name: str) -> tuple[str, ...]:
+    """A stage's edges. Settings that nobody could train with keep no graph from loading, with the edges that it has
+    without them: `preflight.trainer` refuses them before anything trains."""
+    try:
+        return tuple(dict.fromkeys(inputs(asset_of(name))))
+    except (ValueError, TypeError):
+        return inputs_of(name)
+
+
+def _ranks(name: str) -> int:
+    return ranks_of(name, trainer_config())
+
+
+def _run(name: str, work: Work) -> Manifest:
+    from trainer.stages.run import run_stage
+
+    return run_stage(
+        name,
+        work.store.home,
+        trainer_config(),
+        lambda event: work.on_event(event),
+        progress=work.progress,
+        judge=client_options(work.deployment.judge),
+    )
+
+
+def _staircase(work: Work) -> Manifest:
+    def told(event: Mapping[str, Any]) -> None:
+        if event.get("kind") in ("stage_done", "evaluated"):
+            work.on_event(event)
+
+    config = staircase.config_of(stage_settings(staircase.ASSET, trainer_config()).staircase)
+    return staircase.build_staircase(work.store, config, told)

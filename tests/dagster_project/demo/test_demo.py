@@ -1,0 +1,47 @@
+"""A demo after one that was killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_project.demo import whole_graph
+from dagster_project.settings import dagster_home
+
+
+def test_places_in_pools_of_a_killed_demo_are_given_back_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    monkeypatch.delenv("VESPER_POSTGRES_URL", raising=False)
+    dagster_home.prepare(tmp_path)
+    with dg.DagsterInstance.get() as history:
+        storage = history.event_log_storage
+        runs = [
+            history.create_run_for_job(_job(), status=dg.DagsterRunStatus.STARTED, tags=tags)
+            for tags in ({whole_graph.MARK: ""}, {})
+        ]
+        for pool, run in zip(("bench", "judge"), runs, strict=True):
+            storage.set_concurrency_slots(pool, 1)
+            assert storage.claim_concurrency_slot(pool, run.run_id, "step").is_claimed
+    whole_graph.end_killed()
+    with dg.DagsterInstance.get() as history:
+        claimed = {
+            pool: history.event_log_storage.get_concurrency_info(pool).active_slot_count for pool in ("bench", "judge")
+        }
+        told = [found.status for run in runs if (found := history.get_run_by_id(run.run_id))]
+    assert claimed == {"bench": 0, "judge": 1}
+    assert told == [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.STARTED]
+
+
+def _job() -> dg.JobDefinition:
+    @dg.op
+    def work() -> None: ...
+
+    @dg.job
+    def made() -> None:
+        work()
+
+    return made

@@ -1,0 +1,487 @@
+"""The graph is the one that was designed: keys, edges, checks, and what loading it costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+import pytest
+from stage_graph import all_above
+
+from dagster_project import definitions
+from dagster_project.assets import checks
+from dagster_project.settings import deployment
+from dagster_project.stages import graph, sources
+from dagster_project.stages import task_pool as pool_stages
+from dagster_project.stages.stage import JudgeSettings, Stage, Work
+from pipelines.sources import registry
+from pipelines.store import Check, PartSpec, Store
+from quality.judges.nightly import ask_again_of
+from quality.judges.registry import build_judge
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+TEN = {
+    "aitw",
+    "android_control",
+    "aitz",
+    "mind2web",
+    "miniwob_demos",
+    "agentnet",
+    "omniact",
+    "ui_refexp",
+    "screen_annotation",
+    "screenqa",
+}
+
+
+@pytest.fixture(scope="module")
+def settings() -> deployment.Deployment:
+    return deployment.Deployment(raw_root=Path("/nowhere"))
+
+
+@pytest.fixture(scope="module")
+def stages(settings: deployment.Deployment) -> dict[str, Stage]:
+    return graph.stages(settings)
+
+
+@pytest.fixture(scope="module")
+def loaded(settings: deployment.Deployment) -> dg.Definitions:
+    return definitions.build(settings)
+
+
+def test_ten_sources_have_whole_chains(stages: dict[str, Stage]) -> None:
+    assert set(registry()) >= TEN
+    for name in TEN:
+        assert stages[f"verdicts/{name}"].deps == (f"unified/{name}",)
+        assert stages[f"gold/{name}"].deps == (f"unified/{name}", f"verdicts/{name}")
+        assert f"raw/{name}" in stages[f"unified/{name}"].deps
+
+
+def test_companions_feed_the_sources_that_name_them(stages: dict[str, Stage]) -> None:
+    for name, adapter in ((name, registry()[name]) for name in TEN):
+        wanted = {f"raw/{name}", *(f"raw/{companion}" for companion in adapter.descriptor.companions)}
+        assert set(stages[f"unified/{name}"].deps) == wanted
+    assert "raw/rico" in stages["unified/screenqa"].deps
+
+
+def test_edges_after_the_fan_in(stages: dict[str, Stage]) -> None:
+    gold = {key for key in stages if key.startswith("gold/")}
+    specialists = {f"checkpoints/offline_{name}" for name in ("grounding", "mobile", "web")}
+    prints = {f"fingerprints/{name}_test" for name in ("aitz", "android_control", "mind2web")}
+    assert set(stages["hygiene/screens"].deps) == gold
+    assert set(stages["hygiene/duplicates"].deps) == gold | {"hygiene/screens"}
+    assert set(stages["hygiene/contamination"].deps) == gold | prints
+    removals = {f"hygiene/{name}" for name in ("contamination", "safety", "human_verdicts")}
+    assert set(stages["mid_training/shards"].deps) == gold | removals
+    assert set(stages["hygiene/shard_scan"].deps) == {"mid_training/shards"} | prints
+    hygiene = {"hygiene/duplicates", "hygiene/shard_scan", "hygiene/safety"}
+    assert set(stages["mid_training/mixture"].deps) == {"mid_training/shards"} | hygiene
+    assert "task_pool/static" in stages["task_pool/dynamic"].deps, "a new task must differ from the static ones"
+    assert set(stages["task_pool/shards"].deps) == {f"task_pool/{name}" for name in ("static", "dynamic", "generated")}
+    rounds = {key for key, stage in stages.items() if stage.by_round}
+    assert rounds == {f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")}
+    for key in ("gold/generated", "task_pool/generated"):
+        assert stages[key].deps == ("generation/verified",)
+    assert not [dep for key in rounds for dep in stages[key].deps if dep not in rounds], "loops are no edges"
+    assert {"checkpoints/base", "mid_training/mixture"} <= set(stages["checkpoints/mid_trained"].deps)
+    for name in specialists:
+        assert "checkpoints/mid_trained" in stages[name].deps
+    online = {f"checkpoints/online_{name}" for name in ("mobile", "web")}
+    for name in online:
+        assert set(stages[name].deps) == {name.replace("online", "offline"), "task_pool/shards"}
+    merged = online | {"checkpoints/offline_grounding", "checkpoints/mid_trained"}
+    assert set(stages["checkpoints/linear"].deps) == merged
+    assert set(stages["checkpoints/unified"].deps) == merged | {"mid_training/shards"}, "it is chosen on validation"
+    for name in ("base", "mid_trained", "linear", "unified", *(s.partition("/")[2] for s in specialists | online)):
+        assert {f"checkpoints/{name}", "evaluations/heldout"} <= set(stages[f"evaluations/{name}"].deps)
+    assert {"suites/fsm", "evaluations/unified"} <= set(stages["leaderboard/standings"].deps)
+
+
+def test_a_merge_depends_on_the_specialists_that_the_trainer_is_told(
+    settings: deployment.Deployment, stages: dict[str, Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline = [f"offline_{name}" for name in ("grounding", "mobile", "web")]
+    monkeypatch.setenv("VESPER_TRAINER", json.dumps({"merge": {"specialists": offline}}))
+    told, checkpoints = graph.stages(settings), {f"checkpoints/{name}" for name in offline}
+    assert set(told["checkpoints/linear"].deps) == checkpoints | {"checkpoints/mid_trained"}
+    assert not [key for key in all_above(told, "checkpoints/unified") if key.startswith("checkpoints/online")]
+    for text in ('{"merge": {"specialists": ["offline_phone"]}}', '{"merge": {"specialists": 3}}', "{", '{"x": 1}'):
+        monkeypatch.setenv("VESPER_TRAINER", text)
+        loaded = graph.stages(settings)
+        assert loaded["checkpoints/unified"].deps == stages["checkpoints/unified"].deps, "it still loads"
+
+
+def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, Stage]) -> None:
+    raw = {key for key in stages if key.startswith("raw/")}
+    assert raw >= {f"raw/{name}" for name in TEN}
+    assert raw <= all_above(stages, "checkpoints/unified")
+
+
+def test_no_judgement_or_training_reads_a_held_out_sample(stages: dict[str, Stage]) -> None:
+    assert "evaluations/heldout" not in all_above(stages, "checkpoints/mid_trained")
+
+
+def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dict[str, Stage]) -> None:
+    assets = loaded.resolve_asset_graph()
+    inside = {key.to_user_string() for key in assets.get_all_asset_keys() if not assets.get(key).is_external}
+    assert inside == set(stages)
+    for key, stage in stages.items():
+        node = assets.get(dg.AssetKey(key.split("/")))
+        observed = {f"upstream/{key.partition('/')[2]}"} if stage.group == "raw" else set()
+        assert {parent.to_user_string() for parent in node.parent_keys} == set(stage.deps) | observed
+        assert node.group_name == key.partition("/")[0]
+        assert node.owners and node.kinds and node.description
+
+
+def _executable(loaded: dg.Definitions) -> list[dg.AssetsDefinition]:
+    return [asset for asset in loaded.assets or [] if isinstance(asset, dg.AssetsDefinition)]
+
+
+def test_a_suite_with_native_files_is_fingerprinted_and_never_unified(
+    settings: deployment.Deployment, tmp_path: Path
+) -> None:
+    shown = {spec.key.to_user_string(): spec for spec in definitions.build(settings).resolve_all_asset_specs()}
+    assert "Waiting for native files" in (shown["raw/screenspot"].description or "")
+    (tmp_path / "screenspot").mkdir()
+    stages = graph.stages(replace(settings, raw_root=tmp_path))
+    assert stages["fingerprints/screenspot"].deps == ("raw/screenspot",)
+    assert "fingerprints/screenspot" in stages["hygiene/contamination"].deps
+    assert "fingerprints/screenspot" in stages["hygiene/shard_scan"].deps
+    assert "unified/screenspot" not in stages
+
+
+def test_every_asset_has_a_blocking_check(loaded: dg.Definitions, stages: dict[str, Stage]) -> None:
+    specs = [spec for asset in _executable(loaded) for spec in asset.check_specs]
+    assert {spec.asset_key.to_user_string() for spec in specs} == set(stages)
+    assert all(spec.blocking for spec in specs)
+
+
+def test_no_asset_has_both_a_schedule_and_a_condition(loaded: dg.Definitions) -> None:
+    scheduled = loaded.resolve_job_def("refresh_sources").asset_layer.executable_asset_keys
+    conditioned = {key for a in _executable(loaded) for key, c in a.automation_conditions_by_key.items() if c}
+    assert conditioned and not (set(scheduled) & conditioned)
+
+
+def test_a_switched_off_source_stays_visible_outside_the_fan_in() -> None:
+    off = deployment.Deployment(Path("/nowhere"), sources={"aitw": deployment.SourceSettings(enabled=False)})
+    stages = graph.stages(off)
+    assert not [key for key in stages if key.endswith("/aitw")]
+    assert "gold/aitw" not in stages["mid_training/shards"].deps
+    assets = definitions.build(off).resolve_asset_graph()
+    assert assets.get(dg.AssetKey(["raw", "aitw"])).is_external
+
+
+def test_a_licence_that_is_not_allowed_is_shown_and_not_ingested(settings: deployment.Deployment) -> None:
+    licence = registry()["mind2web"].descriptor.licence
+    strict = replace(settings, licences=deployment.LicencePolicy(deny=(licence.upper(),)))
+    assert "raw/mind2web" not in graph.stages(strict) and "raw/mind2web" in graph.stages(settings)
+    shown = {spec.key.path[-1]: spec for spec in definitions.build(strict).resolve_all_asset_specs()}["mind2web"]
+    assert "denied by the deployment's policy" in (shown.description or "")
+    only = replace(settings, licences=deployment.LicencePolicy(allow=("MIT",)))
+    assert set(sources.enabled(only)) == {n for n in TEN if registry()[n].descriptor.licence == "MIT"}
+    with pytest.raises(deployment.DeploymentError, match=r"licences\.deny: expected a list"):
+        deployment._licences({"deny": "MIT"}, "deployment.yaml")
+
+
+def test_sources_wait_for_files_outside_the_fan_in(settings: deployment.Deployment, tmp_path: Path) -> None:
+    from generators.proving.embedded.makers import SOURCES
+
+    assert {name for name in SOURCES if name in registry()} == set(deployment.EMBEDDED)
+    assert set(sources.enabled(settings)) == set(deployment.EMBEDDED)
+    waiting = [name for name in registry() if name not in deployment.EMBEDDED]
+    assert all("Waiting for native files" in sources.outside(settings)[name] for name in waiting)
+    bare = replace(settings, embedded=False, raw_root=tmp_path)
+    assert sources.enabled(bare) == []
+    (tmp_path / "aitw").mkdir()
+    assert sources.enabled(bare) == ["aitw"]
+    told = replace(bare, sources={"mind2web": deployment.SourceSettings(enabled=True)})
+    assert sources.enabled(told) == ["aitw", "mind2web"]
+
+
+def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("sources: {aitw: {enable: false}}\n")
+    with pytest.raises(deployment.DeploymentError, match="unknown 'enable'"):
+        deployment.load(path)
+    with pytest.raises(ValueError, match="unknown source 'nope'"):
+        sources.enabled(deployment.Deployment(Path("/x"), sources={"nope": deployment.SourceSettings()}))
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("personal_data: {agent_net: quarantine}", "personal_data: unknown source 'agent_net'; nearest are agentnet"),
+        ("personal_data: {generated: quarantine}", "personal_data: unknown source 'generated'"),
+        ("sources: {screen_qa: {enabled: false}}", "unknown source 'screen_qa'; nearest are screenqa"),
+        ("sources: {screenspot: {enabled: false}}", "sources.screenspot.enabled: expected it for sources that train"),
+        ("sources: {rico: {enabled: true}}", "found rico, which is a companion"),
+        ("sources: {screenqa: {companions: {ricco: /x}}}", "screenqa: unknown companion 'ricco'; nearest are rico"),
+        ("sources: {mind2web: {companions: {rico: /x}}}", "mind2web: unknown companion 'rico'; known are none"),
+        (
+            "sources: {screenqa: {companions: [rico]}}",
+            "sources.screenqa: expected raw: a folder, companions: folders by",
+        ),
+        ("sources: {aitw: {raw: 5}}", "sources.aitw: expected raw: a folder"),
+        (
+            "sources: {screenqa: {companions: {rico: /a}}, ui_refexp: {companions: {rico: /b}}}",
+            "expected one folder for rico, .* found sources.screenqa.companions.rico: /a, "
+            "sources.ui_refexp.companions.ri",
+        ),
+        (
+            "sources: {screenqa: {companions: {rico: /a}}, rico: {raw: /b}}",
+            "found sources.*rico: /a, sources.rico.raw: /b",
+        ),
+        ("freshness: {gold/aitv: 36}", "unknown group or asset 'gold/aitv'; nearest are .*gold/aitw"),
+        ("freshness: {nonsense: 36}", "unknown group or asset 'nonsense'; known are bench, cards, checkpoints, "),
+        (
+            "freshness: {generation/task_bank: 36}",
+            "can be late, found generation/task_bank, which is made round by round",
+        ),
+    ],
+)
+def test_a_setting_without_effect_is_refused(said: str, wanted: str, tmp_path: Path) -> None:
+    (tmp_path / "d.yaml").write_text(f"raw_root: {tmp_path}\n{said}\n")
+    with pytest.raises(deployment.DeploymentError, match=wanted):
+        graph.stages(deployment.load(tmp_path / "d.yaml"))
+
+
+def test_settings_of_what_is_not_here_now_are_kept_for_later(tmp_path: Path) -> None:
+    (tmp_path / "d.yaml").write_text(
+        "embedded: {enabled: false}\nsources: {mind2web: {enabled: false}, rico: {owners: [team:pictures]}}\n"
+        "freshness: {raw: 36, gold/mind2web: 36, raw/screenspot: 48, suites/screenspot: 48}\n"
+        f"personal_data: {{default: report, agentnet: quarantine}}\nraw_root: {tmp_path}\n"
+    )
+    settings = deployment.load(tmp_path / "d.yaml")
+    assert not [key for key in graph.stages(settings) if key.startswith("gold/") and key != "gold/generated"]
+    (tmp_path / "screenqa").mkdir()
+    assert graph.stages(settings)["raw/rico"].owners == ("team:pictures",)
+
+
+def test_the_shipped_examples_of_sources_are_accepted(tmp_path: Path) -> None:
+    lines = deployment.FILE.read_text().splitlines()
+    first = lines.index("# sources:")
+    example = [line.removeprefix("# ") for line in lines[first : lines.index("sources: {}")]]
+    (tmp_path / "d.yaml").write_text("\n".join(example) + "\n")
+    settings = deployment.load(tmp_path / "d.yaml")
+    assert {"aitw", "mind2web", "screenqa", "screenspot"} <= set(settings.sources)
+    assert "raw/screenspot" in graph.stages(settings) and settings.native_folder("rico") == Path.home() / "rico"
+
+
+def test_native_files_are_read_with_the_deployments_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("beam: [--runner=DirectRunner, --direct_num_workers=2]\n")
+    settings = deployment.load(path)
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(sources.unify, "unify_source", lambda *_, beam_options, **__: asked.append(beam_options))
+    monkeypatch.setattr(Store, "require", lambda self, key: SimpleNamespace(version="v"))
+    graph.stages(settings)["unified/aitw"].run(Work(Store(tmp_path), settings))
+    assert asked == [("--runner=DirectRunner", "--direct_num_workers=2")]
+    for said in ("DaskRunner", "[DaskRunner]", "[1]"):
+        path.write_text(f"beam: {said}\n")
+        deployment._load.cache_clear()
+        with pytest.raises(deployment.DeploymentError, match="beam: expected a list of flags"):
+            deployment.load(path)
+    deployment._load.cache_clear()
+
+
+def test_definitions_load_without_the_heavy_libraries() -> None:
+    """How long they take is a figure of `make bench`; what made them slow is here."""
+    code = """
+import sys
+from dagster_project.definitions import defs
+defs().get_repository_def()
+heavy = ("torch", "transformers", "faiss", "matplotlib", "apache_beam", "playwright")
+print(*[name for name in heavy if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_dg_check_defs_passes(tmp_path: Path) -> None:
+    dg_command = Path(sys.executable).with_name("dg")
+    done = subprocess.run([str(dg_command), "check", "defs"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_failed_manifest_blocks_what_comes_after(tmp_path: Path) -> None:
+    """The real check on a real manifest: downstream isn't run, and the store doesn't make it current."""
+    ran: list[str] = []
+    store = Store(tmp_path)
+
+    def build(passed: bool):  # type: ignore[no-untyped-def]
+        with store.build("raw/x", code_version="1", config={"passed": passed}, parts=[]) as made:
+            spec = PartSpec("a", str(passed))
+            made.run_part(spec, lambda out: out.bytes("a.txt", b"x"))
+            return made.commit(checks=[Check("nothing_lost", passed, "3 of 4", "4 of 4")])
+
+    def graph_of(passed: bool) -> list[dg.AssetsDefinition]:
+        key = dg.AssetKey(["raw", "x"])
+
+        @dg.asset(key=key, check_specs=[checks.spec(key)])
+        def raw():  # type: ignore[no-untyped-def]
+            return dg.MaterializeResult(check_results=[checks.result(build(passed))])
+
+        @dg.asset(deps=[raw])
+        def after() -> None:
+            ran.append("after")
+
+        return [raw, after]
+
+    instance = dg.DagsterInstance.ephemeral()
+    result = dg.materialize(graph_of(False), instance=instance, raise_on_error=False)
+    assert not result.success and ran == [] and store.current("raw/x") is None
+    evaluation = result.get_asset_check_evaluations()[0]
+    assert not evaluation.passed and "found 3 of 4, expected 4 of 4" in (evaluation.description or "")
+    assert dg.materialize(graph_of(True), instance=instance).success and ran == ["after"]
+
+
+def test_a_manifest_without_checks_does_not_pass(tmp_path: Path) -> None:
+    with Store(tmp_path).build("raw/x", code_version="1") as made:
+        manifest = made.commit()
+    assert not checks.result(manifest).passed
+
+
+def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: Path) -> None:
+    """Both kinds in one manifest, in Dagster's own run: WARN lets downstream run, one blocking failure is an ERROR."""
+    ran: list[str] = []
+    store = Store(tmp_path)
+
+    def graph_of(blocking_passed: bool) -> list[dg.AssetsDefinition]:
+        key = dg.AssetKey(["unified", "x"])
+
+        @dg.asset(key=key, check_specs=[checks.spec(key)])
+        def unified():  # type: ignore[no-untyped-def]
+            with store.build("unified/x", code_version="1", config={"passed": blocking_passed}) as made:
+                made.run_part(PartSpec("a", str(blocking_passed)), lambda out: out.bytes("a.txt", b"x"))
+                manifest = made.commit(
+                    checks=[
+                        Check("nothing_lost", blocking_passed, "3 of 4", "4 of 4"),
+                        Check("vocabulary_known", False, "unknown_action:dance", "none", blocking=False),
+                    ]
+                )
+            return dg.MaterializeResult(check_results=[checks.result(manifest)])
+
+        @dg.asset(deps=[unified])
+        def after() -> None:
+            ran.append("after")
+
+        return [unified, after]
+
+    warned = dg.materialize(graph_of(True), instance=dg.DagsterInstance.ephemeral())
+    evaluation = warned.get_asset_check_evaluations()[0]
+    assert warned.success and ran == ["after"] and store.current("unified/x") is not None
+    assert not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.WARN
+    assert evaluation.description == "vocabulary_known: found unknown_action:dance, expected none"
+    assert evaluation.metadata["failed"].value == 1
+    table: Any = evaluation.metadata["checks"]
+    rows = {row.data["check"]: row.data for row in table.records}
+    assert rows["vocabulary_known"]["blocking"] is False and rows["nothing_lost"]["blocking"] is True
+
+    stopped = dg.materialize(graph_of(False), instance=dg.DagsterInstance.ephemeral(), raise_on_error=False)
+    evaluation = stopped.get_asset_check_evaluations()[0]
+    assert not stopped.success and ran == ["after"] and evaluation.severity == dg.AssetCheckSeverity.ERROR
+    assert "nothing_lost" in (evaluation.description or "") and "vocabulary_known" in (evaluation.description or "")
+
+
+def test_code_versions_are_the_stages_own(stages: dict[str, Stage]) -> None:
+    from generators.tasks import task_pool
+    from pipelines.training_data import mixture, shards
+    from pipelines.unify import unify
+    from quality.duplicates import dedup
+    from quality.judges import verdicts
+    from quality.refinement import gold
+    from trainer.stages.assets import CODE_VERSION
+
+    said = {key: stage.code_version for key, stage in stages.items()}
+    assert said["unified/aitw"] == f"{unify.CODE_VERSION}.{registry()['aitw'].version}"
+    assert (said["verdicts/aitw"], said["gold/aitw"]) == (verdicts.CODE_VERSION, gold.CODE_VERSION)
+    assert said["hygiene/duplicates"] == dedup.CODE_VERSION and said["mid_training/mixture"] == mixture.CODE_VERSION
+    assert said["mid_training/shards"] == said["evaluations/heldout"] == shards.CODE_VERSION
+    assert {said[f"task_pool/{name}"] for name in ("static", "dynamic", "shards")} == {task_pool.CODE_VERSION}
+    assert said["checkpoints/unified"] == CODE_VERSION
+
+
+def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from generators.generation import static_task_pool
+    from generators.tasks import task_pool
+    from generators.tasks.strata import METHOD_EDGES, NANO_EDGES
+
+    monkeypatch.delenv("VESPER_DEPLOYMENT", raising=False)
+    shipped = deployment.load()
+    assert pool_stages.pool_config(shipped).edges == NANO_EDGES
+    assert pool_stages.pool_config(deployment.Deployment(tmp_path)).edges == METHOD_EDGES
+    asked: list[object] = []
+    for module, name in ((static_task_pool, "build_static"), (task_pool, "build_dynamic")):
+        monkeypatch.setattr(module, name, lambda *_, config, **more: asked.append(config.edges))
+    work = Work(Store(tmp_path), shipped)
+    pool_stages._static_tasks(work)
+    pool_stages._dynamic_tasks(work, ["aitw"])
+    assert asked == [NANO_EDGES, NANO_EDGES]
+    for said in ("[4, 2]", "[0, 3]", "[2]", "5", "[2.5, 4]"):
+        (tmp_path / "d.yaml").write_text(f"strata_edges: {said}\n")
+        with pytest.raises(deployment.DeploymentError, match="strata_edges: expected two integers"):
+            deployment.load(tmp_path / "d.yaml")
+        deployment._load.cache_clear()
+
+
+def test_a_nights_money_needs_prices(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("judge: {money_per_night: 5, price_prompt: 2}\n")
+    with pytest.raises(deployment.DeploymentError, match="expected price_prompt and price_completion"):
+        deployment.load(path)
+    limits = deployment.JudgeOptions(money_per_night=5.0, price_prompt=2, price_completion=8)
+    asked = Work(Store(tmp_path), deployment.Deployment(tmp_path, judge=limits), JudgeSettings("openai", "u", "m"))
+    ceiling = sources.judge_config(asked).client["ceiling"]
+    assert (ceiling.money, ceiling.prices.prompt, ceiling.prices.completion) == (5.0, 2, 8)
+
+
+def test_a_deployment_has_its_judge_read(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("judge: {read: 1}\n")
+    with pytest.raises(deployment.DeploymentError, match="judge.read: expected true or false"):
+        deployment.load(path)
+    deployment._load.cache_clear()
+    path.write_text("judge: {read: true}\n")
+    work = Work(Store(tmp_path), deployment.load(path), JudgeSettings())
+    assert sources.judge_config(work).read
+    assert not sources.judge_config(replace(work, deployment=deployment.Deployment(tmp_path))).read
+
+
+def test_people_have_what_had_no_answer_asked_again_by_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("judge: {ask_again: -1}\n")
+    with pytest.raises(deployment.DeploymentError, match="ask_again: expected a whole number from 0 on"):
+        deployment.load(path)
+    deployment._load.cache_clear()
+    path.write_text("judge: {ask_again: 2, requests_per_night: null}\n")
+    work = Work(Store(tmp_path), deployment.load(path), JudgeSettings("openai", "http://u", "m"))
+    assert ask_again_of(build_judge(sources.judge_config(work))) == 2
+    usual = replace(work, deployment=deployment.Deployment(tmp_path))
+    assert ask_again_of(build_judge(sources.judge_config(usual))) == 0
+
+
+def test_every_column_of_a_table_says_what_stands_in_it(stages: dict[str, Stage], loaded: dg.Definitions) -> None:
+    shown = {spec.key.to_user_string(): spec.metadata for spec in loaded.resolve_all_asset_specs()}
+    tabled = {key: stage.columns for key, stage in stages.items() if stage.columns is not None}
+    assert {
+        "unified/aitw",
+        "gold/aitw",
+        "verdicts/aitw",
+        "evaluations/unified",
+        "hygiene/contamination",
+        "mid_training/mixture",
+    } <= tabled.keys()
+    for key, table in tabled.items():
+        columns = shown[key]["dagster/column_schema"].columns
+        assert [column.name for column in columns] == table.schema.names
+        assert not [column.name for column in columns if not column.description]
+        assert stages[key].table
+    assert not [key for key, stage in stages.items() if stage.table and stage.columns is None]
