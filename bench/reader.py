@@ -121,14 +121,14 @@ def _write(folder: Path, count: int) -> None:
 
 
 def _ours(folder: Path, how: str) -> None:
-    from pipelines.training_data.reader import Reader
+    from pipelines.training_data.reader import ShardReader
 
     def opened(row: dict[str, Any]) -> tuple[str, int]:
         return row["sample_id"], sum(OPENED[how](data) for data in row["images"])
 
     paths = sorted(folder.glob("shard-*.parquet"))
     batch = 25  # divides the rows, so that an epoch has them all
-    reader = Reader.from_paths(paths, seed=1, global_batch=batch, window=WINDOW, transform=opened)
+    reader = ShardReader.from_paths(paths, seed=1, global_batch=batch, window=WINDOW, transform=opened)
     given = iter(reader)
     found = [one for _ in range(reader.batches_per_epoch) for one in next(given)]
     given.close()  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_project.assets.plotted_metrics import plotted, tonight
+from dagster_project.pictures import asset_pictures
 from dagster_project.settings import deployment
 from dagster_project.stages.stage import Stage
 from pipelines.store import Store
@@ -79,8 +80,6 @@ def describe(
 
 
 def _pictures(stage: Stage, manifest: Manifest, store: Store) -> dict[str, str]:
-    from dagster_project.pictures import asset_pictures
-
     try:
         return asset_pictures.of(manifest, store)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:  # a picture isn't worth a night's run

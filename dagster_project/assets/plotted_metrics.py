@@ -13,6 +13,7 @@ from generators.tasks.strata import STRATA
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
+from quality.model_client.spending import AnswerBook, today
 
 Number = int | float
 Counts = Mapping[str, Any]
@@ -31,8 +32,6 @@ def figures_of(asset: str) -> Callable[[Counts], dict[str, Number]] | None:
 
 def tonight(store: Store, prices: Prices) -> dict[str, Number]:
     """What the judge was asked this night (UTC) for all sources together, by its book; empty if it keeps none."""
-    from quality.model_client.spending import AnswerBook, today
-
     folder = store.home / "cache" / "judge"
     if not (folder / "judge.sqlite").is_file():
         return {}

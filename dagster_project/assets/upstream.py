@@ -19,6 +19,8 @@ from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.sources import embedded_version, follow, raw_folder
 from dagster_project.stages.stage import Stage, Work
+from pipelines.raw import upstream
+from pipelines.raw.remote_file import PullError
 
 GROUP = "upstream"
 UNKNOWN = "unknown"
@@ -84,9 +86,6 @@ class Seen:
 
 def look(work: Work, name: str) -> Seen:
     """What is upstream of a source now. Never raises: what can't be seen is told."""
-    from pipelines.raw import upstream
-    from pipelines.raw.remote_file import PullError
-
     origin = told(work.deployment, name)
     try:
         if (followed := follow(work.deployment, name)) is not None:

@@ -21,9 +21,13 @@ from dagster_project.stages import review
 from dagster_project.stages.generation import GOLD
 from dagster_project.stages.sources import judge_config
 from dagster_project.stages.stage import Work
+from generators.generation.feedback import promote, promoted, rounds_to_make, verified_mark, verified_rounds
+from generators.generation.loop import round_name
+from generators.generation.steering import evaluations_mark, policy_mark, promote_evaluations, promote_policy
 from generators.tasks.task_pool import GENERATED
 from pipelines.store import Store
 from pipelines.store.frozen import read_frozen
+from quality.judges.registry import build_judge
 from quality.model_client.spending import today
 from quality.review import promote as people
 from schemas.ids import digest
@@ -94,8 +98,6 @@ class Promotion:
 # --- what people agreed on --------------------------------------------------------------------------------------------
 def _promote_answers(given: Work) -> dict[str, Any]:
     """The judge in use is asked about them once."""
-    from quality.judges.registry import build_judge
-
     return people.promote(given.store, build_judge(judge_config(given)))
 
 
@@ -156,14 +158,10 @@ def _asking(requests: Sequence[dg.RunRequest | None], why: Sequence[str], kept: 
 
 # --- what rounds verified ---------------------------------------------------------------------------------------------
 def _promote_rounds(given: Work) -> dict[str, Any]:
-    from generators.generation.feedback import promote
-
     return promote(given.store)
 
 
 def _verified_mark(store: Store) -> str:
-    from generators.generation.feedback import verified_mark
-
     return verified_mark(store)
 
 
@@ -204,8 +202,6 @@ def after_round(collect: Any) -> dg.SensorDefinition:
 def _uncollected(store: Store) -> str:
     """A digest of the verified rounds that `gold/generated` and `task_pool/generated` should be made of; "" if they are
     made of just these, or there are none."""
-    from generators.generation.feedback import verified_rounds
-
     rounds = {found.asset: found.version for found in verified_rounds(store).values()}
     made = [store.current(asset) for asset in (GOLD, GENERATED)]
     return "" if all(one is not None and one.inputs == rounds for one in made) or not rounds else digest(rounds)[:16]
@@ -223,9 +219,6 @@ def next_round(generate: Any, rounds: Any) -> Any:
         description="Starts the next round of the generation loop, up to generation.rounds of deployment.yaml.",
     )
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
-        from generators.generation.feedback import promoted, rounds_to_make
-        from generators.generation.loop import round_name
-
         wanted, opened = deployment.load().rounds, store.open()
         number = next(rounds_to_make(opened))
         if number > wanted:
@@ -244,26 +237,18 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
 def _promote_evaluations(given: Work) -> dict[str, Any]:
-    from generators.generation.steering import promote_evaluations
-
     return promote_evaluations(given.store)
 
 
 def _evaluations_mark(store: Store) -> str:
-    from generators.generation.steering import evaluations_mark
-
     return evaluations_mark(store)
 
 
 def _promote_policy(given: Work) -> dict[str, Any]:
-    from generators.generation.steering import promote_policy
-
     return promote_policy(given.store)
 
 
 def _policy_mark(store: Store) -> str:
-    from generators.generation.steering import policy_mark
-
     return policy_mark(store)
 
 

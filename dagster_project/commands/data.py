@@ -8,6 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pipelines.commands import shard_directory, unify_directory
+from pipelines.mapping.adapter import Raw
+from pipelines.raw.archives import SUFFIXES, is_archive, unpack
+from pipelines.sources import get
+from pipelines.store import Store
+from quality.commands.dedup_texts import dedup_file
+
 EXAMPLES = {
     "unify": "vesper unify screenqa --raw ~/data/screenqa.zip --companion rico=~/data/rico --out out/screenqa",
     "dedup": "vesper dedup tasks.jsonl --threshold 0.9 --out out/dedup",
@@ -72,11 +79,6 @@ def _shard_arguments(parser: argparse.ArgumentParser) -> None:
 
 def unify(options: argparse.Namespace) -> int:
     """Native files → unified tables."""
-    from pipelines.commands import unify_directory
-    from pipelines.mapping.adapter import Raw
-    from pipelines.sources import get
-    from pipelines.store import Store
-
     logging.getLogger().setLevel(logging.ERROR)  # Beam names the clouds whose libraries aren't here
     get(options.source)  # before an archive is unpacked for nothing
     keep_off(options.out, options.raw.expanduser(), "*-*.parquet", "screens/*/*")
@@ -121,8 +123,6 @@ def keep_off(out: Path, source: Path, *replaced: str) -> None:
 
 def _folder(path: Path, out: Path) -> Path:
     """The folder itself; an archive is unpacked beside the store, once. Raises `ArchiveError`."""
-    from pipelines.raw.archives import SUFFIXES, is_archive, unpack
-
     if is_archive(path):
         return unpack(path, out / ".store" / "cache" / "archives")
     if path.is_file():
@@ -132,8 +132,6 @@ def _folder(path: Path, out: Path) -> Path:
 
 def dedup(options: argparse.Namespace) -> int:
     """A list of texts → its duplicates."""
-    from quality.commands.dedup_texts import dedup_file
-
     more = {"model": options.model} if options.model else {}
     report = dedup_file(options.file, options.threshold, options.out, cache=options.out / "cache", **more)
     return told(report, ("rows", "pairs", "kept", "displaced"), options.out)
@@ -141,8 +139,6 @@ def dedup(options: argparse.Namespace) -> int:
 
 def shard(options: argparse.Namespace) -> int:
     """Samples and screens → shards."""
-    from pipelines.commands import shard_directory
-
     keep_off(options.out, options.input, "shards/*.parquet", "index.parquet")
     report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))
     return told(report, ("samples", "shards", "tokens"), options.out)

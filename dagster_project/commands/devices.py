@@ -15,7 +15,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dagster_project.settings.deployment import home
+from generators.devices.authority.server import serve_authority
+from generators.devices.client.authority_client import AuthorityClient
+from generators.devices.client.forward import serve_forward
+from generators.devices.config import authority_config, node_config, read_config
 from generators.devices.device import PROTOCOLS
+from generators.devices.gateway.node import serve_node
+from generators.worlds.android.serve import serve_phone
 from pipelines.processes import end_process
 
 EXAMPLES = {
@@ -94,9 +101,6 @@ def _devices(actions: Any) -> None:
 # --- gateway ----------------------------------------------------------------------------------------------------------
 def serve(options: argparse.Namespace) -> int:
     """The authority in a process of its own, a node in this one."""
-    from generators.devices.config import node_config
-    from generators.devices.gateway.node import serve_node
-
     folder, kept = _home(), _own()
     authority_file = folder / "authority.json"
     keys = [{"name": name, "key": kept[name], "roles": [name]} for name in ("client", "node", "admin")]
@@ -135,18 +139,12 @@ def serve(options: argparse.Namespace) -> int:
 
 def authority(options: argparse.Namespace) -> int:
     """The authority of a config file."""
-    from generators.devices.authority.server import serve_authority
-    from generators.devices.config import authority_config, read_config
-
     serve_authority(authority_config(_with_secret(read_config(options.config))))
     return 0
 
 
 def node(options: argparse.Namespace) -> int:
     """A node of a config file."""
-    from generators.devices.config import node_config, read_config
-    from generators.devices.gateway.node import serve_node
-
     values = _with_secret(read_config(options.config))
     if os.environ.get(KEY):
         values.setdefault("api_key", os.environ[KEY])
@@ -161,8 +159,6 @@ def _with_secret(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _home() -> Path:
-    from dagster_project.settings.deployment import home
-
     folder = home() / "gateway"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
@@ -200,8 +196,6 @@ def _asked(options: argparse.Namespace, role: str) -> tuple[str, str]:
 
 def _call(options: argparse.Namespace, role: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     import asyncio
-
-    from generators.devices.client.authority_client import AuthorityClient
 
     async def call() -> Any:
         async with AuthorityClient(*_asked(options, role)) as client:
@@ -250,8 +244,6 @@ def add(options: argparse.Namespace) -> int:
 
 def forward(options: argparse.Namespace) -> int:
     """Hold a lease and its local port."""
-    from generators.devices.client.forward import serve_forward
-
     url, key = _asked(options, "client")
     said = serve_forward(url, key, options.protocol, options.device, options.port, options.priority)
     print(said)
@@ -261,8 +253,6 @@ def forward(options: argparse.Namespace) -> int:
 def phone(options: argparse.Namespace) -> int:
     """The emulated phone."""
     import asyncio
-
-    from generators.worlds.android.serve import serve_phone
 
     asyncio.run(serve_phone(options.port))
     return 0

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dagster_project.demo.report import interval
+from dagster_project.settings import deployment
 from pipelines.home import named_home
+from pipelines.prompts import HISTORY_FORMS
+from pipelines.store import Store, has_store
+from trainer.suites.leaderboard import record
+from trainer.suites.registry import SUITES, suite
+from trainer.suites.run import Subject, SuiteOptions, run_suite
 
 EXAMPLES = """examples:
   vesper eval out/mid_trained --suite heldout --data .vesper
@@ -21,9 +28,6 @@ EXAMPLES = """examples:
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    from pipelines.prompts import HISTORY_FORMS
-    from trainer.suites.registry import SUITES
-
     parser.epilog = EXAMPLES + "\n\nsuites:\n" + "\n".join(f"  {one.name:22} {one.title}" for one in SUITES.values())
     add = parser.add_argument
     add("checkpoint", metavar="CKPT", type=Path, nargs="?", help="a checkpoint folder (or --base-url and --model)")
@@ -87,9 +91,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def evaluate(options: argparse.Namespace) -> int:
     """Run a suite, print its figures, write and keep the report."""
-    from trainer.suites.registry import suite
-    from trainer.suites.run import Subject, SuiteOptions, run_suite
-
     known = suite(options.suite)
     subject = Subject(
         options.checkpoint,
@@ -128,8 +129,6 @@ def evaluate(options: argparse.Namespace) -> int:
     if options.out:
         options.out.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     if options.record and store is not None:
-        from trainer.suites.leaderboard import record
-
         manifest = record(store, report)
         print(f"kept as {manifest.asset} {manifest.version}")
     return 0
@@ -137,8 +136,6 @@ def evaluate(options: argparse.Namespace) -> int:
 
 def _store(path: Path | None, needed: bool) -> Any:
     """The store named, else that of $VESPER_HOME if it is one. Raises `ValueError` where one is needed."""
-    from pipelines.store import Store, has_store
-
     home = path or named_home()
     if has_store(home):
         return Store(home)
@@ -151,14 +148,11 @@ def _store(path: Path | None, needed: bool) -> Any:
 
 def _native_folder(name: str) -> Path | None:
     """Where the deployment keeps a suite's native files; None if there are none."""
-    from dagster_project.settings import deployment
-
     return deployment.load().native_folder(name)
 
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """A report's figures, one a line."""
-    from dagster_project.demo.report import interval
 
     def told(group: str, name: str, value: Mapping[str, Any]) -> str:
         names = ("".join(c if c.isprintable() else " " for c in text) for text in (group, name))  # some are data's

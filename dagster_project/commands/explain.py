@@ -6,6 +6,8 @@ import argparse
 
 from dagster_project.commands.lineage import show
 from dagster_project.commands.store_option import add_store, open_store
+from dagster_project.lineage.explain import explain
+from dagster_project.lineage.explain_text import explain_lines
 from dagster_project.lineage.manifests import Manifests
 
 
@@ -30,9 +32,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what is known of it."""
-    from dagster_project.lineage.explain import explain
-    from dagster_project.lineage.explain_text import explain_lines
-
     answer = explain(Manifests(open_store(options.data)), options.item, options.native)
     show(explain_lines(answer), answer, options.json)
     return 0

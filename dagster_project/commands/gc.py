@@ -7,9 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.store_option import add_store, open_store
+from pipelines.store.collect_garbage import collect, survey
+from pipelines.store.free_space import free_bytes, told
 
 if TYPE_CHECKING:
-    from pipelines.store.collect_garbage import AssetPlan, Plan
+    from pipelines.store.collect_garbage import AssetPlan, GarbagePlan
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -44,9 +46,6 @@ def _seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """List, and delete if asked to."""
-    from pipelines.store.collect_garbage import collect, survey
-    from pipelines.store.free_space import free_bytes, told
-
     store = open_store(options.data)
     act = collect if options.delete else survey
     plan = act(store, options.keep, min_age_s=options.min_age)
@@ -61,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print(plan: Plan) -> None:
+def _print(plan: GarbagePlan) -> None:
     print(f"{'asset':<44} {'versions':>8} {'go':>4} {'bytes stay':>16} {'bytes go':>16}")
     for asset in sorted(plan.assets, key=lambda one: (-one.bytes, one.key)):
         print(
@@ -80,7 +79,7 @@ def _held(asset: AssetPlan) -> str:
     return f"  left alone: {asset.held}" if asset.held else ""
 
 
-def _plain(plan: Plan, deleted: bool) -> dict[str, Any]:
+def _plain(plan: GarbagePlan, deleted: bool) -> dict[str, Any]:
     assets = {
         one.key: {
             "kept": one.kept,

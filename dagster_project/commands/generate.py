@@ -11,7 +11,24 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from generators.execution.device_sources import Places, open_pool
+from generators.execution.journal import SUFFIX, read_journal
+from generators.generation.feedback import rounds_to_make
+from generators.generation.loop import TRAJECTORIES, LoopConfig, LoopParts
+from generators.generation.proposing.openai_proposer import OpenAIProposer
+from generators.generation.proposing.proposers import arms
+from generators.generation.proposing.reverse_tasks import ModelWriter
+from generators.generation.rounds import run_round
+from generators.generation.task_worlds.task_world import GROUNDS
+from generators.generation.verified_demonstrations import shown
+from generators.policies.chat_endpoint import ChatEndpoint
+from generators.policies.propose_and_judge import ModelJudge
+from generators.policies.registry import POLICIES as KNOWN
+from generators.policies.registry import build_policy, with_proposals
 from pipelines.home import named_home
+from pipelines.store import Store
+from quality.model_client.client import ModelClient
+from trainer.serving.checkpoint_policy import checkpoint_policies
 
 if TYPE_CHECKING:
     from generators.generation.loop import LoopConfig, LoopParts
@@ -25,8 +42,6 @@ COLUMNS = ("executed", "verified", "yield", "feasible", "policy success", "true 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of `vesper generate`."""
-    from generators.generation.task_worlds.task_world import GROUNDS
-
     home = named_home()
     parser.epilog = f"example: {EXAMPLE}"
     parser.add_argument("--out", type=Path, default=home, help="the store ($VESPER_HOME); its rounds go on from there")
@@ -126,11 +141,6 @@ def generate(options: argparse.Namespace) -> int:
     """Run the rounds and print a line for each; with `--journal` only show that one."""
     if options.journal is not None:
         return _show(options.journal)
-    from generators.generation.feedback import rounds_to_make
-    from generators.generation.loop import TRAJECTORIES, LoopConfig
-    from generators.generation.rounds import run_round
-    from generators.generation.verified_demonstrations import shown
-    from pipelines.store import Store
 
     if options.rounds < 1 or options.workers < 1:
         raise ValueError(f"--rounds, --workers: expected at least 1, found {options.rounds} and {options.workers}")
@@ -182,8 +192,6 @@ def _shown(value: Any) -> str:
 
 def _show(path: Path) -> int:
     """A line for each attempt of a journal: turns, how it survived, how it ended. Raises `ValueError` without one."""
-    from generators.execution.journal import SUFFIX, read_journal
-
     if path.suffix != SUFFIX or not path.is_file():
         raise ValueError(f"--journal: expected a file *{SUFFIX}, found {str(path)!r}")
     attempts = read_journal(path.parent, path.name.removesuffix(SUFFIX))
@@ -202,10 +210,6 @@ def _show(path: Path) -> int:
 @contextlib.contextmanager
 def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopParts, PolicyMaker]]:
     """What runs the rounds, and who acts in them."""
-    from generators.execution.device_sources import Places, open_pool
-    from generators.generation.loop import LoopParts
-    from quality.model_client.client import ModelClient
-
     with contextlib.ExitStack() as stack:
         places = Places.of(options.device or (), options.site_url or "")
         pool = stack.enter_context(open_pool(places, [options.ground]))
@@ -221,12 +225,8 @@ def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopPart
 
 def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextlib.ExitStack) -> PolicyMaker:
     """The policies, several proposals a turn and one taken."""
-    from generators.policies.propose_and_judge import ModelJudge
-    from generators.policies.registry import with_proposals
-
     if options.chooser == "rules":
         return with_proposals(policies, options.actions)
-    from generators.policies.chat_endpoint import ChatEndpoint
 
     if options.actions < 2:
         raise ValueError("--chooser model: expected --actions of at least 2 for it to take one of")
@@ -237,10 +237,6 @@ def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextli
 
 def _with_model(options: argparse.Namespace, ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
     """Proposers of which some ask the model."""
-    from generators.generation.proposing.openai_proposer import OpenAIProposer
-    from generators.generation.proposing.proposers import arms
-    from generators.generation.proposing.reverse_tasks import ModelWriter
-
     found: dict[str, Any] = dict(arms(ground, catalogue, ModelWriter(client) if options.writer == "model" else None))
     if options.propose:
         found["openai"] = OpenAIProposer(ground, catalogue, client)
@@ -254,17 +250,12 @@ def _endpoint(options: argparse.Namespace) -> tuple[str, str]:
 
 
 def _policies(options: argparse.Namespace) -> PolicyMaker:
-    from generators.policies.registry import POLICIES as KNOWN
-    from generators.policies.registry import build_policy
-
     if options.policy == "scripted":
         return build_policy("scripted", error_rate=options.error_rate)
     if options.policy == "openai":
         base_url, model = _endpoint(options)
         return build_policy("openai", base_url=base_url, model=model)
     if options.policy == "checkpoint":
-        from trainer.serving.checkpoint_policy import checkpoint_policies
-
         if options.checkpoint is None:
             raise ValueError("--policy checkpoint needs --checkpoint DIR")
         return build_policy("checkpoint", {**KNOWN, "checkpoint": checkpoint_policies}, checkpoint=options.checkpoint)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from generators.harvesting.web_run import WebHarvest, harvest_web
+
 EXAMPLES = """examples:
   vesper harvest web .vesper/pages/tabler datasette django_admin --limit 60 --out out/harvest
   vesper harvest web https://example.org/ --size 390x844 --size 1280x800 --out out/example
@@ -49,8 +51,6 @@ def _size(text: str) -> tuple[int, int]:
 
 def web(options: argparse.Namespace) -> int:
     """Harvest pages. Exit code 1 if not one element was found, or pages failed."""
-    from generators.harvesting.web_run import WebHarvest, harvest_web
-
     found = harvest_web(
         options.pages,
         options.out,

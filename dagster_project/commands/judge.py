@@ -8,6 +8,11 @@ from pathlib import Path
 
 from dagster_project.commands.data import keep_off, told
 from dagster_project.commands.judge_options import add_judge_options, judge_config
+from dagster_project.settings import deployment
+from quality.commands.judge import judge_directory
+from quality.commands.refine import refine_directory
+from quality.evidence.reading import reader_beside
+from quality.judges.nano.training import NanoConfig, train_nano
 
 EXAMPLES = {
     "judge": "vesper judge out/aitw --out out/aitw-judged --judge rules\n"
@@ -53,8 +58,6 @@ def _refine_arguments(parser: argparse.ArgumentParser) -> None:
 
 def judge(options: argparse.Namespace) -> int:
     """Unified tables → verdicts."""
-    from quality.commands.judge import judge_directory
-
     keep_off(options.out, options.input)
     config = judge_config(options, options.out / "cache" / "judge")
     report = judge_directory(options.input, options.out, config)
@@ -63,10 +66,6 @@ def judge(options: argparse.Namespace) -> int:
 
 def train(options: argparse.Namespace) -> int:
     """A judge bench → a nano judge."""
-    from dagster_project.settings import deployment
-    from quality.evidence.reading import reader_beside
-    from quality.judges.nano.training import NanoConfig, train_nano
-
     keep_off(options.out, options.bench)
     reader = reader_beside(deployment.home() / "bench" / "cache" / "judge") if options.read else None
     report = train_nano(options.bench, options.out, NanoConfig(seed=options.seed), reader=reader)
@@ -77,8 +76,6 @@ def train(options: argparse.Namespace) -> int:
 
 def refine(options: argparse.Namespace) -> int:
     """Unified tables → gold."""
-    from quality.commands.refine import refine_directory
-
     keep_off(options.out, options.input)
     if options.max_rounds < 1:
         raise ValueError(f"--max-rounds: expected at least 1, found {options.max_rounds}")

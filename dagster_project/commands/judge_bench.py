@@ -10,6 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
+from dagster_project.settings import deployment
+from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+from generators.proving.judge_bench.recorders.losses import lines
+from quality.judges.ensemble import calibrated_weights
+from quality.judges.registry import build_judge
+from quality.model_client.prices import Prices
+from quality.proving import bench_report
+from quality.proving.judge_bench import measure
+from quality.proving.native_scores import compare_native
 
 if TYPE_CHECKING:
     from quality.proving.judge_bench import BenchResult
@@ -68,12 +77,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def bench(options: argparse.Namespace) -> int:
     """Measure judges on a bench; the table goes to the terminal, everything to --out. Raises `ValueError` for bad
     input, `ModelError` where a judge fails."""
-    from quality.judges.registry import build_judge
-    from quality.model_client.prices import Prices
-    from quality.proving import bench_report
-    from quality.proving.judge_bench import measure
-    from quality.proving.native_scores import compare_native
-
     names = list(dict.fromkeys(options.judge or ["rules"]))
     cache = (options.out or _home() / "bench") / "cache" / "judge"
     # One judge for each column, all made before anything is built: a missing endpoint shows at once.
@@ -105,8 +108,6 @@ def bench(options: argparse.Namespace) -> int:
 
 def _weights(results: Sequence[BenchResult]) -> str:
     """What each judge's vote is worth in an ensemble, by the share of bands that it got right."""
-    from quality.judges.ensemble import calibrated_weights
-
     tables = [result.figures.agreement.table for result in results]
     right = [sum(line[band] for band, line in enumerate(table)) / max(sum(map(sum, table)), 1) for table in tables]
     lines = [f"{weight:.2f}  {result.title}" for weight, result in zip(calibrated_weights(right), results, strict=True)]
@@ -114,8 +115,6 @@ def _weights(results: Sequence[BenchResult]) -> str:
 
 
 def _home() -> Path:
-    from dagster_project.settings import deployment
-
     return deployment.home()
 
 
@@ -127,8 +126,6 @@ def _bench_folder(options: argparse.Namespace) -> Path:
         if wrong := [name for name in making if name != "seed"]:
             raise ValueError(f"--{wrong[0]} is for building a bench: expected it without --bench")
         return Path(options.bench)
-    from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
-    from generators.proving.judge_bench.recorders.losses import lines
 
     folder = _home() / "bench" / "judge"
     report = read_report(folder)
@@ -149,8 +146,6 @@ def _bench_folder(options: argparse.Namespace) -> Path:
 
 def _same(report: Any, config: Any, pages: Path | None) -> bool:
     """Whether a bench's report is that of this configuration."""
-    from generators.proving.judge_bench.build import BUILD_VERSION
-
     told = (report["version"], report["config"], report["pages"])
     return told == (BUILD_VERSION, asdict(config), pages is not None)
 

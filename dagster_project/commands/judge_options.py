@@ -6,14 +6,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from dagster_project.settings import deployment
+from pipelines.extensions import find_part
+from pipelines.store import Store
+from quality.judges.registry import JUDGES, JudgeConfig
+
 _NAMES = "rules, openai, ensemble, cascade, keypoints, nano, or one of your own as module:maker or file.py:maker"
 
 
 def judge_name(text: str) -> str:
     """The name of a judge, as it was given. Raises `ArgumentTypeError` where there is no such judge."""
-    from pipelines.extensions import find_part
-    from quality.judges.registry import JUDGES
-
     try:
         find_part("judge", text, JUDGES)
     except ValueError as error:
@@ -78,8 +80,6 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
 
 def judge_config(options: argparse.Namespace, cache: Path | None, name: str | None = None, **client: Any) -> Any:
     """The `JudgeConfig` of the options, for `name` where several judges were given."""
-    from quality.judges.registry import JudgeConfig
-
     named = name or options.judge
     client |= {"ask_again": options.ask_again} if options.ask_again else {}
     members: dict[str, Any] = {"members": tuple(options.member)} if options.member else {}
@@ -99,9 +99,6 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
 
 def trained_judge() -> Path | None:
     """The nano judge of the store at $VESPER_HOME; None where none was trained."""
-    from dagster_project.settings import deployment
-    from pipelines.store import Store
-
     home = deployment.home()
     manifest = Store(home).current("checkpoints/nano_judge") if home.is_dir() else None
     return manifest.file("nano.json").parent if manifest is not None else None

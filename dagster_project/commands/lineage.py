@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.commands.store_option import add_store, open_store
+from dagster_project.lineage.forward_text import forward_lines, forward_picture, plan_lines
 from dagster_project.lineage.manifests import Manifests, Start, name_of
+from dagster_project.lineage.openlineage import run_events
 from dagster_project.lineage.origins import Origins, origins
+from dagster_project.lineage.picture import Box, draw
+from dagster_project.lineage.rebuild import plan
+from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.tables import clean, table, tree
+from dagster_project.lineage.touched import forward
+from dagster_project.settings import deployment
 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
@@ -133,8 +140,6 @@ def _back(manifests: Manifests, start: Start, found: Origins) -> Iterator[str]:
 
 
 def _picture(manifests: Manifests, start: Start, found: Origins) -> str:
-    from dagster_project.lineage.picture import Box, draw
-
     data = {f"raw/{d.name}@{d.version}": d for d in found.datasets}
     boxes, edges = [], {}
     for node, manifest in manifests.upstream(start.inputs.items()).items():
@@ -150,8 +155,6 @@ def _picture(manifests: Manifests, start: Start, found: Origins) -> str:
 
 
 def _openlineage(options: argparse.Namespace, manifests: Manifests, start: Start | None) -> None:
-    from dagster_project.lineage.openlineage import run_events
-
     chosen = manifests.all
     if start is not None:
         above = manifests.upstream(start.inputs.items())
@@ -163,18 +166,12 @@ def _openlineage(options: argparse.Namespace, manifests: Manifests, start: Start
 
 
 def _forward(options: argparse.Namespace, manifests: Manifests) -> int:
-    from dagster_project.lineage.forward_text import forward_lines, forward_picture, plan_lines
-    from dagster_project.lineage.subjects import find_subject
-    from dagster_project.lineage.touched import forward
-
     subject = find_subject(manifests, options.name)
     found = forward(manifests, subject)
     plain: dict[str, Any] = found.plain()
     lines = list(forward_lines(found))
     made = None
     if options.withdrawn:
-        from dagster_project.lineage.rebuild import plan
-        from dagster_project.settings import deployment
         from dagster_project.stages import graph
 
         made = plan(manifests, subject, graph.stages(deployment.load()))

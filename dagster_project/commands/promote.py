@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dagster_project.commands.store_option import add_store, open_store
+from pipelines.store import choose_version
+from pipelines.store.choose_version import versions
+from pipelines.store.current_version import read_history
 
 if TYPE_CHECKING:
     from pipelines.store import Store
-    from pipelines.store.current_version import Change
+    from pipelines.store.current_version import VersionChange
 
 EXAMPLES = {
     "promote": "vesper promote unified/aitw --list\n  vesper promote unified/aitw@5f9143db60d540ad\n"
@@ -40,8 +43,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def promote(options: argparse.Namespace) -> int:
     """Make a version current, or list them."""
-    from pipelines.store import choose_version
-
     store = open_store(options.data)
     asset, _, version = options.asset.partition("@")
     if options.list or options.json:
@@ -52,24 +53,19 @@ def promote(options: argparse.Namespace) -> int:
 
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
-    from pipelines.store import choose_version
-
     store = open_store(options.data)
     change = choose_version.roll_back(store, options.asset, options.to, why=options.reason, force=options.force)
     _tell(options.asset, change)
     return 0
 
 
-def _tell(asset: str, change: Change) -> None:
+def _tell(asset: str, change: VersionChange) -> None:
     note = ", though its checks failed" if change.forced else ""
     was = "was current already" if change.before == change.version else f"before: {change.before or 'none'}"
     print(f"{asset}: {change.version} {change.action} by {change.who}{note} ({was})")
 
 
 def _show(store: Store, asset: str, as_json: bool) -> int:
-    from pipelines.store.choose_version import versions
-    from pipelines.store.current_version import read_history
-
     found, history = versions(store, asset), read_history(store.root(asset))
     if as_json:
         listed = [

@@ -8,6 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
+from dagster_project.settings.deployment import home
+from generators.proving.judge_bench.accept import own_oracle
+from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+from generators.proving.judge_bench.recorders.losses import lines
+from generators.proving.judge_bench.verify import verify
+from quality.commands.refine import refine_directory
+from quality.refinement.claims import fit_folder, save_claim
 
 EXAMPLE = "vesper refine bench --judge nano --nano out/nano --out out/refined"
 TRACES, SCREENS, LOW = 240, 120, 0.303
@@ -41,14 +48,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def bench(options: argparse.Namespace) -> int:
     """Build the corpus, refine it, and hold gold against the world's truth. Raises `ValueError`, `ModelError`."""
-    from dagster_project.settings.deployment import home
-    from generators.proving.judge_bench.accept import own_oracle
-    from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
-    from generators.proving.judge_bench.recorders.losses import lines
-    from generators.proving.judge_bench.verify import verify
-    from quality.commands.refine import refine_directory
-    from quality.refinement.claims import fit_folder, save_claim
-
     if options.traces < 1:
         raise ValueError(f"--traces: expected at least 1, found {options.traces}")
     corpus = options.corpus or home() / "bench" / "corpus"

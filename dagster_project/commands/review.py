@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from pipelines.home import named_home
+from pipelines.store import Store, StoreError, has_store
+from quality.judges.registry import build_judge
+from quality.review import server
+from quality.review.label_studio import export_tasks, import_tasks
+from quality.review.promote import promote as promote_store
+from quality.review.queue import ASSET, build_queue, open_folder, open_queue
+from quality.review.sampling import QueueConfig
+from quality.review.server import Review
+from quality.review.verdict_store import VerdictStore, answers_path
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -79,8 +88,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _store(options: argparse.Namespace) -> Store:
-    from pipelines.store import Store, has_store
-
     if not has_store(options.home):
         raise ValueError(f"--home {options.home}: expected a store (a $VESPER_HOME with assets/), found none")
     return Store(options.home)
@@ -88,10 +95,6 @@ def _store(options: argparse.Namespace) -> Store:
 
 def _opened(options: argparse.Namespace) -> tuple[OpenQueue, VerdictStore]:
     """The queue and the file of answers that belongs to it."""
-    from quality.review.queue import open_folder, open_queue
-    from quality.review.sampling import QueueConfig
-    from quality.review.verdict_store import VerdictStore, answers_path
-
     if options.folder is not None:
         if not options.folder.is_dir():
             raise ValueError(f"--from {options.folder}: expected a folder of `vesper unify` or `vesper refine`")
@@ -103,9 +106,6 @@ def _opened(options: argparse.Namespace) -> tuple[OpenQueue, VerdictStore]:
 
 def _wait_for_queue(home: Path) -> None:
     """Until the store has a queue that passed its checks: a service starts before the first corpus is built."""
-    from pipelines.store import Store, has_store
-    from quality.review.queue import ASSET
-
     told = False
     while not (has_store(home) and (made := Store(home).current(ASSET)) and made.checks_passed):
         if not told:
@@ -116,8 +116,6 @@ def _wait_for_queue(home: Path) -> None:
 
 def serve(options: argparse.Namespace) -> int:
     """The page, until interrupted."""
-    from quality.review import server
-
     if not 0 <= options.port < 65536:
         raise ValueError(f"--port: expected 0 to 65535, found {options.port}")
     if options.wait and options.folder is None:
@@ -138,8 +136,6 @@ def serve(options: argparse.Namespace) -> int:
 
 def status(options: argparse.Namespace) -> int:
     """Progress and agreement."""
-    from quality.review.server import Review
-
     queue, answers = _opened(options)
     state: dict[str, Any] = Review(queue, answers, options.annotators).state("")
     if options.json:
@@ -160,8 +156,6 @@ def status(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """The queue → Label Studio."""
-    from quality.review.label_studio import export_tasks
-
     queue, answers = _opened(options)
     written = export_tasks(queue, answers.verdicts(), options.file, options.pictures, options.answers)
     print(
@@ -173,8 +167,6 @@ def export(options: argparse.Namespace) -> int:
 
 def import_file(options: argparse.Namespace) -> int:
     """Label Studio → answers."""
-    from quality.review.label_studio import import_tasks
-
     queue, answers = _opened(options)
     read = import_tasks(options.file, queue, answers)
     print(", ".join(f"{name.replace('_', ' ')} {count}" for name, count in read.items()))
@@ -183,10 +175,6 @@ def import_file(options: argparse.Namespace) -> int:
 
 def queue(options: argparse.Namespace) -> int:
     """Draw the queue."""
-    from pipelines.store import StoreError
-    from quality.review.queue import build_queue
-    from quality.review.sampling import QueueConfig
-
     store = _store(options)
     config = QueueConfig(size=options.size, seed=options.seed)
     folder = store.home / "assets" / "gold"
@@ -208,9 +196,6 @@ def queue(options: argparse.Namespace) -> int:
 
 def promote(options: argparse.Namespace) -> int:
     """Answers → feedback/human_verdicts."""
-    from quality.judges.registry import build_judge
-    from quality.review.promote import promote as promote_store
-
     store = _store(options)
     judge = build_judge(judge_config(options, store.home / "cache" / "judge"))
     made = promote_store(store, judge, options.annotators)

@@ -6,6 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+from trainer.serving.serve import KEY_VARIABLE, LOOPBACK, ChatServer, serving
+
 EXAMPLE = """example: vesper serve out/unified --port 8000
 then, from anywhere on this machine:
   vesper eval --suite screenspot_v2 --raw PATH --base-url http://127.0.0.1:8000/v1 --model unified --words trained"""
@@ -33,7 +35,6 @@ def serve(options: argparse.Namespace) -> int:
     import torch
 
     from trainer.modeling.checkpoint import load_checkpoint
-    from trainer.serving.serve import KEY_VARIABLE, LOOPBACK, ChatServer, serving
 
     torch.set_num_threads(options.threads)
     loaded = load_checkpoint(options.checkpoint, device=options.device)

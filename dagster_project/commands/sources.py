@@ -10,6 +10,12 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from dagster_project.commands.source_cards import page
+from dagster_project.settings import deployment as deployments
+from pipelines.mapping.card import Download
+from pipelines.raw.pull import first_rows, pull_source
+from pipelines.sources import registry
+
 PULL = "vesper sources pull mind2web --revision main --to ~/data"
 
 
@@ -47,8 +53,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def list_sources(options: argparse.Namespace) -> int:
     """Print the registry."""
-    from pipelines.sources import registry
-
     cards = [adapter.descriptor for adapter in registry().values()]
     if options.json:
         versions = {name: adapter.version for name, adapter in registry().items()}
@@ -57,11 +61,8 @@ def list_sources(options: argparse.Namespace) -> int:
         )
         return 0
     if options.markdown:
-        from dagster_project.commands.source_cards import page
-
         print(page(cards), end="")
         return 0
-    from dagster_project.settings import deployment as deployments
 
     deployment = deployments.load()
     print(f"{'SOURCE':20} {'STATE':9} {'PLATFORMS':22} {'OBJECTIVES':38} {'LICENCE':28} TITLE")
@@ -77,8 +78,6 @@ def pull(options: argparse.Namespace) -> int:
     """Bring native files here: resumed, verified, pinned. What the licence policy doesn't allow is refused."""
     if options.endpoint:
         os.environ["HF_ENDPOINT"] = options.endpoint  # before the hub's libraries are imported: they read it once
-    from dagster_project.settings import deployment as deployments
-    from pipelines.sources import registry
 
     deployment = deployments.load()
     known = {name: adapter.descriptor for name, adapter in registry().items()}
@@ -103,8 +102,6 @@ def pull(options: argparse.Namespace) -> int:
 
 
 def _download(said: str) -> Any:
-    from pipelines.mapping.card import Download
-
     hub, _, rest = said.partition("://")
     if hub != "hf" or not rest.startswith("datasets/"):
         return Download(url=said)
@@ -115,8 +112,6 @@ def _download(said: str) -> Any:
 
 
 def _pull_one(options: argparse.Namespace, name: str, download: Any, root: Path, pinned: str | None) -> str:
-    from pipelines.raw.pull import first_rows, pull_source
-
     revision = options.revision or pinned
     if options.rows is None:
         return pull_source(download, root / name, revision=revision, update=options.update)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.home import named_home
+from pipelines.store import Store, has_store
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -19,8 +20,6 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 def open_store(home: Path) -> Store:
     """The store at `home`. Raises `ValueError` if there is none."""
-    from pipelines.store import Store, has_store
-
     if not has_store(home):
         raise ValueError(f"--data {home}: expected a store (a $VESPER_HOME with assets/), found none")
     return Store(home)

@@ -9,11 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.store_option import add_store, open_store
+from dagster_project.settings import deployment
+from generators.generation import feedback
+from generators.generation.loop import VERIFIED
+from pipelines import sources
+from pipelines.mapping.adapter import Raw
+from pipelines.store import TOMBSTONE
+from pipelines.takedown.check import verify
+from pipelines.takedown.takedown import finish, take_down
+from pipelines.takedown.withdrawn import read_list
+from quality.commands.takedown import forget
 
 if TYPE_CHECKING:
     from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
-    from pipelines.takedown.takedown import Report
+    from pipelines.takedown.takedown import TakedownReport
 
 SHOWN = 20
 
@@ -36,22 +46,18 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Take down and verify. Exit code 1 if anything is left."""
-    from pipelines.takedown.check import verify
-    from pipelines.takedown.takedown import finish, take_down
-    from pipelines.takedown.withdrawn import Taken, read_list
+    from pipelines.takedown.withdrawn import TakenDown
 
     store = open_store(options.data)
     if options.verify and options.list is not None:
         raise ValueError("--verify looks for what the store remembers; expected no LIST beside it")
     entries = read_list(options.list) if options.list is not None else []
-    taken = Taken.load(store.home)
+    taken = TakenDown.load(store.home)
     if not entries and not taken:
         raise ValueError(f"{store.home}: nothing was ever taken down here; expected a LIST")
     plain: dict[str, Any] = {"remembered": len(taken.reasons)}
     raws = _Raws(store)
     if not options.verify:
-        from quality.commands.takedown import forget
-
         report, taken = take_down(store, entries, raws.of)
         _promote_rounds(store)
         forgotten = forget(store.home, taken)
@@ -76,10 +82,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _promote_rounds(store: Store) -> None:
     """Later rounds learn from promoted versions: those that were replaced are named anew."""
-    from generators.generation import feedback
-    from generators.generation.loop import VERIFIED
-    from pipelines.store import TOMBSTONE
-
     rounds = feedback.promoted(store)["rounds"]
     gone = (store.root(f"{VERIFIED}/{name}") / version / TOMBSTONE for name, version in rounds.items())
     if any(path.is_file() for path in gone):
@@ -93,10 +95,6 @@ class _Raws:
         self._store = store
 
     def of(self, source: str) -> Raw | None:
-        from dagster_project.settings import deployment
-        from pipelines import sources
-        from pipelines.mapping.adapter import Raw
-
         try:
             adapter = sources.get(source)
         except ValueError:  # generated here: nothing native
@@ -111,7 +109,7 @@ class _Raws:
         return Raw(folder, there) if folder.is_dir() else None
 
 
-def _print(report: Report) -> None:
+def _print(report: TakedownReport) -> None:
     told = ", ".join(f"{number} of {source}" for source, number in report.records.items())
     print(f"{report.entries} ids remembered; native records that the store held: {told or 'none'}")
     for name in report.unknown:

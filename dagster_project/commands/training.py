@@ -9,7 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dagster_project.settings import deployment
+from dagster_project.stages.sources import client_options
 from pipelines.home import named_home
+from pipelines.store import has_store
+from trainer.merging.merge import merge as merge_checkpoints
+from trainer.stages.assets import CHECKPOINTS, checkpoint_folder
+from trainer.stages.run import run_stage
 
 EXAMPLES = {
     "train": "vesper train mid_trained --preset nano --data .vesper --out out/mid_trained",
@@ -28,8 +34,6 @@ def _home() -> Path:
 
 
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
-    from trainer.stages.assets import CHECKPOINTS
-
     parser.add_argument("stage", metavar="STAGE", choices=CHECKPOINTS, help=f"one of {', '.join(CHECKPOINTS)}")
     parser.add_argument(
         "--preset", default="nano", choices=("nano", "2b", "8b", "30b-a3b"), help="what to train (nano)"
@@ -55,11 +59,7 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def train(options: argparse.Namespace) -> int:
     """One stage of the trainer."""
-    from dagster_project.settings import deployment
-    from dagster_project.stages.sources import client_options
     from trainer.modeling.checkpoint import LINEAGE
-    from trainer.stages.assets import checkpoint_folder
-    from trainer.stages.run import run_stage
 
     try:
         config = json.loads(options.config)
@@ -91,7 +91,6 @@ def merge(options: argparse.Namespace) -> int:
     for folder in (options.base, *options.model):
         if not (folder / "config.json").is_file():
             raise ValueError(f"{folder}: expected a checkpoint folder with config.json, found none")
-    from trainer.merging.merge import merge as merge_checkpoints
 
     density: Any = options.density or [1.0]
     report = merge_checkpoints(
@@ -112,8 +111,6 @@ def merge(options: argparse.Namespace) -> int:
 
 
 def _store_home(path: Path) -> Path:
-    from pipelines.store import has_store
-
     if not has_store(path):
         raise ValueError(
             f"--data {path}: expected a store (a $VESPER_HOME with assets/), found none; run `vesper demo`"

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.stages.training import title
+from generators.generation.feedback import rounds_of
+from generators.generation.loop import VERIFIED
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
+from quality.judges.cleaning import EPISODE_RULES, SAMPLE_RULES
+from quality.refinement.fidelity import fidelity
 from trainer.proving.staircase.figures import ROWS
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
 from trainer.settings.stage_names import ONLINE, SPECIALISTS
@@ -46,9 +50,6 @@ def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[st
 
 def _rounds(store: Store) -> dict[str, Any]:
     """Round of the generation loop → its counts."""
-    from generators.generation.feedback import rounds_of
-    from generators.generation.loop import VERIFIED
-
     return {name: found for name in rounds_of(store, VERIFIED) if (found := _counts(store, f"{VERIFIED}/{name}"))}
 
 
@@ -64,8 +65,6 @@ def _source(store: Store, name: str) -> dict[str, Any] | None:
         "loss": counts["losses"],
     }
     if store.current(f"verdicts/{name}") and store.current(f"gold/{name}"):
-        from quality.refinement.fidelity import fidelity
-
         row["fidelity"] = fidelity(store, name, store.home / "raw" / "_truth" / f"{name}.jsonl").as_json()
         row["gold_samples"] = store.require(f"gold/{name}").counts.get("samples")
     return row
@@ -104,8 +103,6 @@ def _counts(store: Store, asset: str) -> dict[str, Any] | None:
 
 def _cleaning(store: Store, sources: Sequence[str]) -> dict[str, int]:
     """Items that each cleaning rule took out, over all sources."""
-    from quality.judges.cleaning import EPISODE_RULES, SAMPLE_RULES
-
     kinds = [m.counts.get("kinds", {}) for name in sources if (m := store.current(f"verdicts/{name}")) is not None]
     return {rule: sum(kind.get(rule, 0) for kind in kinds) for rule in sorted({*EPISODE_RULES, *SAMPLE_RULES})}
 

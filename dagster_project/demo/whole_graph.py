@@ -23,7 +23,8 @@ from typing import Any
 from dagster_project.demo import report
 from dagster_project.execution.run_stage import output_lock, own_group
 from dagster_project.settings import dagster_home, deployment
-from dagster_project.stages import graph, sources
+from dagster_project.stages import graph, judges, sources
+from generators.generation.loop import round_name
 from pipelines.store import Store
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
@@ -178,7 +179,6 @@ def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
         warnings.filterwarnings("ignore", category=kind)
     from dagster_project import definitions
     from dagster_project.assets import factory
-    from dagster_project.stages import judges
 
     quiet()
     apart = frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})
@@ -218,8 +218,6 @@ class Runs:
 
 def _generate(runs: Runs) -> None:
     """Rounds of the generation loop, each promoted before the next begins, as the sensors do."""
-    from generators.generation.loop import round_name
-
     for number in range(1, ROUNDS + 1):
         name = round_name(number)
         print(f"--- generate_round {name}", flush=True)

@@ -17,8 +17,12 @@ from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rou
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
 from dagster_project.lineage.world import World
+from dagster_project.settings import deployment
+from pipelines import sources
+from pipelines.mapping.adapter import Raw, Record
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
+from schemas.ids import canonical_json
 
 VERDICT = [
     "item_id",
@@ -182,11 +186,6 @@ def _raw_file(world: World, source: str, file: str, place: str) -> Answer:
 def native_record(world: World, source: str, file: str, place: str) -> Any:
     """A record as its adapter reads it from the raw files; pictures as digests. Reads its part up to it. Raises
     `ValueError` if the source has no adapter or no files here, or the record isn't there any more."""
-    from dagster_project.settings import deployment
-    from pipelines import sources
-    from pipelines.mapping.adapter import Raw, Record
-    from schemas.ids import canonical_json
-
     adapter = sources.registry().get(source)
     if adapter is None:
         raise ValueError(f"--native: {source} has no adapter; its rows are Vesper's own")

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.lineage.manifests import Manifests, Node, Start, name_of
+from pipelines import sources, suites
 from pipelines.store.code_revision import code_revision
 from pipelines.store.manifest import Manifest
 
@@ -205,8 +206,6 @@ def revision_of(raw: Manifest) -> str:
 def dataset_licence(name: str) -> str:
     """Under which licence any raw dataset stands: a source's as `quality.refinement.gold.licence_of` has it, a suite's
     by its card; "own" for what the generation loop made; a companion has no descriptor that could say."""
-    from pipelines import sources, suites
-
     if name == "generated":
         return "own"
     adapter = sources.registry().get(name)

@@ -11,8 +11,12 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dagster_project.pictures import judge_pictures
+from pipelines.prompts import prompt_text
 from pipelines.store import Store
+from pipelines.store.images import open_image
 from pipelines.store.manifest import Manifest
+from quality.items.drawing import draw_action, draw_boxes
+from schemas.actions import parse
 from trainer.proving.staircase.report import MARKDOWN
 from trainer.suites.leaderboard import REPORT
 
@@ -76,9 +80,6 @@ def _records(manifest: Manifest, store: Store) -> dict[str, str]:
 
 
 def _step(manifest: Manifest, store: Store) -> dict[str, str]:
-    from quality.items.drawing import draw_action
-    from schemas.actions import parse
-
     columns = ["screenshot_sha256", "action_text", "target_box", "instruction"]
     for path in manifest.paths("steps"):
         for row in pq.read_table(path, columns=columns).slice(0, 200).to_pylist():
@@ -90,9 +91,6 @@ def _step(manifest: Manifest, store: Store) -> dict[str, str]:
 
 
 def _sample(manifest: Manifest, store: Store) -> dict[str, str]:
-    from pipelines.prompts import prompt_text
-    from quality.items.drawing import draw_boxes
-
     for path in manifest.paths("samples"):
         for row in (
             pq.read_table(path, columns=["images", "messages", "answer", "target_boxes"]).slice(0, 200).to_pylist()
@@ -114,8 +112,6 @@ def _sheet(manifest: Manifest, store: Store) -> dict[str, str]:
 def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
     """The first picture of a few shards, side by side, as the trainer will get them."""
     from PIL import Image
-
-    from pipelines.store.images import open_image
 
     images = []
     for path in manifest.paths("shard")[:4]:

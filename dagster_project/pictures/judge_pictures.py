@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
+from quality.items.drawing import draw_action, draw_boxes
 from quality.judges.judge import route
+from schemas.actions import parse
 from schemas.ids import item_sample, item_step
 
 INK, ACCENT, PALE, MIDDLE = "#33415c", "#d1495b", "#9db4c0", "#edae49"
@@ -146,16 +148,11 @@ def _drawn(unified: Manifest, store: Store, items: Sequence[str], scores: Mappin
 
 
 def _step(store: Store, row: Mapping[str, Any]) -> Any:
-    from quality.items.drawing import draw_action
-    from schemas.actions import parse
-
     data = store.screen_bytes(row["screenshot_sha256"])
     return draw_action(data, parse(row["action_text"]), row["target_box"], 2 * THUMB_PX)
 
 
 def _sample(store: Store, row: Mapping[str, Any]) -> Any:
-    from quality.items.drawing import draw_boxes
-
     return draw_boxes(store.screen_bytes(row["images"][0]), row["target_boxes"], 2 * THUMB_PX)
 
 

@@ -17,7 +17,15 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from dagster_project.stages.stage import Stage, Work
+from generators.devices.browser import BrowserMissing, find_chromium
+from generators.execution.device_sources import missing as gateways_missing
+from generators.generation.task_worlds.task_world import GROUNDS
+from generators.worlds.desktop.session import find_missing
+from pipelines import suites
+from pipelines.extensions import find_part
 from pipelines.store.free_space import free_bytes, told
+from quality.evidence.reading import NoReader, reader_version
+from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 
 TIMEOUT_S = 10.0
 BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
@@ -70,7 +78,6 @@ def disk(stage: Stage, work: Work) -> list[str]:
 def files(stage: Stage, work: Work) -> list[str]:
     """Native files of a source, or what makes the embedded ones."""
     from dagster_project.stages import sources
-    from pipelines import suites
 
     name = stage.key.partition("/")[2]
     if sources.follow(work.deployment, name) is not None:
@@ -110,9 +117,6 @@ def beam(stage: Stage, work: Work) -> list[str]:
 
 def judge(stage: Stage, work: Work) -> list[str]:
     """The judge in use: known, trained where it is trained, its endpoint answering where it asks one."""
-    from pipelines.extensions import find_part
-    from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
-
     settings = work.judge
     try:
         find_part("judge", settings.name, JUDGES)
@@ -131,8 +135,6 @@ def judge(stage: Stage, work: Work) -> list[str]:
 
 def _cannot_read() -> str:
     """Why Tesseract can't read here; empty if it can."""
-    from quality.evidence.reading import NoReader, reader_version
-
     try:
         reader_version()
     except NoReader as missing:
@@ -174,8 +176,6 @@ def _names(body: bytes) -> set[str]:
 
 def browser(stage: Stage, work: Work) -> list[str]:
     """A Chromium. What was drawn once (a bench, a pool of tasks) is there, and isn't drawn again for nothing."""
-    from generators.devices.browser import BrowserMissing, find_chromium
-
     if stage.group in ("bench", "task_pool") and work.store.current(stage.key) is not None:
         return []
     try:
@@ -189,8 +189,6 @@ def ground(stage: Stage, work: Work) -> list[str]:
     """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
     of a desktop."""
     from dagster_project.stages.generation import loop_config, places
-    from generators.execution.device_sources import missing as gateways_missing
-    from generators.generation.task_worlds.task_world import GROUNDS
 
     try:
         name = loop_config(work.deployment.generation).ground
@@ -204,7 +202,6 @@ def ground(stage: Stage, work: Work) -> list[str]:
         return found
     if name in BROWSER_GROUNDS:
         return found + browser(stage, work)
-    from generators.worlds.desktop.session import find_missing
 
     packages = find_missing()
     return found + ([f"desktop: packages are missing: {' '.join(packages)}"] if packages else [])

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.store.free_space import told
-from trainer.settings.tree import TrainerSettings
+from trainer.presets import PUBLISHED
+from trainer.settings.stage_names import ONLINE, SHARED, SPECIALISTS
+from trainer.settings.tree import TrainerSettings, ranks_of, settings_of
+from trainer.stages.settings import stage_settings
 
 STATE, WEIGHTS = 16, 4
 """Bytes a parameter: of what is trained, and of a copy that isn't."""
@@ -62,11 +65,6 @@ class Training:
 def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
     """What a stage of the trainer lacks here, and what to set: GPUs, or memory for a published preset; "" if nothing.
     `key` is the asset's, `config` the trainer's configuration. Raises `ValueError` for settings that contradict."""
-    from trainer.presets import PUBLISHED
-    from trainer.settings.stage_names import SHARED
-    from trainer.settings.tree import ranks_of, settings_of
-    from trainer.stages.settings import stage_settings
-
     name = key.removeprefix("checkpoints/")
     settings = stage_settings(name, config, preset)
     device, ranks = settings.device, ranks_of(name, settings)
@@ -124,8 +122,6 @@ def _remedy(training: Training, room: int) -> str:
 
 def _of_rl(name: str, settings: TrainerSettings) -> tuple[bool, bool]:
     """(whether a stage compares with a reference, whether its first rank makes the replies)."""
-    from trainer.settings.stage_names import ONLINE, SPECIALISTS
-
     if name in SPECIALISTS:
         return settings.offline.grpo.beta > 0, True
     if name in ONLINE:

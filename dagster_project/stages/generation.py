@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import Stage, Work
 from dagster_project.stages.task_pool import pool_config
-from generators.generation import gold
-from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED
+from generators.execution.device_sources import Places, open_pool
+from generators.generation import gold, rounds
+from generators.generation.generated_pool import build_pool
+from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, LoopConfig, LoopParts, round_number
 from generators.generation.round_tables import CatalogueRows
+from generators.generation.steering import policy_folder
 from generators.generation.tables import SOURCE
+from generators.policies.registry import POLICIES, build_policy
 from generators.tasks.task_pool import GENERATED
 from pipelines.store.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
+from trainer.serving.checkpoint_policy import checkpoint_policies
 
 if TYPE_CHECKING:
     from generators.execution.device_sources import Places
@@ -115,8 +120,6 @@ def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
     """The loop that `deployment.yaml` describes. Raises `ValueError` for a setting that there isn't."""
     from dataclasses import fields
 
-    from generators.generation.loop import LoopConfig
-
     known = {field.name for field in fields(LoopConfig)} - {"verify", "evaluations", "agent"}
     if unknown := sorted(set(settings) - known):
         raise ValueError(f"generation: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
@@ -125,8 +128,6 @@ def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
 
 
 def _number(work: Work) -> int:
-    from generators.generation.loop import round_number
-
     return round_number(work.partition)
 
 
@@ -140,22 +141,14 @@ def config_of(work: Work) -> LoopConfig:
 
 
 def _catalogue(work: Work) -> Manifest:
-    from generators.generation import rounds
-
     return rounds.build_catalogue(work.store, _number(work), config_of(work))
 
 
 def _bank(work: Work) -> Manifest:
-    from generators.generation import rounds
-
     return rounds.build_bank(work.store, _number(work), config_of(work))
 
 
 def _trajectories(work: Work) -> Manifest:
-    from generators.execution.device_sources import open_pool
-    from generators.generation import rounds
-    from generators.generation.loop import LoopParts
-
     def tell(done: Any, number: int, total: int) -> None:
         work.on_event({"event": "trajectory", "number": number, "of": total, "ended": done.ended})
 
@@ -168,25 +161,17 @@ def _trajectories(work: Work) -> Manifest:
 
 def places(deployment: Deployment) -> Places:
     """Where a round's tasks are executed. No part of what a round is: another device makes nothing anew."""
-    from generators.execution.device_sources import Places
-
     return Places.of(deployment.devices, deployment.site_url)
 
 
 def _agent(work: Work, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
-    from generators.generation.steering import policy_folder
-    from generators.policies.registry import POLICIES, build_policy
-    from trainer.serving.checkpoint_policy import checkpoint_policies
-
     _, folder = policy_folder(work.store, config.agent)
     made = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
     return lambda _: made
 
 
 def _verified(work: Work) -> Manifest:
-    from generators.generation import rounds
-
     return rounds.build_verified(work.store, _number(work), config_of(work))
 
 
@@ -195,6 +180,4 @@ def _gold(work: Work) -> Manifest:
 
 
 def _pool(work: Work) -> Manifest:
-    from generators.generation.generated_pool import build_pool
-
     return build_pool(work.store, pool_config(work.deployment))

@@ -10,6 +10,8 @@ from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import Stage
 from quality.review import queue
 from quality.review import refusals as refused
+from quality.review.agreement import consensus
+from quality.review.verdict_store import VerdictStore, answers_path
 from schemas.ids import digest
 
 
@@ -49,9 +51,6 @@ def refusals(deployment: Deployment, names: Sequence[str]) -> Stage:
 
 def answers_mark(home: Path) -> str:
     """A digest of what people have settled in a store's review; "" if that is nothing yet."""
-    from quality.review.agreement import consensus
-    from quality.review.verdict_store import VerdictStore, answers_path
-
     path = answers_path(home)
     if not path.is_file():
         return ""

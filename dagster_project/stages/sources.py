@@ -16,11 +16,19 @@ from generators.proving.embedded import build as embedded
 from pipelines import sources as adapters
 from pipelines.mapping.adapter import Raw
 from pipelines.mapping.card import Descriptor, Download
+from pipelines.raw.pull import pull_source
+from pipelines.raw.rawdata import register_raw
+from pipelines.raw.upstream import pulled_before
 from pipelines.store.manifest import Manifest
 from pipelines.unify import unify
 from quality.judges import verdicts
-from quality.judges.registry import JudgeConfig, asks_a_model
+from quality.judges.registry import JudgeConfig, asks_a_model, build_judge
+from quality.model_client.prices import Prices
+from quality.model_client.rate_limit import RateLimits
+from quality.model_client.spending import Ceiling
 from quality.refinement import gold
+from quality.refinement.rewriters import build_rewriter
+from quality.review.promote import admit
 from schemas.tables import Samples, Steps, Verdicts
 
 RAW_VERSION = f"1.{embedded.CODE_VERSION}"
@@ -164,8 +172,6 @@ class Followed:
 def follow(settings: Deployment, name: str) -> Followed | None:
     """How a source's raw files follow the hub; None if they don't: the deployment doesn't say so, nobody knows their
     repository, or they were put here by hand."""
-    from pipelines.raw.upstream import pulled_before
-
     adapter = adapters.registry().get(name)
     download = adapter.descriptor.download if adapter is not None else None
     if not settings.upstream.hub or download is None or not download.repo:
@@ -186,11 +192,7 @@ def embedded_version(settings: Deployment) -> str:
 def raw(name: str, work: Work) -> Manifest:
     """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
     there are none and embedded data is allowed."""
-    from pipelines.raw.rawdata import register_raw
-
     if (followed := follow(work.deployment, name)) is not None:
-        from pipelines.raw.pull import pull_source
-
         told = pull_source(
             followed.download, followed.folder, revision=followed.revision, update=True, endpoint=followed.endpoint
         )
@@ -217,18 +219,12 @@ def _unified(card: Descriptor, work: Work) -> Manifest:
 
 
 def _verdicts(name: str, work: Work) -> Manifest:
-    from quality.judges.registry import build_judge
-    from quality.review.promote import admit
-
     judge = build_judge(judge_config(work))
     admit(work.store, judge)
     return verdicts.judge_source(work.store, name, judge)
 
 
 def _gold(name: str, work: Work) -> Manifest:
-    from quality.judges.registry import build_judge
-    from quality.refinement.rewriters import build_rewriter
-
     config = judge_config(work)
     return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config))
 
@@ -250,10 +246,6 @@ def judge_config(work: Work) -> JudgeConfig:
 
 def client_options(limits: JudgeOptions) -> dict[str, Any]:
     """Options of the client of models that judge (`quality.model_client.client.ModelClient`)."""
-    from quality.model_client.prices import Prices
-    from quality.model_client.rate_limit import RateLimits
-    from quality.model_client.spending import Ceiling
-
     prices = Prices(limits.price_prompt, limits.price_completion)
     return {
         "limits": RateLimits(limits.requests_per_minute, limits.tokens_per_minute),

@@ -17,6 +17,7 @@ from trainer.settings.presets import configured
 from trainer.settings.stage_names import ONLINE
 from trainer.settings.tree import over
 from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
+from trainer.stages.run import run_stage
 from trainer.stages.settings import ranks_of, stage_settings
 
 CHECKPOINT_TEXTS: dict[str, tuple[str, str]] = {
@@ -141,8 +142,6 @@ def _ranks(name: str) -> int:
 
 
 def _run(name: str, work: Work) -> Manifest:
-    from trainer.stages.run import run_stage
-
     return run_stage(
         name,
         work.store.home,

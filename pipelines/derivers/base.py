@@ -89,7 +89,7 @@ def squash(text: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class IndexedElement:
     """An element as the derivers see it. `index` is its place in the source's list (a stable k)."""
 
     index: int
@@ -116,7 +116,7 @@ class Element:
         """Whether the point lies in the box, borders included."""
         return self.box[0] <= x <= self.box[2] and self.box[1] <= y <= self.box[3]
 
-    def encloses(self, other: Element) -> bool:
+    def encloses(self, other: IndexedElement) -> bool:
         """Whether the other box lies wholly in this one (equal boxes enclose each other)."""
         a, b = self.box, other.box
         return a[0] <= b[0] and a[1] <= b[1] and a[2] >= b[2] and a[3] >= b[3]
@@ -136,27 +136,27 @@ class ScreenView:
     """(episode_id, step_index) of the first step that shows it, or (`sample/<id>`, 0) of the first native sample.
     Not the picture's hash: a source's parts are derived one by one, and two of them may show the same picture."""
     parents: tuple[str, ...]
-    elements: tuple[Element, ...]
+    elements: tuple[IndexedElement, ...]
 
     @cached_property
     def all_labels(self) -> tuple[str, ...]:
         """Every name and text on the screen, casefolded: what must not be called absent."""
         return tuple({text.casefold() for e in self.elements for text in (e.name, e.label) if text})
 
-    def innermost(self, x: float, y: float) -> Element | None:
+    def innermost(self, x: float, y: float) -> IndexedElement | None:
         """The smallest element that holds the point; None if no element does or two of equal size compete."""
         holding = sorted((e for e in self.elements if e.contains(x, y)), key=lambda e: (e.area, e.index))
         if not holding or (len(holding) > 1 and holding[0].area == holding[1].area):
             return None
         return holding[0]
 
-    def uniquely_named(self, config: DeriveConfig) -> list[Element]:
+    def uniquely_named(self, config: DeriveConfig) -> list[IndexedElement]:
         """Elements whose name means one place: no other element has it, or only ones that enclose it.
 
         A link inside a list item of the same name is one thing for a user, so the innermost of such a chain stands
         for all; two separate elements of the same name are ambiguous and none of them is returned.
         """
-        groups: dict[str, list[Element]] = {}
+        groups: dict[str, list[IndexedElement]] = {}
         for element in self.elements:
             if element.name:
                 groups.setdefault(element.name.casefold(), []).append(element)
@@ -169,7 +169,7 @@ class ScreenView:
         return sorted(chosen, key=lambda e: e.index)
 
 
-def is_target(element: Element, config: DeriveConfig) -> bool:
+def is_target(element: IndexedElement, config: DeriveConfig) -> bool:
     """Whether an element is one to point at: a box of some size, no container, a name that fits a prompt."""
     left, top, right, bottom = element.box
     return (
@@ -180,7 +180,7 @@ def is_target(element: Element, config: DeriveConfig) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class ScreenFacts:
     """What derivers of steps know of the pictures: sha256 → (width, height) px, and → perceptual hash."""
 
     sizes: Mapping[str, tuple[int, int]]
@@ -189,7 +189,7 @@ class Looks:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class DerivedSample:
     """A sample before it is counted and written. Pixels and licence are added by the driver."""
 
     source: str
@@ -225,9 +225,9 @@ def screen_candidate(
     answer: str,
     boxes: Sequence[Box] = (),
     rules: Sequence[str] = (),
-) -> Candidate:
+) -> DerivedSample:
     """A candidate of a screen, keyed by where the screen was shown first."""
-    return Candidate(
+    return DerivedSample(
         screen.source,
         *screen.key,
         deriver,
@@ -246,7 +246,7 @@ def screen_candidate(
     )
 
 
-def pick(candidates: Iterable[Candidate], limit: int, seed: int) -> list[Candidate]:
+def pick(candidates: Iterable[DerivedSample], limit: int, seed: int) -> list[DerivedSample]:
     """At most `limit` candidates, those of the smallest hash: adding one candidate changes at most one choice."""
     listed = list(candidates)
     if len(listed) > limit:

@@ -14,7 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.derivers import grounding, navigation, page, perception, transitions, vqa
-from pipelines.derivers.base import Candidate, DeriveConfig, Element, Looks, NamePool, ScreenView, role_word, squash
+from pipelines.derivers.base import (
+    DeriveConfig,
+    DerivedSample,
+    IndexedElement,
+    NamePool,
+    ScreenFacts,
+    ScreenView,
+    role_word,
+    squash,
+)
 from pipelines.prompts import PROMPT_VERSION, messages
 from pipelines.prompts.tokens import count_tokens
 from schemas.ids import canonical_json, item_step
@@ -25,14 +34,14 @@ DERIVE_VERSION = 3
 
 Episode = Sequence[Mapping[str, Any]]
 
-STEP_DERIVERS: dict[str, Callable[[Episode, Looks], Iterator[Candidate]]] = {
+STEP_DERIVERS: dict[str, Callable[[Episode, ScreenFacts], Iterator[DerivedSample]]] = {
     "navigation": navigation.navigation,
     "grounding_step": grounding.from_steps,
     "inverse_dynamics": transitions.inverse_dynamics,
     "plan": transitions.plan,
     "app": page.app,
 }
-SCREEN_DERIVERS: dict[str, Callable[[ScreenView, NamePool, DeriveConfig], Iterator[Candidate]]] = {
+SCREEN_DERIVERS: dict[str, Callable[[ScreenView, NamePool, DeriveConfig], Iterator[DerivedSample]]] = {
     "grounding": grounding.from_elements,
     "perception": lambda screen, _pool, config: perception.perception(screen, config),
     "regions": lambda screen, _pool, config: page.regions(screen, config),
@@ -71,7 +80,7 @@ def derive_samples(
     for view in views:
         for element in view.uniquely_named(config):
             pool.add(element.name)
-    looks = Looks(_sizes(rows, screens), _phashes(screens), config)
+    looks = ScreenFacts(_sizes(rows, screens), _phashes(screens), config)
     episodes = [list(group) for _, group in groupby(rows, key=lambda row: (row["source"], row["episode_id"]))]
     found = chain(
         (c for derive in STEP_DERIVERS.values() for episode in episodes for c in derive(episode, looks)),
@@ -81,7 +90,9 @@ def derive_samples(
     return Samples.table(_row(c, identifier, licence, synthetic, config) for _, identifier, c in keyed)
 
 
-def _row(candidate: Candidate, identifier: str, licence: str, synthetic: bool, config: DeriveConfig) -> dict[str, Any]:
+def _row(
+    candidate: DerivedSample, identifier: str, licence: str, synthetic: bool, config: DeriveConfig
+) -> dict[str, Any]:
     provenance = {
         "deriver": candidate.deriver,
         "version": candidate.version,
@@ -177,10 +188,10 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
             )
 
 
-def _elements(listed: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
+def _elements(listed: Sequence[Mapping[str, Any]]) -> Iterator[IndexedElement]:
     for index, element in enumerate(listed):
         box = element["box"]
         if box is None or not (box[0] < box[2] and box[1] < box[3]):
             continue
         name, text = squash(element["name"]), squash(element["text"])
-        yield Element(index, tuple(box), role_word(element["role"]), name or text, text or name, bool(text))
+        yield IndexedElement(index, tuple(box), role_word(element["role"]), name or text, text or name, bool(text))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.derivers.base import (
-    Candidate,
     DeriveConfig,
-    Looks,
+    DerivedSample,
     NamePool,
+    ScreenFacts,
     ScreenView,
     pick,
     screen_candidate,
@@ -35,7 +35,7 @@ def expression(step_instruction: str) -> str | None:
     return match.group("what") if match else None
 
 
-def from_steps(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candidate]:
+def from_steps(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
     """Pointing steps with an instruction of their own and a target box that holds the recorded point."""
     for row in episode:
         box, words = row["target_box"], row["step_instruction"]
@@ -47,7 +47,7 @@ def from_steps(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[C
             continue
         if not contains(box, action.box):  # the source's own box and point disagree
             continue
-        yield Candidate(
+        yield DerivedSample(
             row["source"],
             row["episode_id"],
             row["step_index"],
@@ -66,7 +66,7 @@ def from_steps(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[C
         )
 
 
-def from_elements(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[Candidate]:
+def from_elements(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[DerivedSample]:
     """Uniquely named elements → their centre, and for about `refusal_share` of the samples a name that isn't here.
 
     A refusal asks for a name that stands on another screen of the source and is part of no name or text here; the

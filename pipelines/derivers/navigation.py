@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.derivers.base import Candidate, Looks, squash
+from pipelines.derivers.base import DerivedSample, ScreenFacts, squash
 from pipelines.prompts import HISTORY_STEPS, navigation_text, reply_text
 from schemas.actions import parse, render
 from schemas.ids import item_step
@@ -24,7 +24,7 @@ def gaps(provenance: str) -> set[int]:
     return {int(item) for item in value} if isinstance(value, list) else {int(value)}
 
 
-def navigation(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candidate]:
+def navigation(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
     """Rows of one episode in step order → a candidate per step that has both a picture and an action.
 
     The goal form asks for the next action towards the episode's goal. Where the source instructs the single step, the
@@ -62,9 +62,9 @@ def navigation(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[C
         history = [*(history or []), done][-HISTORY_STEPS:]
 
 
-def _candidate(row: Mapping[str, Any], deriver: str, text: str, answer: str, size: tuple[int, int]) -> Candidate:
+def _candidate(row: Mapping[str, Any], deriver: str, text: str, answer: str, size: tuple[int, int]) -> DerivedSample:
     box = row["target_box"]
-    return Candidate(
+    return DerivedSample(
         row["source"],
         row["episode_id"],
         row["step_index"],

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.derivers.base import Candidate, DeriveConfig, Element, Looks, ScreenView, pick, screen_candidate, squash
+from pipelines.derivers.base import (
+    DeriveConfig,
+    DerivedSample,
+    IndexedElement,
+    ScreenFacts,
+    ScreenView,
+    pick,
+    screen_candidate,
+    squash,
+)
 from pipelines.derivers.perception import describe
 from pipelines.prompts import APP_QUESTION, region_text
 from schemas.ids import item_step
@@ -21,7 +30,7 @@ MAX_REGION = 0.6
 """Share of the screen; what is larger is the page itself."""
 
 
-def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
+def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]:
     """`What is in [l,t,r,b]?` for boxes that wholly hold 2 to 8 named elements and cut none."""
     known = [e for e in screen.elements if e.role and e.label and len(e.label) <= config.label_max_chars]
     named = [e for e in screen.elements if e.label]
@@ -50,7 +59,7 @@ def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
     yield from pick(found, config.regions_per_screen, config.seed)
 
 
-def app(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candidate]:
+def app(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
     """The app or site that a recorded screen belongs to, by its source's own word; `apps_per_episode` at most."""
     found = []
     for row in episode:
@@ -58,7 +67,7 @@ def app(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candidat
         if size is None or not 0 < len(name) <= looks.config.label_max_chars:
             continue
         found.append(
-            Candidate(
+            DerivedSample(
                 row["source"],
                 row["episode_id"],
                 row["step_index"],
@@ -78,11 +87,11 @@ def app(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candidat
     yield from pick(found, looks.config.apps_per_episode, looks.config.seed)
 
 
-def _nested(elements: Sequence[Element]) -> bool:
+def _nested(elements: Sequence[IndexedElement]) -> bool:
     return any(a is not b and a.encloses(b) for a in elements for b in elements)
 
 
-def _cuts(outer: Element, other: Element) -> bool:
+def _cuts(outer: IndexedElement, other: IndexedElement) -> bool:
     """Whether the border of one runs through the other."""
     a, b = outer.box, other.box
     apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.derivers.base import Candidate, DeriveConfig, Element, ScreenView, pick, screen_candidate
+from pipelines.derivers.base import DeriveConfig, DerivedSample, IndexedElement, ScreenView, pick, screen_candidate
 from pipelines.prompts import LIST_QUESTION, caption_text, point_text
 
 VERSION = 1
 
 
-def describe(element: Element) -> str:
+def describe(element: IndexedElement) -> str:
     """`ROLE text`, e.g. `BUTTON Sign in`."""
     return f"{element.role.upper()} {element.label}".strip()
 
 
-def perception(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
+def perception(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]:
     """ "What is at [x,y]?" for elements that are the innermost at their own centre, and one "List the elements.".
 
     The list is in reading order and is asked only where it is short enough to be answered whole.
@@ -50,7 +50,7 @@ def perception(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
         )
 
 
-def _captions(screen: ScreenView, config: DeriveConfig) -> Iterator[Candidate]:
+def _captions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]:
     """Icons and widgets without a visible text: what they are for, by their accessible name."""
     for e in screen.uniquely_named(config):
         if not e.texted and screen.innermost(*e.centre) is e:

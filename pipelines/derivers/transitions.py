@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pipelines.derivers.base import Candidate, Looks, pick, squash
+from pipelines.derivers.base import DerivedSample, ScreenFacts, pick, squash
 from pipelines.derivers.navigation import gaps
 from pipelines.prompts import TRANSITION_QUESTION, plan_text
 from schemas.actions import CallUser, Finished, Wait, parse, render
@@ -25,7 +25,7 @@ SAME_SCREEN_BITS = 2
 _PART = re.compile(r"part \d+ of \d+")
 
 
-def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candidate]:
+def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
     """Pairs of consecutive screens of an episode → the action between them, `transitions_per_episode` at most."""
     lost = set().union(*(gaps(row["provenance"]) for row in episode)) if episode else set()
     found = []
@@ -43,7 +43,7 @@ def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iter
         parents = tuple(item_step(row["source"], row["episode_id"], row["step_index"]) for row in (before, after))
         box = before["target_box"]
         found.append(
-            Candidate(
+            DerivedSample(
                 before["source"],
                 before["episode_id"],
                 index,
@@ -64,7 +64,7 @@ def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iter
     yield from pick(found, looks.config.transitions_per_episode, looks.config.seed)
 
 
-def plan(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candidate]:
+def plan(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
     """The first screen and the goal → the source's own step instructions, numbered. Whole episodes only."""
     acted = [row for row in episode if row["action_text"] is not None]
     whole = [row["step_index"] for row in episode] == list(range(len(episode)))
@@ -79,7 +79,7 @@ def plan(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candida
     size = looks.sizes.get(first["screenshot_sha256"] or "")
     if size is None or len(told) < 2 or not all(told) or len(text) > looks.config.plan_max_chars:
         return
-    yield Candidate(
+    yield DerivedSample(
         first["source"],
         first["episode_id"],
         first["step_index"],
@@ -97,7 +97,7 @@ def plan(episode: Sequence[Mapping[str, Any]], looks: Looks) -> Iterator[Candida
     )
 
 
-def _alike(before: str, after: str, looks: Looks) -> bool:
+def _alike(before: str, after: str, looks: ScreenFacts) -> bool:
     if before == after:
         return True
     one, two = looks.phashes.get(before), looks.phashes.get(after)

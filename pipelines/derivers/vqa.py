@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from pipelines.derivers.base import (
-    Candidate,
     DeriveConfig,
-    Element,
+    DerivedSample,
+    IndexedElement,
     NamePool,
     ScreenView,
     pick,
@@ -21,9 +21,9 @@ APART = 20.0
 """Units between centres (or edges) from which "above" or "at the top" is beyond doubt."""
 
 
-def vqa(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[Candidate]:
+def vqa(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[DerivedSample]:
     """At most `vqa_per_screen` questions; each rule below skips what its elements leave in doubt."""
-    questions: list[Candidate] = []
+    questions: list[DerivedSample] = []
     for kind, rule in enumerate((_count, _edge, _role, _above)):
         questions += [
             screen_candidate(screen, "vqa", f"vqa{rule.__name__}", VERSION, k, question, answer, rules=[f"rule_{kind}"])
@@ -36,8 +36,8 @@ def vqa(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[Ca
     yield from pick(questions, config.vqa_per_screen, config.seed)
 
 
-def _by_role(screen: ScreenView) -> dict[str, list[Element]]:
-    roles: dict[str, list[Element]] = {}
+def _by_role(screen: ScreenView) -> dict[str, list[IndexedElement]]:
+    roles: dict[str, list[IndexedElement]] = {}
     for element in screen.elements:
         if element.role:
             roles.setdefault(element.role, []).append(element)
@@ -65,7 +65,7 @@ def _edge(screen: ScreenView, config: DeriveConfig) -> Iterator[tuple[int, str, 
             yield 2 * ordered[-1].index + 1, f"What is the label of the {role} at the bottom?", ordered[-1].label
 
 
-def _labelled(element: Element, config: DeriveConfig) -> bool:
+def _labelled(element: IndexedElement, config: DeriveConfig) -> bool:
     return 0 < len(element.label) <= config.label_max_chars
 
 

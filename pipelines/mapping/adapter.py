@@ -155,7 +155,7 @@ Reader = Callable[[Raw, str], Iterator[Record | Broken]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class RejectedUnit:
     """Something that was not mapped. Unit "image" counts no native item: its row lives on without a picture."""
 
     unit: Literal["record", "item", "image"]
@@ -166,7 +166,7 @@ class Reject:
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class RecordScreen:
     """A screen of a record: its frame, its verified picture (or why there is none), its elements in 0..1000.
 
     `info` without `data` is a picture that the store holds already."""
@@ -191,7 +191,7 @@ class Screen:
         frame: tuple[int, int] | None = None,
         *,
         normalised: bool = False,
-    ) -> Screen:
+    ) -> RecordScreen:
         """Verify a picture. Without one (or with a bad one) the frame (width, height in px) must be known, or the
         native coordinates `normalised` already; else `RecordError("bad_frame")` is raised."""
         info: ImageInfo | None = None
@@ -209,7 +209,7 @@ class Screen:
         return cls(width, height, data if info else None, info, tuple(elements), problem)
 
     @classmethod
-    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = ()) -> Screen:
+    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = ()) -> RecordScreen:
         """A screen of raw pixels, uint8 [height, width, 3], kept as PNG. Pixels whose PNG is in the store already are
         not encoded again: then `data` is None, and `info` tells all."""
         height, width = pixels.shape[:2]
@@ -250,8 +250,8 @@ class Mapped:
     mapped: int = 0
     steps: list[dict[str, Any]] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
-    screens: dict[str, Screen] = field(default_factory=dict)
-    rejects: list[Reject] = field(default_factory=list)
+    screens: dict[str, RecordScreen] = field(default_factory=dict)
+    rejects: list[RejectedUnit] = field(default_factory=list)
     losses: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(native word, status) → count."""
 
@@ -292,7 +292,7 @@ class Adapter(ABC):
 
 
 @dataclass(frozen=True)
-class Batch:
+class RecordBatch:
     """Whole native records as columns: rows `starts[r]` up to `starts[r + 1]` of the table are record r's."""
 
     file: str | pa.Array
@@ -313,14 +313,14 @@ class Batch:
         file = self.file if isinstance(self.file, str) else self.file[index].as_py()
         return file, self.locators[index].as_py()
 
-    def select(self, records: np.ndarray) -> Batch:
+    def select(self, records: np.ndarray) -> RecordBatch:
         """Some of the records, in this order."""
         sizes = np.diff(self.starts)[records]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.starts[:-1][records] - starts[:-1], sizes) + np.arange(starts[-1])
         chosen = pa.array(records)
         file = self.file if isinstance(self.file, str) else self.file.take(chosen)
-        return Batch(
+        return RecordBatch(
             file,
             self.table.take(pa.array(rows)),
             starts,
@@ -338,8 +338,8 @@ class MappedBatch:
     mapped: int = 0
     steps: pa.Table | None = None
     samples: pa.Table | None = None
-    screens: dict[str, Screen] = field(default_factory=dict)
-    rejects: list[tuple[int, Reject]] = field(default_factory=list)
+    screens: dict[str, RecordScreen] = field(default_factory=dict)
+    rejects: list[tuple[int, RejectedUnit]] = field(default_factory=list)
     """(number of the record in the batch, what was rejected of it), in order."""
     losses: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -349,21 +349,21 @@ class BatchAdapter(Adapter):
     records that no column can hold, and repeats; both ways give the same rows."""
 
     @abstractmethod
-    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Batch | Record | Broken]:
+    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[RecordBatch | Record | Broken]:
         """Stream the records of a part: batches, and between them single records that `map` must take."""
 
     @abstractmethod
-    def map_batch(self, batch: Batch, raw: Raw) -> MappedBatch:
+    def map_batch(self, batch: RecordBatch, raw: Raw) -> MappedBatch:
         """Map a batch; it holds sound records only, so nothing is raised."""
 
     @abstractmethod
-    def record(self, batch: Batch, index: int) -> Record:
+    def record(self, batch: RecordBatch, index: int) -> Record:
         """A record of a batch on its own, as `map` takes it."""
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """The same stream, one record at a time."""
         for found in self.batches(raw, files):
-            if isinstance(found, Batch):
+            if isinstance(found, RecordBatch):
                 yield from (self.record(found, index) for index in range(len(found)))
             else:
                 yield found

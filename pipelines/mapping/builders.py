@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pipelines.mapping.adapter import Mapped, Record, Reject, Screen
+from pipelines.mapping.adapter import Mapped, Record, RecordScreen, RejectedUnit
 from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import ItemError
 from pipelines.prompts import grounding_text, messages, point_answer, point_text
@@ -22,12 +22,12 @@ class _Builder:
         self._split = split
         self._platform = platform
         self._mapped = Mapped()
-        self._reported_images: dict[int, Screen] = {}  # held, so that no other screen gets the id of one
+        self._reported_images: dict[int, RecordScreen] = {}  # held, so that no other screen gets the id of one
 
     def _count(self, word: str, status: str) -> None:
         self._mapped.losses[(word[:60], status)] += 1
 
-    def _keep_screen(self, screen: Screen | None, native_index: int | None) -> str | None:
+    def _keep_screen(self, screen: RecordScreen | None, native_index: int | None) -> str | None:
         """Take a screen's picture along once; a bad one is reported once, as an image, without costing the row."""
         if screen is None:
             return None
@@ -36,10 +36,12 @@ class _Builder:
         elif screen.problem not in (None, "image_missing") and id(screen) not in self._reported_images:
             self._reported_images[id(screen)] = screen
             where = {"record": self._record.native_id, "native_index": native_index}
-            self._mapped.rejects.append(Reject("image", 0, str(screen.problem), "the row is kept without it", where))
+            self._mapped.rejects.append(
+                RejectedUnit("image", 0, str(screen.problem), "the row is kept without it", where)
+            )
         return screen.sha256
 
-    def _provenance(self, screen: Screen | None, **more: Any) -> str:
+    def _provenance(self, screen: RecordScreen | None, **more: Any) -> str:
         plain = {"file": self._record.file, "locator": self._record.locator, "record": self._record.native_id}
         if screen is None or screen.sha256 is None:
             plain["image_missing"] = screen.problem if screen else "image_missing"
@@ -52,7 +54,7 @@ class _Builder:
         self._mapped.items += items
         self._count(word, "dropped")
         where = {"native": native, "native_index": native_index, "record": self._record.native_id}
-        self._mapped.rejects.append(Reject("item", items, reason, detail, where))
+        self._mapped.rejects.append(RejectedUnit("item", items, reason, detail, where))
 
 
 class EpisodeBuilder(_Builder):
@@ -92,7 +94,7 @@ class EpisodeBuilder(_Builder):
         native: Any,
         native_index: int,
         word: str,
-        screen: Screen | None,
+        screen: RecordScreen | None,
         status: Literal["kept", "lossy"] = "kept",
         rules: Sequence[str] = (),
         step_instruction: str | None = None,
@@ -120,7 +122,7 @@ class EpisodeBuilder(_Builder):
                 target_box=target_box if hasattr(action, "box") else None,
             )
 
-    def terminal(self, action: Action | None, screen: Screen | None, rules: Sequence[str] = ()) -> None:
+    def terminal(self, action: Action | None, screen: RecordScreen | None, rules: Sequence[str] = ()) -> None:
         """The last screen, which has no native action: a null action, or one that a named rule synthesised."""
         self._row(action, screen, None, list(rules), native=None)
 
@@ -139,7 +141,7 @@ class EpisodeBuilder(_Builder):
     def _row(
         self,
         action: Action | None,
-        screen: Screen | None,
+        screen: RecordScreen | None,
         native_index: int | None,
         rules: list[str],
         *,
@@ -190,7 +192,7 @@ class SampleBuilder(_Builder):
         objective: str,
         prompt_text: str,
         answer: str,
-        screen: Screen,
+        screen: RecordScreen,
         *,
         native_index: int,
         word: str,
@@ -240,7 +242,7 @@ class SampleBuilder(_Builder):
         )
 
     def grounding(
-        self, expression: str, box: Sequence[float], screen: Screen, *, native_index: int, word: str, **more: Any
+        self, expression: str, box: Sequence[float], screen: RecordScreen, *, native_index: int, word: str, **more: Any
     ) -> None:
         """`Where is <expression>?` → the centre of the box (left, top, right, bottom in 0..1000). Raises `ItemError`
         `empty_text` without an expression, `bad_box` for a box without area."""
@@ -264,7 +266,7 @@ class SampleBuilder(_Builder):
         )
 
     def region(
-        self, answer: str, box: Sequence[float], screen: Screen, *, native_index: int, word: str, **more: Any
+        self, answer: str, box: Sequence[float], screen: RecordScreen, *, native_index: int, word: str, **more: Any
     ) -> None:
         """`What is at [x,y]?`, asked at the centre of the box → what the source says of it. Raises as `grounding`."""
         left, top, right, bottom = box

@@ -35,11 +35,11 @@ def join(*parts: pa.Array | str) -> pa.Array:
     A column with a dictionary costs next to nothing more for its neighbours: literals, and other columns of few texts,
     are joined to it in the dictionary, once a text instead of once a row. If all is one such column, so is the result.
     """
-    return Joined.of(*parts).whole()
+    return JoinedText.of(*parts).whole()
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedText:
     """A text column in the making: what is to be joined row by row. Some of its rows, or all in another order, cost no
     more than to make them: the texts themselves, which are long, are not moved again."""
 
@@ -47,7 +47,7 @@ class Joined:
     """At least one is a column."""
 
     @classmethod
-    def of(cls, *parts: pa.Array | str) -> Joined:
+    def of(cls, *parts: pa.Array | str) -> JoinedText:
         """Neighbours of few texts become one."""
         folded: list[pa.Array | str] = []
         for part in parts:
@@ -68,7 +68,7 @@ class Joined:
         """Some rows, in this order."""
         if len(self.parts) > 1 and not rows.null_count and (found := _woven(self.parts, np.asarray(rows))) is not None:
             return found
-        return Joined(tuple(part if isinstance(part, str) else part.take(rows) for part in self.parts)).whole()
+        return JoinedText(tuple(part if isinstance(part, str) else part.take(rows) for part in self.parts)).whole()
 
     def to_pylist(self) -> list[str | None]:
         """All rows as Python's texts."""
@@ -248,7 +248,7 @@ def pairs(*columns: np.ndarray) -> list[pa.Array]:
     return made
 
 
-def object_of(fields: Mapping[str, pa.Array | str]) -> Joined:
+def object_of(fields: Mapping[str, pa.Array | str]) -> JoinedText:
     """{name: column of JSON texts, or one text for all rows} → JSON objects with sorted keys, still to be joined; a
     null in any column gives null. At least one value must be a column."""
     parts: list[pa.Array | str] = []
@@ -262,7 +262,7 @@ def object_of(fields: Mapping[str, pa.Array | str]) -> Joined:
             parts += [lead, value]
             lead = ""
         lead += ","
-    return Joined.of(*parts, lead.removesuffix(",") + "}")
+    return JoinedText.of(*parts, lead.removesuffix(",") + "}")
 
 
 def optional(name: str, values: pa.Array) -> pa.Array:

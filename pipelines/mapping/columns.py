@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from pipelines.mapping.column_json import TEXT, Joined, integers, join, optional, plain, strings, text_buffers
+from pipelines.mapping.column_json import TEXT, JoinedText, integers, join, optional, plain, strings, text_buffers
 from schemas.tables import BOX, Steps
 
 
@@ -62,7 +62,7 @@ def taken(values: Sequence[str | None], codes: np.ndarray) -> pa.Array:
     return pa.array(values, TEXT).take(pa.array(codes))
 
 
-def picked(column: pa.Array | Joined, rows: np.ndarray) -> pa.Array:
+def picked(column: pa.Array | JoinedText, rows: np.ndarray) -> pa.Array:
     """Some rows, in this order; a column of nulls needs no look at them."""
     if isinstance(column, pa.Array) and column.null_count == len(column):
         return pa.nulls(len(rows), column.type)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Mapped, Raw, Reject
+from pipelines.mapping.adapter import Mapped, Raw, RejectedUnit
 from schemas.actions import Action
 from schemas.coordinates import contains
 
@@ -40,7 +40,7 @@ def is_text(value: str) -> bool:
 def notices(mapped: Mapped, found: Sequence[tuple[str, str, Any]]) -> Mapped:
     """Put (reason, detail, native) lines into the quarantine that cost no native item: something beside the actions
     that was not mapped (an unseen column, a broken tree, missing steps) is named and counted, and kept there whole."""
-    mapped.rejects.extend(Reject("record", 0, reason, detail, native) for reason, detail, native in found)
+    mapped.rejects.extend(RejectedUnit("record", 0, reason, detail, native) for reason, detail, native in found)
     return mapped
 
 

@@ -66,7 +66,7 @@ _BOUNDS, _CHILDREN = 2, 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class AccessibilityNode:
     """A view of the screen. Actions and clickable spans (fields 24, 26) are skipped: nothing here uses them."""
 
     unique_id: int = 0
@@ -115,7 +115,7 @@ class Window:
     """A window with the nodes of its tree, in stored order. `type`: 0 unknown, 1 application, 2 input method, 3 system,
     4 accessibility overlay, 5 divider of a split screen."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[AccessibilityNode, ...] = ()
     bounds: Bounds = (0, 0, 0, 0)
     id: int = 0
     layer: int = 0
@@ -147,7 +147,7 @@ def _window(data: memoryview) -> Window:
     return Window(**known)
 
 
-def _node(data: memoryview) -> Node:
+def _node(data: memoryview) -> AccessibilityNode:
     known: dict[str, Any] = {}
     children: list[int] = []
     for number, kind, value in fields(data):
@@ -163,7 +163,7 @@ def _node(data: memoryview) -> Node:
             children += packed_varints(as_bytes(number, kind, value))
         elif number == _CHILDREN:
             children.append(as_int(number, kind, value))
-    return Node(**known, child_ids=tuple(children))
+    return AccessibilityNode(**known, child_ids=tuple(children))
 
 
 def _rect(data: memoryview) -> Bounds:
@@ -192,7 +192,7 @@ def _encode_window(window: Window) -> bytes:
     )
 
 
-def _encode_node(node: Node) -> bytes:
+def _encode_node(node: AccessibilityNode) -> bytes:
     parts = {_BOUNDS: _encode_rect(_BOUNDS, node.bounds)}
     parts |= {number: text_field(number, getattr(node, name)) for number, name in _TEXTS.items()}
     parts |= {number: int_field(number, int(getattr(node, name))) for number, name in (_FLAGS | _INTS).items()}

@@ -1,7 +1,7 @@
 """AITW's native forms: TFRecord Examples, or a parquet re-pack with the same features → episodes, as columns or alone.
 
 `read_examples` streams a file. An episode all of whose steps are as the source's page says (see `is_regular`) goes into
-a `Batch`; any other is a `Record` of its own, with a payload {"steps": [{feature: values}]}.
+a `RecordBatch`; any other is a `Record` of its own, with a payload {"steps": [{feature: values}]}.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mapping.adapter import Batch, Broken, Raw, Record, RecordError
+from pipelines.mapping.adapter import Broken, Raw, Record, RecordBatch, RecordError
 from pipelines.mapping.column_json import plain, undecoded
 from pipelines.mapping.columns import record_digests
 from pipelines.native import tf_example, tfrecord
@@ -60,7 +60,7 @@ _Numbered = list[tuple[int, Step]]
 """(number of the record in the file, features of the step)"""
 
 
-def read_examples(raw: Raw, file: str) -> Iterator[Batch | Record | Broken]:
+def read_examples(raw: Raw, file: str) -> Iterator[RecordBatch | Record | Broken]:
     """Episodes of a TFRecord file in the order in which they are complete."""
     yield from gathered(file, group(file, "record", _examples(raw, file)))
 
@@ -121,7 +121,7 @@ def _is_complete(numbered: _Numbered) -> bool:
     return [len(ids)] == numbered[0][1].get("episode_length")
 
 
-def gathered(file: str, records: Iterable[Record | Broken]) -> Iterator[Batch | Record | Broken]:
+def gathered(file: str, records: Iterable[Record | Broken]) -> Iterator[RecordBatch | Record | Broken]:
     """Put regular episodes together to batches; the others pass."""
     waiting: list[Record] = []
     rows = size = 0
@@ -171,7 +171,7 @@ def _holds(values: list[Any], kind: type, count: int) -> bool:
     return len(values) == count and all(type(value) is kind for value in values)
 
 
-def columnised(file: str, records: list[Record]) -> Batch:
+def columnised(file: str, records: list[Record]) -> RecordBatch:
     """Regular records → a batch."""
     steps = [step for record in records for step in record.payload["steps"]]
     arrays = []
@@ -222,7 +222,7 @@ def narrowed(lists: pa.Array) -> pa.Array:
     return narrow if same.all() else lists
 
 
-def batch(file: str, table: pa.Table, starts: np.ndarray, ids: pa.Array, locators: pa.Array) -> Batch:
+def batch(file: str, table: pa.Table, starts: np.ndarray, ids: pa.Array, locators: pa.Array) -> RecordBatch:
     """A batch with the digests of its records, by which repeats are found."""
     names = table.column_names
     few = (*_FEW, *WORDS)
@@ -231,10 +231,10 @@ def batch(file: str, table: pa.Table, starts: np.ndarray, ids: pa.Array, locator
     words = [columns.pop(names.index(name)) for name in reversed(WORDS)]
     columns.append(_together(*words))
     contents = record_digests(columns, starts)
-    return Batch(file, table, starts, ids, locators, contents)
+    return RecordBatch(file, table, starts, ids, locators, contents)
 
 
-def payload(found: Batch, index: int) -> dict[str, list[Step]]:
+def payload(found: RecordBatch, index: int) -> dict[str, list[Step]]:
     """A record of a batch as `map` takes it: a step is {feature: list of values}."""
     rows = found.table.slice(found.starts[index], found.starts[index + 1] - found.starts[index]).to_pylist()
     common = {"episode_id": [found.native_ids[index].as_py()], **({PIXELS: []} if rows and PIXELS in rows[0] else {})}

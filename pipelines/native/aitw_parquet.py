@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.mapping.adapter import Batch, Broken, Raw, Record
+from pipelines.mapping.adapter import Broken, Raw, Record, RecordBatch
 from pipelines.mapping.column_json import plain, undecoded
 from pipelines.mapping.columns import any_of, codes_of, parents, run_starts, same_in
 from pipelines.native.aitw_native import (
@@ -41,7 +41,7 @@ _REPEATING = ("episode_id", "goal_info", "current_activity", "device_type", "res
 """Read as dictionaries: the words of a screen's elements are most of the texts of a file, and few."""
 
 
-def read_parquet(raw: Raw, file: str) -> Iterator[Batch | Record | Broken]:
+def read_parquet(raw: Raw, file: str) -> Iterator[RecordBatch | Record | Broken]:
     """Episodes of a file, a piece of it at a time. The next piece is read before one is passed on: where an episode
     goes on in it, its first rows wait for their rest; where none does, nothing needs to be copied."""
     first = 0
@@ -168,7 +168,7 @@ def _runs(rows: pa.Table) -> tuple[np.ndarray, pa.Array]:
 
 def _episodes(
     file: str, rows: pa.Table, bounds: np.ndarray, ids: pa.Array, first: int
-) -> Iterator[Batch | Record | Broken]:
+) -> Iterator[RecordBatch | Record | Broken]:
     """Whole episodes → a batch of the regular ones, then the others; `first` is the number of the first row."""
     native, odd = _native(rows)
     if native is None or ids.null_count:

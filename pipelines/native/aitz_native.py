@@ -1,6 +1,7 @@
 """AITZ's native form: a JSON file an episode, a list of steps → episodes as columns, or alone.
 
-An episode all of whose steps are as the source's page says goes into a `Batch`, any other is a `Record` of its own.
+An episode all of whose steps are as the source's page says goes into a `RecordBatch`, any other is a `Record` of its
+own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.mapping import column_json
-from pipelines.mapping.adapter import Batch, Broken, Raw, Record
+from pipelines.mapping.adapter import Broken, Raw, Record, RecordBatch
 from pipelines.mapping.column_json import plain
 from pipelines.mapping.columns import any_of, codes_of, constant, record_digests, same_in
 from pipelines.native import gesture_columns, native_json
@@ -65,7 +66,7 @@ PICTURE_ROWS = 256
 """Rows of a batch, without and with pictures: those of a batch are held until they are stored."""
 
 
-def read(raw: Raw, files: tuple[str, ...]) -> Iterator[Batch | Record | Broken]:
+def read(raw: Raw, files: tuple[str, ...]) -> Iterator[RecordBatch | Record | Broken]:
     """The episodes of some files, in order; those without pictures in larger batches."""
     waiting: list[Record] = []
     rows = 0
@@ -106,7 +107,7 @@ def _has_pictures(raw: Raw, record: Record) -> bool:
     return any(name.endswith(".png") for name in raw.listing(record.file.rpartition("/")[0] or "."))
 
 
-def _sorted_out(records: list[Record]) -> Iterator[Batch | Record]:
+def _sorted_out(records: list[Record]) -> Iterator[RecordBatch | Record]:
     """Records → a batch of the regular ones, then the others."""
     table = _columns([step for record in records for step in record.payload])
     if table is None:  # some value is of another type: find out whose
@@ -174,11 +175,11 @@ def _are_regular(table: pa.Table, starts: np.ndarray) -> np.ndarray:
     return regular
 
 
-def _batch(records: list[Record], table: pa.Table, starts: np.ndarray) -> Batch:
+def _batch(records: list[Record], table: pa.Table, starts: np.ndarray) -> RecordBatch:
     contents = record_digests([plain(table[name]) for name in COLUMNS.names if name not in PATHS], starts)
     ids = plain(table["episode_id"]).take(pa.array(starts[:-1]))
     files = pa.array([record.file for record in records], pa.string())
-    return Batch(files, table, starts, ids, constant("file", len(records)), contents)
+    return RecordBatch(files, table, starts, ids, constant("file", len(records)), contents)
 
 
 def gestures(table: pa.Table) -> gesture_columns.Gestures:

@@ -26,7 +26,7 @@ class TreeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class AndroidView:
     """A view in document order. `bounds` is left, top, right, bottom in screen pixels; None if the tree has none."""
 
     kind: str
@@ -49,7 +49,7 @@ def bounds_of(text: str) -> Bounds | None:
     return (int(match[1]), int(match[2]), int(match[3]), int(match[4])) if match else None
 
 
-def views(data: bytes) -> list[View]:
+def views(data: bytes) -> list[AndroidView]:
     """A tree → its views. Raises `TreeError`, also on a document type: entities in it could grow without bound."""
     if any(word in data for word in _FORBIDDEN):
         raise TreeError("a document type or entity has no place in a view tree")
@@ -60,10 +60,10 @@ def views(data: bytes) -> list[View]:
     return [_view(node) for node in root.iter() if isinstance(node.tag, str)]
 
 
-def _view(node: ElementTree.Element) -> View:
+def _view(node: ElementTree.Element) -> AndroidView:
     kind = node.get("class") or node.tag
     flags = ("clickable", "long-clickable", "checkable", "scrollable")
-    return View(
+    return AndroidView(
         kind=kind,
         text=node.get("text") or "",
         description=node.get("content-desc") or "",
@@ -73,7 +73,7 @@ def _view(node: ElementTree.Element) -> View:
     )
 
 
-def elements(found: Iterable[View], size_px: tuple[int, int]) -> list[dict[str, Any]]:
+def elements(found: Iterable[AndroidView], size_px: tuple[int, int]) -> list[dict[str, Any]]:
     """What a user can see or use on a screen of `size_px` (width, height): `{box, role, text, name}`, box in 0..1000.
 
     Bare containers, and views without an area on the screen, are left out.

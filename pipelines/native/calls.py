@@ -27,7 +27,7 @@ from typing import Any
 
 from pipelines.mapping.card import Loss
 from pipelines.mapping.items import is_text
-from pipelines.native.pyautogui import Call, CallError, parse_script
+from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
 from schemas.action_types import scroll_direction
 from schemas.actions import (
     Action,
@@ -153,7 +153,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MappedCalls:
     """The actions of one native step, the word it is counted under, and what was done."""
 
     actions: tuple[Action, ...]
@@ -162,7 +162,7 @@ class Made:
     rules: tuple[str, ...]
 
 
-def read_calls(text: str, vocabulary: Vocabulary) -> Made:
+def read_calls(text: str, vocabulary: Vocabulary) -> MappedCalls:
     """Text of one or more calls → actions, in order. Raises `CallError` (reason, detail, word) for the first that can't
     be mapped: a native step is taken whole or not at all."""
     calls = parse_script(text.strip())
@@ -173,10 +173,10 @@ def read_calls(text: str, vocabulary: Vocabulary) -> Made:
         return made[0]
     actions = tuple(action for one in made for action in one.actions)
     rules = tuple(dict.fromkeys(rule for one in made for rule in one.rules))
-    return Made(actions, "several calls", any(one.lossy for one in made), rules)
+    return MappedCalls(actions, "several calls", any(one.lossy for one in made), rules)
 
 
-def _one(call: Call, vocabulary: Vocabulary) -> Made:
+def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedCalls:
     if call.error is not None:
         raise CallError(call.error.reason, call.error.detail, OTHER)
     module, _, name = call.name.rpartition(".")
@@ -189,7 +189,7 @@ def _one(call: Call, vocabulary: Vocabulary) -> Made:
         _check_arguments(call, name)
     if name in POINTED:
         name = _meant(call, name)
-        return Made((POINTED[name](_xy(call, name)),), name, False, ())
+        return MappedCalls((POINTED[name](_xy(call, name)),), name, False, ())
     reader = _READERS.get(name)
     if reader is None:
         raise CallError(f"unknown_action:{call.name[:60]}", f"known are {', '.join(sorted(_READERS))}", OTHER)
@@ -201,7 +201,7 @@ def _one(call: Call, vocabulary: Vocabulary) -> Made:
         raise CallError("bad_value", str(error), name) from error
 
 
-def _meant(call: Call, name: str) -> str:
+def _meant(call: PyAutoGuiCall, name: str) -> str:
     """click(clicks=2) is a double click, click(button='right') has no counterpart."""
     button, clicks = call.kwargs.get("button", "left"), call.kwargs.get("clicks", 1)
     if name == "click" and clicks == 2:
@@ -213,7 +213,7 @@ def _meant(call: Call, name: str) -> str:
     return name
 
 
-def _check_arguments(call: Call, name: str) -> None:
+def _check_arguments(call: PyAutoGuiCall, name: str) -> None:
     """Raises `CallError` for an argument that nothing here reads: none is passed over in silence."""
     known = ARGUMENTS.get(name, ())
     if unseen := sorted(set(call.kwargs) - {*known, "_pause"}):
@@ -225,14 +225,14 @@ def _check_arguments(call: Call, name: str) -> None:
         raise CallError("bad_value", f"{call.text[:60]}: two values for keys", name)
 
 
-def _argument(call: Call, place: int, *names: str) -> Any:
+def _argument(call: PyAutoGuiCall, place: int, *names: str) -> Any:
     for name in names:
         if name in call.kwargs:
             return call.kwargs[name]
     return call.args[place] if place < len(call.args) else None
 
 
-def _xy(call: Call, word: str) -> Point:
+def _xy(call: PyAutoGuiCall, word: str) -> Point:
     return _point([_argument(call, 0, "x"), _argument(call, 1, "y")], word)
 
 
@@ -254,41 +254,43 @@ def _text(value: Any, word: str, *, empty: bool = False) -> str:
     return value
 
 
-def _drag(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+def _drag(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
     start, end = _point(_argument(call, 0, "from_coord"), word), _point(_argument(call, 1, "to_coord"), word)
-    return Made((Drag(start, end),), word, False, ())
+    return MappedCalls((Drag(start, end),), word, False, ())
 
 
-def _swipe(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
     start, end = _point(_argument(call, 0, "from_coord"), word), _point(_argument(call, 1, "to_coord"), word)
-    return Made((Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",))
+    return MappedCalls((Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",))
 
 
-def _scroll(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+def _scroll(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     said = _argument(call, 0, "direction")
     if isinstance(said, str):
         if said not in ("up", "down", "left", "right"):
             raise CallError("bad_value", f"{word}: direction {said!r:.40}", word)
         if vocabulary.flip_vertical and said in ("up", "down"):
-            return Made((Scroll(direction={"up": "down", "down": "up"}[said]),), word, True, ("vertical_flipped",))
-        return Made((Scroll(direction=said),), word, True, ())
+            return MappedCalls(
+                (Scroll(direction={"up": "down", "down": "up"}[said]),), word, True, ("vertical_flipped",)
+            )
+        return MappedCalls((Scroll(direction=said),), word, True, ())
     page = _argument(call, 0, "page", "clicks")
     if not isinstance(page, int | float) or isinstance(page, bool) or page == 0:
         raise CallError("bad_value", f"{word}: expected a direction or an amount, found {said or page!r:.40}", word)
     other = {"up": "down", "down": "up"}[vocabulary.page_positive]
     vertical = vocabulary.page_positive if page > 0 else other
     direction = ("right" if page > 0 else "left") if word == "hscroll" else vertical
-    return Made((Scroll(direction=direction),), word, True, ("direction_from_sign",))
+    return MappedCalls((Scroll(direction=direction),), word, True, ("direction_from_sign",))
 
 
-def _type(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+def _type(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
-    return Made((Type(_text(_argument(call, 0, "text", "message"), word)),), word, False, ())
+    return MappedCalls((Type(_text(_argument(call, 0, "text", "message"), word)),), word, False, ())
 
 
-def _keys(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
     value = _argument(call, 0, "keys", "key")
     keys = [value] if isinstance(value, str) else value if isinstance(value, list) else list(call.args)
@@ -306,46 +308,46 @@ def _keys(call: Call, word: str, vocabulary: Vocabulary) -> Made:
     if chord and len(names) > 3:
         raise CallError("no_counterpart", f"a hotkey of {len(names)} keys; the space has at most 3", word)
     made: list[Action] = [_key(tuple(names))] if chord else [_key((key,)) for key in names]
-    return Made(tuple(made * times), word, False, rules)
+    return MappedCalls(tuple(made * times), word, False, rules)
 
 
 def _key(keys: tuple[str, ...]) -> Action:
     return PressEnter() if keys in (("enter",), ("return",)) else Hotkey(keys)
 
 
-def _launch(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+def _launch(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
     name = _text(_argument(call, 0, "app_name", "app", "url", "name"), word)
-    return Made((Launch(url=name) if word == "open_url" else Launch(app=name),), word, False, ())
+    return MappedCalls((Launch(url=name) if word == "open_url" else Launch(app=name),), word, False, ())
 
 
-def _finish(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+def _finish(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
     if call.name.rpartition(".")[2] == "terminate":
         status = _argument(call, 0, "status") or "success"
         if status not in ("success", "failure"):
             raise CallError("bad_value", f"{word}: status {status!r:.40}", word)
         failed = status == "failure"
-        return Made((Finished(""),), word, failed, ("terminate_failure",) if failed else ())
+        return MappedCalls((Finished(""),), word, failed, ("terminate_failure",) if failed else ())
     said = _text(_argument(call, 0, "text", "answer"), word, empty=True) if call.args or call.kwargs else ""
     status = said.strip().lower()
     if status in ("success", "failure"):  # converters write terminate(status=…) as final_answer(…)
         rule = "success_is_no_answer" if status == "success" else "terminate_failure"
-        return Made((Finished(""),), word, status == "failure", (rule,))
-    return Made((Finished(said),), word, False, ())
+        return MappedCalls((Finished(""),), word, status == "failure", (rule,))
+    return MappedCalls((Finished(said),), word, False, ())
 
 
-def _call_user(call: Call, word: str, vocabulary: Vocabulary) -> Made:
+def _call_user(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
     del vocabulary
     said = _argument(call, 0, "text", "message")
-    return Made((CallUser("" if said is None else _text(said, word, empty=True)),), word, False, ())
+    return MappedCalls((CallUser("" if said is None else _text(said, word, empty=True)),), word, False, ())
 
 
-def _bare(action: Action, lossy: bool = False) -> Callable[[Call, str, Vocabulary], Made]:
-    return lambda call, word, vocabulary: Made((action,), word, lossy, ())
+def _bare(action: Action, lossy: bool = False) -> Callable[[PyAutoGuiCall, str, Vocabulary], MappedCalls]:
+    return lambda call, word, vocabulary: MappedCalls((action,), word, lossy, ())
 
 
-_READERS: Mapping[str, Callable[[Call, str, Vocabulary], Made]] = {
+_READERS: Mapping[str, Callable[[PyAutoGuiCall, str, Vocabulary], MappedCalls]] = {
     "drag": _drag,
     "swipe": _swipe,
     "scroll": _scroll,

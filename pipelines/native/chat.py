@@ -25,7 +25,7 @@ _PICTURE = re.compile(r"<image>(?:[^<\n]*</image>)?|<\|vision_start\|>.*?<\|visi
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ChatTurn:
     """One turn. `role` is system, user or assistant; `extra` holds the other keys of the native turn."""
 
     role: str
@@ -33,7 +33,7 @@ class Turn:
     extra: Mapping[str, Any]
 
 
-def turns(listed: Any, items: int = 1) -> list[Turn]:
+def turns(listed: Any, items: int = 1) -> list[ChatTurn]:
     """A native chat → its turns, text parts joined by newlines, picture parts left out.
 
     Raises `RecordError`: `missing_field` unless it is a list of objects with a role and a text, `unknown_role:<word>`
@@ -52,11 +52,11 @@ def turns(listed: Any, items: int = 1) -> list[Turn]:
         if word.lower() not in _ROLES:
             raise RecordError(f"unknown_role:{word[:40]}", f"turn {place}", items)
         extra = {name: value for name, value in turn.items() if name not in ("from", "role", "value", "content")}
-        found.append(Turn(_ROLES[word.lower()], text, extra))
+        found.append(ChatTurn(_ROLES[word.lower()], text, extra))
     return found
 
 
-def exchanges(found: list[Turn]) -> list[tuple[str, str]]:
+def exchanges(found: list[ChatTurn]) -> list[tuple[str, str]]:
     """(user text, assistant text) pairs in order; an answer to nothing and an unanswered question are left out."""
     pairs: list[tuple[str, str]] = []
     asked: str | None = None

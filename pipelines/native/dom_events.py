@@ -71,7 +71,7 @@ class Event:
 
 
 @dataclass
-class Gesture:
+class DomGesture:
     """What a person did at once. `text` is typed text, `keys` the keys of a hotkey, `direction` of a scroll."""
 
     word: str
@@ -114,13 +114,13 @@ class Gesture:
         return DoubleClick(start) if self.word == DOUBLE else Click(start)
 
 
-class _Reader:
+class _DomEventReader:
     """State of the reading: the mouse button, held keys, a key that waits for its character."""
 
     def __init__(self, states: Sequence[Any]) -> None:
         self.states = states
-        self.done: list[Gesture] = []
-        self.down: Gesture | None = None
+        self.done: list[DomGesture] = []
+        self.down: DomGesture | None = None
         self.held: set[str] = set()
         self.waiting: Event | None = None
 
@@ -135,27 +135,27 @@ class _Reader:
             if self.done and self.done[-1].word == SCROLL:
                 self.done[-1].events.append(event)
             else:
-                self.done.append(Gesture(SCROLL, [event]))
+                self.done.append(DomGesture(SCROLL, [event]))
         else:
             reason = f"unknown_action:{event.kind[:60]}" if "type" in event.action else "missing_field"
             self.done.append(
-                Gesture(OTHER, [event], error=(reason, f"expected one of {(*_MOUSE, *_KEYBOARD, 'scroll')}"))
+                DomGesture(OTHER, [event], error=(reason, f"expected one of {(*_MOUSE, *_KEYBOARD, 'scroll')}"))
             )
 
     def _give_up(self) -> None:
         """A key that neither wrote a character nor is one we know by name."""
         assert self.waiting is not None
         code = self.waiting.code("keyCode")
-        self.done.append(Gesture(OTHER, [self.waiting], error=("bad_value", f"key {code} wrote no character")))
+        self.done.append(DomGesture(OTHER, [self.waiting], error=("bad_value", f"key {code} wrote no character")))
         self.waiting = None
 
     def _mouse(self, event: Event) -> None:
         if event.kind == "mousedown":
-            self.down = Gesture(CLICK, [event])
+            self.down = DomGesture(CLICK, [event])
             self.done.append(self.down)
         elif event.kind == "mouseup":
             if self.down is None:
-                self.done.append(Gesture(OTHER, [event], error=("missing_field", "a mouseup without a mousedown")))
+                self.done.append(DomGesture(OTHER, [event], error=("missing_field", "a mouseup without a mousedown")))
                 return
             self.down.events.append(event)
             start, end = self.down.events[0].point, event.point
@@ -170,7 +170,7 @@ class _Reader:
     def _click(self, event: Event) -> None:
         """The end of a press; a further one without a press is made by the browser (a label, Enter on a button)."""
         if not self.done:
-            self.done.append(Gesture(CLICK, [event], rules=["click_without_press"]))
+            self.done.append(DomGesture(CLICK, [event], rules=["click_without_press"]))
             return
         last = self.done[-1]
         if last.word in (DRAG, CLICK, DOUBLE) and not any(seen.kind == "click" for seen in last.events):
@@ -181,10 +181,10 @@ class _Reader:
 
     def _double(self, event: Event) -> None:
         """The two clicks before a dblclick are the same gesture."""
-        clicks: list[Gesture] = []
+        clicks: list[DomGesture] = []
         while self.done and self.done[-1].word == CLICK and len(clicks) < 2 and _near(self.done[-1].events[0], event):
             clicks.insert(0, self.done.pop())
-        self.done.append(Gesture(DOUBLE, [*(seen for click in clicks for seen in click.events), event]))
+        self.done.append(DomGesture(DOUBLE, [*(seen for click in clicks for seen in click.events), event]))
 
     def _key(self, event: Event) -> None:
         code = event.code("keyCode")
@@ -204,12 +204,12 @@ class _Reader:
             shift = ("shift",) if "shift" in self.held else ()
             keys = (*combining, *shift, "space" if name == " " else name)
             error = ("no_counterpart", f"{len(keys)} keys at once") if len(keys) > 3 else None
-            self.done.append(Gesture(COMBO, [event], keys=keys[:3] if error is None else (), error=error))
+            self.done.append(DomGesture(COMBO, [event], keys=keys[:3] if error is None else (), error=error))
         elif code == 13:
-            self.done.append(Gesture(ENTER, [event]))
+            self.done.append(DomGesture(ENTER, [event]))
         elif code in _KEYS:
             keys = ("shift", _KEYS[code]) if "shift" in self.held else (_KEYS[code],)
-            self.done.append(Gesture(KEY, [event], keys=keys))
+            self.done.append(DomGesture(KEY, [event], keys=keys))
         else:
             self.waiting = event
 
@@ -228,22 +228,22 @@ class _Reader:
             if last is not None and last.word == ENTER:
                 last.events.append(event)
             else:
-                self.done.append(Gesture(ENTER, [event]))
+                self.done.append(DomGesture(ENTER, [event]))
             return
         events = [event] if down is None else [down, event]
         if not 32 <= char <= 0x10FFFF or 0xD800 <= char <= 0xDFFF:
-            self.done.append(Gesture(OTHER, events, error=("bad_value", f"charCode {char} is no character")))
+            self.done.append(DomGesture(OTHER, events, error=("bad_value", f"charCode {char} is no character")))
         elif last is not None and last.word == TYPING:
             last.text += chr(char)
             last.events += events
         else:
-            self.done.append(Gesture(TYPING, events, text=chr(char)))
+            self.done.append(DomGesture(TYPING, events, text=chr(char)))
 
 
-def read_gestures(events: Sequence[Event], states: Sequence[Any]) -> list[Gesture]:
+def read_gestures(events: Sequence[Event], states: Sequence[Any]) -> list[DomGesture]:
     """Events (each once) in order → gestures in order of their first event. Key releases, Shift and other modifiers
     are no gestures of their own."""
-    reader = _Reader(states)
+    reader = _DomEventReader(states)
     for event in events:
         reader.read(event)
     if reader.waiting is not None:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mapping.adapter import Batch, MappedBatch, Reject, Screen
+from pipelines.mapping.adapter import MappedBatch, RecordBatch, RecordScreen, RejectedUnit
 from pipelines.mapping.card import Descriptor
-from pipelines.mapping.column_json import Joined, plain, strings
+from pipelines.mapping.column_json import JoinedText, plain, strings
 from pipelines.mapping.columns import (
     boxes,
     by_name,
@@ -63,7 +63,7 @@ class Gestures:
     text: pa.Array
     number: np.ndarray
     """Native index of the step in its episode."""
-    native: Joined
+    native: JoinedText
     """The native_action column: canonical JSON."""
 
 
@@ -78,7 +78,7 @@ class Elements:
 
 
 @dataclass(frozen=True)
-class Pictures:
+class BatchPictures:
     """Screens of the rows of a batch; `screens` holds the pictures that have to be stored. None of them: `none`."""
 
     sha256: pa.Array
@@ -86,10 +86,10 @@ class Pictures:
     height_px: pa.Array
     problem: pa.Array
     """Why there is no picture; null where there is one."""
-    screens: Mapping[str, Screen] = field(default_factory=dict)
+    screens: Mapping[str, RecordScreen] = field(default_factory=dict)
 
     @classmethod
-    def none(cls, width_px: pa.Array, height_px: pa.Array) -> Pictures:
+    def none(cls, width_px: pa.Array, height_px: pa.Array) -> BatchPictures:
         rows = len(width_px)
         return cls(pa.nulls(rows, pa.string()), width_px, height_px, coded(["image_missing"], np.zeros(rows, np.int8)))
 
@@ -224,10 +224,10 @@ def _level(made: Actions, elements: Elements) -> np.ndarray:
 
 def map_gestures(
     card: Descriptor,
-    batch: Batch,
+    batch: RecordBatch,
     found: Gestures,
     episodes: Episodes,
-    pictures: Pictures,
+    pictures: BatchPictures,
     elements: Elements,
     natives_of: Callable[[list[int]], list[Any]],
     words: Mapping[str, pa.Array] | None = None,
@@ -294,7 +294,7 @@ def _count(result: MappedBatch, kind: np.ndarray) -> None:
 
 def _reject(
     result: MappedBatch,
-    batch: Batch,
+    batch: RecordBatch,
     found: Gestures,
     mapped: np.ndarray,
     owner: np.ndarray,
@@ -308,14 +308,19 @@ def _reject(
             gesture(code, found.touch[row].tolist(), found.lift[row].tolist(), found.text[row].as_py())
         except ItemError as error:
             where = {"native": native, "native_index": number, "record": batch.native_ids[record].as_py()}
-            result.rejects.append((record, Reject("item", 1, error.reason, error.detail, where)))
+            result.rejects.append((record, RejectedUnit("item", 1, error.reason, error.detail, where)))
             result.losses[(error.word[:60], "dropped")] += 1
         else:
             raise AssertionError(f"{batch.where(record)} step {number}: refused by column, mapped by row")
 
 
 def _report_pictures(
-    result: MappedBatch, batch: Batch, pictures: Pictures, rows: np.ndarray, owner: np.ndarray, number: np.ndarray
+    result: MappedBatch,
+    batch: RecordBatch,
+    pictures: BatchPictures,
+    rows: np.ndarray,
+    owner: np.ndarray,
+    number: np.ndarray,
 ) -> None:
     """Each unusable picture is said once; one that isn't there at all is said by the row alone."""
     broken = np.asarray(pc.fill_null(pc.not_equal(pictures.problem, "image_missing"), False))
@@ -323,10 +328,10 @@ def _report_pictures(
         record = int(owner[row])
         where = {"record": batch.native_ids[record].as_py(), "native_index": int(number[row])}
         reason = pictures.problem[row].as_py()
-        result.rejects.append((record, Reject("image", 0, reason, "the row is kept without it", where)))
+        result.rejects.append((record, RejectedUnit("image", 0, reason, "the row is kept without it", where)))
 
 
-def _of_rows(pictures: Pictures, rows: np.ndarray) -> dict[str, Screen]:
+def _of_rows(pictures: BatchPictures, rows: np.ndarray) -> dict[str, RecordScreen]:
     if not pictures.screens:
         return {}
     names: Sequence[str | None] = pictures.sha256.take(pa.array(rows)).to_pylist()

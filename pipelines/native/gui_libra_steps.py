@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.mapping.adapter import Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError
 from pipelines.mapping.unicode_text import check_texts
@@ -64,7 +64,7 @@ class Step:
     instruction: str
     follows: bool
     source: str
-    screen: Screen
+    screen: RecordScreen
     native: Mapping[str, Any]
     kind: Any
     value: Any
@@ -142,7 +142,7 @@ def sft_step(row: Mapping[str, Any], record: Record, raw: Raw) -> Step:
     if match is None or not isinstance(said, dict) or not isinstance(row.get("image"), str):
         raise RecordError("missing_field", "expected an image and an object between <answer> tags")
     check_texts(said)
-    screen = Screen.load(raw.first(folder + row["image"] for folder in ("", "images/")), normalised=True)
+    screen = RecordScreen.load(raw.first(folder + row["image"] for folder in ("", "images/")), normalised=True)
     described = said.get("action_description")
     return Step(
         *_instruction(without_pictures("\n".join(turn.text for turn in chat if turn.role == "user"))),

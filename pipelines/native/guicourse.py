@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.items import ItemError
 from pipelines.native.record_readers import json_list
 from pipelines.native.spill import Spill
@@ -101,7 +101,7 @@ def text_of(action: Mapping[str, Any], word: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MappedAction:
     """What became of a native action."""
 
     word: str
@@ -122,7 +122,7 @@ def word_of(action: Any, known: Sequence[str]) -> str:
     return word
 
 
-def web_action(action: Any) -> Made:
+def web_action(action: Any) -> MappedAction:
     """One action of the web parts. Raises `ItemError`."""
     word = word_of(action, WORDS)
     try:
@@ -133,26 +133,26 @@ def web_action(action: Any) -> Made:
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _web(word: str, action: Mapping[str, Any]) -> Made:
+def _web(word: str, action: Mapping[str, Any]) -> MappedAction:
     if word in ("click", "hover"):
         point, box, rules = _target(action, word)
-        return Made(word, [Click(point) if word == "click" else Hover(point)], box, rules=rules)
+        return MappedAction(word, [Click(point) if word == "click" else Hover(point)], box, rules=rules)
     if word == "input":
         if action.get("element") is None and action.get("point") is None:
-            return Made(word, [Type(text_of(action, word))])
+            return MappedAction(word, [Type(text_of(action, word))])
         point, box, rules = _target(action, word)
-        return Made(word, [Click(point), Type(text_of(action, word))], box, rules=rules)
+        return MappedAction(word, [Click(point), Type(text_of(action, word))], box, rules=rules)
     if word == "select":
         point, box, rules = _target(action, word)
         made: list[Action] = [Click(point), Type(text_of(action, word))]
-        return Made(word, made, box, lossy=True, rules=(*rules, "select_as_click_type"))
+        return MappedAction(word, made, box, lossy=True, rules=(*rules, "select_as_click_type"))
     if word == "select_text":
-        return Made(word, [Drag(*ends(action, word))])
+        return MappedAction(word, [Drag(*ends(action, word))])
     if word == "scroll":
         return _scroll(action)
     if word == "enter":
-        return Made(word, [PressEnter()])
-    return Made(word, [Hotkey(("ctrl", "c"))] if word == "copy" else [Finished(text_of(action, word))])
+        return MappedAction(word, [PressEnter()])
+    return MappedAction(word, [Hotkey(("ctrl", "c"))] if word == "copy" else [Finished(text_of(action, word))])
 
 
 def _target(action: Mapping[str, Any], word: str) -> tuple[Point, list[float] | None, tuple[str, ...]]:
@@ -166,7 +166,7 @@ def _target(action: Mapping[str, Any], word: str) -> tuple[Point, list[float] | 
     return _units(*centre(numbers(related(element, word), "box", word)), word), box, ("centre_of_box",)
 
 
-def _scroll(action: Mapping[str, Any]) -> Made:
+def _scroll(action: Mapping[str, Any]) -> MappedAction:
     """Positive `down` and `right`: the page shows what lies there. `related` may be rounded to 0, `absolute` isn't."""
     holder = action.get("scroll")
     for frame in ("related", "absolute"):
@@ -183,7 +183,7 @@ def _scroll(action: Mapping[str, Any]) -> Made:
             vertical = abs(down) >= abs(right)
             word = ("down" if down > 0 else "up") if vertical else ("right" if right > 0 else "left")
             rules = ("direction_from_amount", *(["sign_of_absolute"] if frame == "absolute" else []))
-            return Made("scroll", [Scroll(direction=word)], lossy=bool(down and right), rules=rules)
+            return MappedAction("scroll", [Scroll(direction=word)], lossy=bool(down and right), rules=rules)
     raise ItemError("no_counterpart", "a scroll by nothing", "scroll")
 
 
@@ -250,7 +250,7 @@ def language_of(text: str) -> str:
     return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"
 
 
-def screen_of(raw: Raw, file: str, row: Mapping[str, Any], *, encoded: bool = True) -> Screen:
+def screen_of(raw: Raw, file: str, row: Mapping[str, Any], *, encoded: bool = True) -> RecordScreen:
     """The screen of a row, by its image id; coordinates are fractions, so its size needn't be known."""
     image_id, size = row.get("image_id"), row.get("image_size")
     data, problem = None, None
@@ -263,10 +263,10 @@ def screen_of(raw: Raw, file: str, row: Mapping[str, Any], *, encoded: bool = Tr
     if data is None and isinstance(size, Mapping):
         sides = size.get("width"), size.get("height")
         frame = sides if all(type(side) is int and side > 0 for side in sides) else None  # type: ignore[operator]
-    screen = Screen.load(data, frame=frame, normalised=True)  # type: ignore[arg-type]
+    screen = RecordScreen.load(data, frame=frame, normalised=True)  # type: ignore[arg-type]
     if problem is None:
         return screen
-    return Screen(screen.width_px, screen.height_px, None, None, (), problem)
+    return RecordScreen(screen.width_px, screen.height_px, None, None, (), problem)
 
 
 def picture(raw: Raw, file: str, image_id: str, *, encoded: bool = True) -> bytes | None:

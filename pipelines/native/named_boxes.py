@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.mapping.adapter import Mapped, Screen
+from pipelines.mapping.adapter import Mapped, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from schemas.coordinates import OffScreen, box_to_unit
@@ -88,7 +88,7 @@ def screen_elements(found: Sequence[tuple[int, Named]]) -> list[dict[str, Any]]:
 
 def emit(
     builder: SampleBuilder,
-    screen: Screen,
+    screen: RecordScreen,
     good: Sequence[tuple[int, Named]],
     failed: Sequence[tuple[int, Any, ItemError]],
     new: Sequence[tuple[str, str, Any]] = (),

@@ -95,7 +95,7 @@ class CallError(ValueError):
 
 
 @dataclass(frozen=True)
-class Call:
+class PyAutoGuiCall:
     """One call: `name` is dotted as written; `error` says why the text is no call that can be read."""
 
     text: str
@@ -112,22 +112,22 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Gesture:
+class PyAutoGuiGesture:
     """What the user did at once: the calls, and either actions or the error that says why there are none."""
 
     word: str
-    calls: tuple[Call, ...]
+    calls: tuple[PyAutoGuiCall, ...]
     actions: tuple[Action, ...] = ()
     lossy: bool = False
     rules: tuple[str, ...] = ()
     error: CallError | None = None
 
 
-def parse_script(text: str) -> list[Call]:
+def parse_script(text: str) -> list[PyAutoGuiCall]:
     """A script → its calls in order, joined by line breaks or semicolons; blanks don't matter.
 
-    A line that is no call with literal arguments comes back as a `Call` with `error`; nothing is left out but blank
-    lines and comments. Raises `CallError("bad_value")` for a script longer than `MAX_CHARS`.
+    A line that is no call with literal arguments comes back as a `PyAutoGuiCall` with `error`; nothing is left out but
+    blank lines and comments. Raises `CallError("bad_value")` for a script longer than `MAX_CHARS`.
     """
     if len(text) > MAX_CHARS:
         raise CallError("bad_value", f"script of {len(text)} characters; at most {MAX_CHARS} are read")
@@ -136,16 +136,20 @@ def parse_script(text: str) -> list[Call]:
         whole = _statements(variant)
         if whole is not None:
             return whole
-    found: list[Call] = []
+    found: list[PyAutoGuiCall] = []
     for line in (line.strip() for line in lines):
         if not line or line.startswith("#"):
             continue
         calls = _statements(line)
-        found += calls if calls is not None else [Call(line, error=CallError("bad_value", f"no call: {line[:80]!r}"))]
+        found += (
+            calls
+            if calls is not None
+            else [PyAutoGuiCall(line, error=CallError("bad_value", f"no call: {line[:80]!r}"))]
+        )
     return found
 
 
-def _statements(text: str) -> list[Call] | None:
+def _statements(text: str) -> list[PyAutoGuiCall] | None:
     """Calls of a text that is Python; None if it isn't."""
     try:
         body = ast.parse(text).body
@@ -154,10 +158,10 @@ def _statements(text: str) -> list[Call] | None:
     return [_call(statement, ast.get_source_segment(text, statement) or "") for statement in body]
 
 
-def _call(statement: ast.stmt, text: str) -> Call:
+def _call(statement: ast.stmt, text: str) -> PyAutoGuiCall:
     node = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(node, ast.Call):
-        return Call(text, error=CallError("bad_value", f"expected a call, found {text[:80]!r}"))
+        return PyAutoGuiCall(text, error=CallError("bad_value", f"expected a call, found {text[:80]!r}"))
     target = node.func
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
         name = f"{target.value.id}.{target.attr}"
@@ -171,8 +175,10 @@ def _call(statement: ast.stmt, text: str) -> Call:
                 raise ValueError("** arguments")
             kwargs[keyword.arg] = _literal(keyword.value)
     except ValueError as error:
-        return Call(text, name, error=CallError("bad_value", f"{name}: expected literal arguments, found {error}"))
-    return Call(text, name, args, kwargs)
+        return PyAutoGuiCall(
+            text, name, error=CallError("bad_value", f"{name}: expected literal arguments, found {error}")
+        )
+    return PyAutoGuiCall(text, name, args, kwargs)
 
 
 def _literal(node: ast.expr, depth: int = 0) -> Any:
@@ -188,7 +194,9 @@ def _literal(node: ast.expr, depth: int = 0) -> Any:
     raise ValueError(type(node).__name__)
 
 
-def gestures(calls: Sequence[Call], size: tuple[float, float], pointer: Point | None = None) -> Iterator[Gesture]:
+def gestures(
+    calls: Sequence[PyAutoGuiCall], size: tuple[float, float], pointer: Point | None = None
+) -> Iterator[PyAutoGuiGesture]:
     """Calls → gestures in order. `size` is the native frame (width, height): pixels, or (1.0, 1.0) for fractions.
 
     `pointer` is where the pointer stood before, in 0..1000. A `moveTo` joins the `dragTo` after it, and the scroll or
@@ -205,7 +213,7 @@ def gestures(calls: Sequence[Call], size: tuple[float, float], pointer: Point | 
         place += len(taken)
 
 
-def _leads_to(call: Call) -> bool:
+def _leads_to(call: PyAutoGuiCall) -> bool:
     if call.error is not None:
         return False
     pointless = not {"x", "y"} & set(call.kwargs)
@@ -214,7 +222,9 @@ def _leads_to(call: Call) -> bool:
     return call.function == "dragTo" or (call.function in _POINTED and pointless and not call.args)
 
 
-def _gesture(calls: tuple[Call, ...], size: tuple[float, float], pointer: Point | None) -> tuple[Gesture, Point | None]:
+def _gesture(
+    calls: tuple[PyAutoGuiCall, ...], size: tuple[float, float], pointer: Point | None
+) -> tuple[PyAutoGuiGesture, Point | None]:
     last = calls[-1]
     word = "other calls"
     try:
@@ -224,12 +234,12 @@ def _gesture(calls: tuple[Call, ...], size: tuple[float, float], pointer: Point 
         if len(calls) == 2:
             pointer = _point(_bound(calls[0])[1], size, None, word)
         actions, lossy, rules, pointer = _actions(word, arguments, size, pointer)
-        return Gesture(word, calls, tuple(actions), lossy, tuple(rules)), pointer
+        return PyAutoGuiGesture(word, calls, tuple(actions), lossy, tuple(rules)), pointer
     except CallError as error:
-        return Gesture(error.word if error.word != "other calls" else word, calls, error=error), pointer
+        return PyAutoGuiGesture(error.word if error.word != "other calls" else word, calls, error=error), pointer
 
 
-def _bound(call: Call) -> tuple[str, dict[str, Any]]:
+def _bound(call: PyAutoGuiCall) -> tuple[str, dict[str, Any]]:
     """The word a call is counted under, and its arguments by name."""
     name = call.function
     if name in _HELD:

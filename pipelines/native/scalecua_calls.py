@@ -14,7 +14,7 @@ from typing import Any
 
 from pipelines.mapping.card import Loss
 from pipelines.native import calls, pyautogui
-from pipelines.native.pyautogui import Call, CallError
+from pipelines.native.pyautogui import CallError, PyAutoGuiCall
 from schemas.action_types import OPPOSITE
 from schemas.actions import Action, Finished, Point, Scroll, scroll_direction
 from schemas.coordinates import OffScreen, point_to_unit
@@ -69,7 +69,7 @@ LOSSES: tuple[Loss, ...] = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MappedScaleCuaCalls:
     """The actions of one step, the word it is counted under, what was done, and the outcome if it ends the task."""
 
     actions: tuple[Action, ...]
@@ -79,7 +79,7 @@ class Made:
     outcome: str | None = None
 
 
-def read_step(action: str, operation: str) -> Made | CallError:
+def read_step(action: str, operation: str) -> MappedScaleCuaCalls | CallError:
     """The text of a step's calls, and its description in words → its actions, or why there are none: a step is taken
     whole or not at all. Never raises on text."""
     try:
@@ -92,7 +92,7 @@ def read_step(action: str, operation: str) -> Made | CallError:
         return CallError("missing_field", "<action> holds no call", OTHER)
     if len(parts) == 1:
         return parts[0]
-    return Made(
+    return MappedScaleCuaCalls(
         tuple(action for part in parts for action in part.actions),
         _SEVERAL,
         any(part.lossy for part in parts),
@@ -101,27 +101,27 @@ def read_step(action: str, operation: str) -> Made | CallError:
     )
 
 
-def _bare(call: Call) -> str:
+def _bare(call: PyAutoGuiCall) -> str:
     module, _, name = call.name.rpartition(".")
     return name if call.error is None and module in calls.MODULES else ""
 
 
-def _joined(listed: list[Call]) -> list[Call]:
+def _joined(listed: list[PyAutoGuiCall]) -> list[PyAutoGuiCall]:
     """The calls, keyDown ... keyUp made one hotkey, and chords ("ctrl+s", key) hotkeys."""
-    found: list[Call] = []
+    found: list[PyAutoGuiCall] = []
     place = 0
     while place < len(listed):
         taken, keys = _held(listed[place:])
         if taken:
             text = "\n".join(call.text for call in listed[place : place + taken])
-            found.append(Call(text, "hotkey", (keys,)))
+            found.append(PyAutoGuiCall(text, "hotkey", (keys,)))
         else:
             found.append(_chord(listed[place]))
         place += taken or 1
     return found
 
 
-def _held(listed: list[Call]) -> tuple[int, list[str]]:
+def _held(listed: list[PyAutoGuiCall]) -> tuple[int, list[str]]:
     """(number of calls that press keys down and release all of them again, the keys); (0, []) if there are none."""
     keys: list[str] = []
     down: set[str] = set()
@@ -142,7 +142,7 @@ def _held(listed: list[Call]) -> tuple[int, list[str]]:
     return 0, []
 
 
-def _chord(call: Call) -> Call:
+def _chord(call: PyAutoGuiCall) -> PyAutoGuiCall:
     name = _bare(call)
     if name not in ("press", "hotkey", "key"):
         return call
@@ -158,12 +158,12 @@ def _chord(call: Call) -> Call:
         return replace(
             call, args=() if value is not None else call.args, kwargs={**kwargs, "keys": value} if value else kwargs
         )
-    return Call(call.text, "hotkey", (split,), {name: kwargs[name] for name in kwargs if name == "interval"})
+    return PyAutoGuiCall(call.text, "hotkey", (split,), {name: kwargs[name] for name in kwargs if name == "interval"})
 
 
-def _parts(listed: list[Call], operation: str) -> Iterator[Made]:
+def _parts(listed: list[PyAutoGuiCall], operation: str) -> Iterator[MappedScaleCuaCalls]:
     """Each gesture's actions. Raises `CallError` for the first that has none."""
-    run: list[Call] = []
+    run: list[PyAutoGuiCall] = []
     for call in listed:
         if (name := _bare(call)) in _BY_PYAUTOGUI:
             run.append(replace(call, name=f"pyautogui.{name}"))
@@ -180,18 +180,18 @@ def _parts(listed: list[Call], operation: str) -> Iterator[Made]:
             yield _end(call)
         else:
             made = calls.read_calls(call.text, calls.Vocabulary())
-            yield Made(made.actions, made.word, made.lossy, made.rules)
+            yield MappedScaleCuaCalls(made.actions, made.word, made.lossy, made.rules)
     yield from _gestures(run)
 
 
-def _gestures(run: list[Call]) -> Iterator[Made]:
+def _gestures(run: list[PyAutoGuiCall]) -> Iterator[MappedScaleCuaCalls]:
     for gesture in pyautogui.gestures(run, (1.0, 1.0)):
         if gesture.error is not None:
             raise CallError(gesture.error.reason, gesture.error.detail, gesture.word)
-        yield Made(gesture.actions, gesture.word, gesture.lossy, gesture.rules)
+        yield MappedScaleCuaCalls(gesture.actions, gesture.word, gesture.lossy, gesture.rules)
 
 
-def _scroll(call: Call, operation: str) -> Made:
+def _scroll(call: PyAutoGuiCall, operation: str) -> MappedScaleCuaCalls:
     """The operation's words decide, since prompts and data disagree on the sign."""
     said = {word.lower() for word in _SCROLLS.findall(operation)}
     name = _bare(call)
@@ -199,20 +199,24 @@ def _scroll(call: Call, operation: str) -> Made:
         raise CallError(
             "ambiguous_direction", f"{call.text[:60]}: the operation says {sorted(said) or 'nothing'}", name
         )
-    return Made((Scroll(direction=said.pop()),), name, True, ("direction_from_operation",))
+    return MappedScaleCuaCalls((Scroll(direction=said.pop()),), name, True, ("direction_from_operation",))
 
 
-def _swipe(call: Call) -> Made:
+def _swipe(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
     named = dict(zip(("from_coord", "to_coord", "direction", "amount"), call.args, strict=False)) | call.kwargs
     if named.get("to_coord") is not None:
         start, end = _point(named.get("from_coord")), _point(named["to_coord"])
         if start == end:
             raise CallError("no_counterpart", "a swipe from a point to itself", "swipe")
-        return Made((Scroll(start, end, scroll_direction(start, end)),), "swipe", False, ("direction_from_points",))
+        return MappedScaleCuaCalls(
+            (Scroll(start, end, scroll_direction(start, end)),), "swipe", False, ("direction_from_points",)
+        )
     finger = named.get("direction", "up")  # the source's own default
     if not isinstance(finger, str) or finger.lower() not in OPPOSITE:
         raise CallError("bad_value", f"swipe: direction {finger!r:.40}", "swipe")
-    return Made((Scroll(direction=OPPOSITE[finger.lower()]),), "swipe", True, ("direction_is_the_fingers",))
+    return MappedScaleCuaCalls(
+        (Scroll(direction=OPPOSITE[finger.lower()]),), "swipe", True, ("direction_is_the_fingers",)
+    )
 
 
 def _point(value: Any) -> Point:
@@ -224,13 +228,15 @@ def _point(value: Any) -> Point:
         raise CallError("off_screen", f"swipe: {error}", "swipe") from error
 
 
-def _end(call: Call) -> Made:
+def _end(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
     named = dict(zip(("status", "info"), call.args, strict=False)) | call.kwargs
     status, info = named.get("status", "success"), named.get("info")
     if status not in ("success", "failure") or not isinstance(info, str | None):
         raise CallError("bad_value", f"terminate: {status!r:.40}, {info!r:.40}", "terminate")
     failed = status == "failure"
-    return Made((Finished(info or ""),), "terminate", failed, ("terminate_failure",) if failed else (), status)
+    return MappedScaleCuaCalls(
+        (Finished(info or ""),), "terminate", failed, ("terminate_failure",) if failed else (), status
+    )
 
 
 def is_number(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import is_text, notices, unknown_fields
@@ -69,7 +69,7 @@ def map_texts(descriptor: Descriptor, record: Record, raw: Raw, split: str) -> M
     answers = [text for text in given if text != NO_ANSWER]
     if not given:
         raise RecordError("empty_text", "all answers are empty")
-    screen = Screen.load(rico.picture(raw, identifier), normalised=True)
+    screen = RecordScreen.load(rico.picture(raw, identifier), normalised=True)
     builder = SampleBuilder(descriptor, record, record_id=row_id(row) or digest(row), split=split)
     if answers:
         others = [f"or: {text}" for text in given if text != answers[0]]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from pipelines.mapping.adapter import Mapped, Record, RecordError, Screen
+from pipelines.mapping.adapter import Mapped, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import is_text, notices, unknown_fields
@@ -40,7 +40,7 @@ def one_step(
     episode_id: str,
     goal: str,
     code: str,
-    screen: Screen,
+    screen: RecordScreen,
     vocabulary: Vocabulary,
     platform: str,
     native: Any,
@@ -90,7 +90,7 @@ def map_pairs(
         raise RecordError("missing_field", f"texts: expected a list of pairs, found {str(texts)[:60]!r}")
     last = images[-1] if isinstance(images, list) and images else None
     data = last.get("bytes") if isinstance(last, dict) else None
-    screen = Screen.load(data if isinstance(data, bytes) else None, normalised=True)
+    screen = RecordScreen.load(data if isinstance(data, bytes) else None, normalised=True)
     name = digest(row)[:24]
     found = unknown_fields(row, known)
     made = []

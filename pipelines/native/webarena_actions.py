@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pipelines.mapping.adapter import Screen
+from pipelines.mapping.adapter import RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError
@@ -58,7 +58,7 @@ def read_action(said: str) -> tuple[str, str, list[Action]]:
 
 
 def add_step(
-    builder: EpisodeBuilder, place: int, said: str, screen: Callable[[], Screen | None] = lambda: None
+    builder: EpisodeBuilder, place: int, said: str, screen: Callable[[], RecordScreen | None] = lambda: None
 ) -> None:
     """What an agent wrote → a step row, or a reject. `screen` is read for a row alone. Text goes where the focus is,
     which nobody tells: such a step is lossy."""

@@ -100,7 +100,7 @@ def extract(
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _ArchiveMember:
     name: str
     size: int
     crc32: int | None
@@ -117,7 +117,7 @@ class _Member:
                 yield block
 
 
-def _members(stream: Any, name: str, starts: Sequence[int]) -> Iterator[_Member]:
+def _members(stream: Any, name: str, starts: Sequence[int]) -> Iterator[_ArchiveMember]:
     first = stream.read(4)
     stream.seek(0)
     if first[:2] == b"PK":
@@ -126,7 +126,7 @@ def _members(stream: Any, name: str, starts: Sequence[int]) -> Iterator[_Member]
                 if (info.external_attr >> 16) & 0o170000 == 0o120000:
                     raise ArchiveError(f"{name}: {info.filename!r} is a link; only plain files are unpacked")
                 if not info.is_dir():
-                    yield _Member(info.filename, info.file_size, info.CRC, functools.partial(source.open, info))
+                    yield _ArchiveMember(info.filename, info.file_size, info.CRC, functools.partial(source.open, info))
         return
     with tarfile.open(fileobj=stream, mode="r|*") as packed:
         for entry in packed:
@@ -134,7 +134,7 @@ def _members(stream: Any, name: str, starts: Sequence[int]) -> Iterator[_Member]
                 continue
             if not entry.isreg():
                 raise ArchiveError(f"{name}: {entry.name!r} is a link or device; only plain files are unpacked")
-            yield _Member(entry.name, entry.size, None, functools.partial(_plain, packed, entry))
+            yield _ArchiveMember(entry.name, entry.size, None, functools.partial(_plain, packed, entry))
 
 
 def _open_zip(stream: Any, starts: Sequence[int]) -> zipfile.ZipFile:

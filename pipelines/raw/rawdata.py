@@ -19,7 +19,7 @@ _SMALL = 1 << 20
 _KEPT_BYTES = 64 << 20
 
 
-class Kept:
+class RecentBytes:
     """The bytes of small files that were just hashed, for whoever reads them next in this process: most of the cost of
     a small file is to open it. What is taken is what was hashed."""
 
@@ -46,7 +46,7 @@ class Kept:
         self._size = 0
 
 
-KEPT = Kept()
+KEPT = RecentBytes()
 
 
 class FileHashes:

@@ -48,7 +48,7 @@ def unpack_remote(
         return lambda: system.open(path, "rb", block_size=BLOCK_BYTES)
 
     ordered = sorted(parts, key=_order)
-    with Joined([(opener(file), file) for file in ordered], first_wait_s) as joined:
+    with JoinedParts([(opener(file), file) for file in ordered], first_wait_s) as joined:
         stream = io.BufferedReader(joined, BLOCK_BYTES)
         try:
             count = extract(stream, ordered[-1].path, folder, joined.size, joined.starts)
@@ -71,7 +71,7 @@ def _order(file: RemoteFile) -> tuple[bool, str]:
     return file.path.endswith(".zip"), file.path
 
 
-class Joined(io.RawIOBase):
+class JoinedParts(io.RawIOBase):
     """Parts as one seekable stream. A read that fails is tried again from a freshly opened part."""
 
     def __init__(

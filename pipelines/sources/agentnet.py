@@ -35,11 +35,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import notices, unknown_fields
-from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
+from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
 from schemas.actions import Point
 
 META = "meta_data_merged.jsonl"
@@ -186,7 +186,7 @@ def _step(
         for gesture in made:
             if gesture.error is not None:
                 raise gesture.error
-        screen = Screen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
+        screen = RecordScreen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
     except (CallError, RecordError) as error:
         counted = error.word if isinstance(error, CallError) and word != SEVERAL else word
         builder.reject(error.reason, native=step, native_index=place, word=counted, detail=error.detail)
@@ -213,7 +213,7 @@ def _step(
     return _pointer(made, pointer)
 
 
-def _pointer(made: list[Gesture], pointer: Point | None) -> Point | None:
+def _pointer(made: list[PyAutoGuiGesture], pointer: Point | None) -> Point | None:
     for gesture in made:
         for action in gesture.actions:
             pointer = getattr(action, "end", None) or getattr(action, "box", None) or pointer

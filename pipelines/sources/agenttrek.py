@@ -36,7 +36,7 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import turns
-from pipelines.native.pyautogui import Call, CallError, parse_script
+from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
 from pipelines.native.record_readers import count_of, json_lines, json_list
 from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
 from schemas.ids import digest
@@ -167,7 +167,7 @@ def _read(said: str) -> tuple[str, str, list[Action], bool]:
     return thought, word, [one[1] for one in made], any(one[2] for one in made)
 
 
-def _made(call: Call) -> tuple[str, Action, bool]:
+def _made(call: PyAutoGuiCall) -> tuple[str, Action, bool]:
     """Native word, action, whether something is lost. Raises `ItemError`."""
     if call.error is not None:
         raise ItemError("bad_value", f"no call of literals: {call.error.detail}"[:120], _OTHER)

@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.card import Descriptor, Download
 from pipelines.mapping.items import is_text, notices, unknown_fields
 from pipelines.native.calls import LOSSES, Vocabulary
@@ -96,7 +96,7 @@ class AguvisStage2MobileAdapter(Adapter):
             raise RecordError("missing_field", "expected a human turn and the code of an action")
         goal, follows = goal_of(without_pictures(asked[0].text))
         told = {match["kind"]: match["text"] for turn in answers[:-1] for match in _SAID.finditer(turn.text)}
-        screen = Screen.load(_picture(raw, record.file, row.get("image")), normalised=True)
+        screen = RecordScreen.load(_picture(raw, record.file, row.get("image")), normalised=True)
         made = one_step(
             DESCRIPTOR,
             record,

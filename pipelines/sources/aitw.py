@@ -38,7 +38,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.mapping import column_json
-from pipelines.mapping.adapter import Batch, BatchAdapter, Broken, Mapped, MappedBatch, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import (
+    BatchAdapter,
+    Broken,
+    Mapped,
+    MappedBatch,
+    Raw,
+    Record,
+    RecordBatch,
+    RecordError,
+    RecordScreen,
+)
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.column_json import plain, undecoded
@@ -107,18 +117,18 @@ class AitwAdapter(BatchAdapter):
         """One part per file: TFRecord (`<subset>-00000-of-00321`, `*.tfrecord`) or parquet."""
         return [(name,) for name in raw.files("**/*") if _FILE.search(name)]
 
-    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Batch | Record | Broken]:
+    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[RecordBatch | Record | Broken]:
         """Episodes in the order in which they are complete (or given up: the file ends, or too many stand open)."""
         for file in files:
             read = aitw_parquet.read_parquet if file.endswith(".parquet") else aitw_native.read_examples
             yield from read(raw, file)
 
-    def record(self, batch: Batch, index: int) -> Record:
+    def record(self, batch: RecordBatch, index: int) -> Record:
         """An episode of a batch as plain features."""
         payload = aitw_native.payload(batch, index)
         return Record(*batch.where(index), payload, batch.native_ids[index].as_py())
 
-    def map_batch(self, batch: Batch, raw: Raw) -> MappedBatch:
+    def map_batch(self, batch: RecordBatch, raw: Raw) -> MappedBatch:
         """Regular episodes → rows, by column."""
         table = batch.table
         found = _gestures(table)
@@ -202,13 +212,13 @@ def _apps(table: pa.Table, starts: np.ndarray) -> pa.Array:
     )
 
 
-def _pictures(table: pa.Table) -> gesture_columns.Pictures:
+def _pictures(table: pa.Table) -> gesture_columns.BatchPictures:
     """The stored pixels as PNG; a row without pixels keeps its size, one with a wrong number of them loses it."""
     height, width = (plain(table[f"image/{name}"]).cast(pa.int32()) for name in ("height", "width"))
     if PIXELS not in table.column_names or table[PIXELS].null_count == table.num_rows:
-        return gesture_columns.Pictures.none(width, height)
+        return gesture_columns.BatchPictures.none(width, height)
     screens = [_row_screen(table, row) for row in range(table.num_rows)]
-    return gesture_columns.Pictures(
+    return gesture_columns.BatchPictures(
         sha256=pa.array([screen.sha256 for screen in screens], pa.string()),
         width_px=pa.array([screen.width_px for screen in screens], pa.int32()),
         height_px=pa.array([screen.height_px for screen in screens], pa.int32()),
@@ -217,7 +227,7 @@ def _pictures(table: pa.Table) -> gesture_columns.Pictures:
     )
 
 
-def _row_screen(table: pa.Table, row: int) -> Screen:
+def _row_screen(table: pa.Table, row: int) -> RecordScreen:
     """The screen of a row of a batch. Its elements are made one by one: beside the pixels they cost nothing."""
     positions, *words = (table[name][row].as_py() for name in (POSITIONS, *aitw_native.WORDS))
     pixels = table[PIXELS][row]
@@ -303,7 +313,7 @@ def _map_step(
     )
 
 
-def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> Screen:
+def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> RecordScreen:
     """The screen of a step on its own. Coordinates are 0..1, so a row lives on without its picture (`bad_frame`)."""
     try:
         elements = _elements(step)
@@ -321,19 +331,19 @@ def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]
 
 def _screen_of(
     elements: list[dict[str, Any]], pixels: memoryview | None, height: int, width: int, channels: int
-) -> Screen:
+) -> RecordScreen:
     if channels != 3 or height < 1 or width < 1:
         return _bad_frame(elements)
     if not pixels:
-        return Screen.load(None, elements, (width, height))
+        return RecordScreen.load(None, elements, (width, height))
     if len(pixels) != height * width * channels:
         return _bad_frame(elements)
-    return Screen.of_pixels(np.frombuffer(pixels, np.uint8).reshape(height, width, channels), elements)
+    return RecordScreen.of_pixels(np.frombuffer(pixels, np.uint8).reshape(height, width, channels), elements)
 
 
-def _bad_frame(elements: list[dict[str, Any]]) -> Screen:
+def _bad_frame(elements: list[dict[str, Any]]) -> RecordScreen:
     """The size itself is in doubt, so none is written."""
-    return Screen(None, None, None, None, tuple(elements), "bad_frame")
+    return RecordScreen(None, None, None, None, tuple(elements), "bad_frame")
 
 
 def _elements(step: dict[str, Any]) -> list[dict[str, Any]]:

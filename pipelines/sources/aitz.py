@@ -35,16 +35,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.mapping.adapter import (
-    Batch,
     BatchAdapter,
     Broken,
     Mapped,
     MappedBatch,
     Raw,
     Record,
+    RecordBatch,
     RecordError,
-    Reject,
-    Screen,
+    RecordScreen,
+    RejectedUnit,
 )
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
@@ -86,7 +86,7 @@ DESCRIPTOR = Descriptor(
 )
 
 _ELEMENTS = ["ui_positions", "ui_text", "ui_types"]
-_NO_SCREEN = Screen(None, None, None, None, (), "image_missing")
+_NO_SCREEN = RecordScreen(None, None, None, None, (), "image_missing")
 
 
 class AitzAdapter(BatchAdapter):
@@ -103,17 +103,17 @@ class AitzAdapter(BatchAdapter):
             folders.setdefault(posixpath.dirname(posixpath.dirname(name)), []).append(name)
         return [tuple(names) for _, names in sorted(folders.items())]
 
-    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Batch | Record | Broken]:
+    def batches(self, raw: Raw, files: tuple[str, ...]) -> Iterator[RecordBatch | Record | Broken]:
         """Regular episodes in batches, the others one by one."""
         return aitz_native.read(raw, files)
 
-    def record(self, batch: Batch, index: int) -> Record:
+    def record(self, batch: RecordBatch, index: int) -> Record:
         """An episode of a batch as its list of steps."""
         first, size = batch.starts[index], batch.starts[index + 1] - batch.starts[index]
         steps = batch.table.select(aitz_native.COLUMNS.names).slice(first, size).to_pylist()
         return Record(*batch.where(index), steps, batch.native_ids[index].as_py(), aitz_native.content_of(steps))
 
-    def map_batch(self, batch: Batch, raw: Raw) -> MappedBatch:
+    def map_batch(self, batch: RecordBatch, raw: Raw) -> MappedBatch:
         """Regular episodes → rows, by column."""
         table = batch.table
         found = aitz_native.gestures(table)
@@ -123,7 +123,7 @@ class AitzAdapter(BatchAdapter):
             outcome=gesture_columns.outcomes(found.code, batch.starts),
             app=pa.nulls(len(batch), pa.string()),
         )
-        notes: list[tuple[int, Reject]] = []
+        notes: list[tuple[int, RejectedUnit]] = []
         pictures, elements = _pictures(raw, batch, gesture_columns.actions(found).kind >= 0, notes)
 
         def natives_of(rows: list[int]) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def _or_null(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(column, ""), None, column)
 
 
-def _splits(batch: Batch) -> pa.Array:
+def _splits(batch: RecordBatch) -> pa.Array:
     """As `_split`, for each record."""
     stated = pc.match_substring_regex(plain(batch.table["image_full_path"]), "aitw_with_gpt/test(/|$)|^test(/|$)")
     says = np.logical_or.reduceat(np.asarray(stated), batch.starts[:-1])
@@ -187,22 +187,22 @@ def _splits(batch: Batch) -> pa.Array:
     return pa.array(made, pa.string())
 
 
-def _files(batch: Batch) -> list[str]:
+def _files(batch: RecordBatch) -> list[str]:
     """The file of each record."""
     return batch.file.to_pylist() if isinstance(batch.file, pa.Array) else [batch.file] * len(batch)
 
 
-def _paths(batch: Batch, index: int) -> list[dict[str, Any]]:
+def _paths(batch: RecordBatch, index: int) -> list[dict[str, Any]]:
     first, size = batch.starts[index], batch.starts[index + 1] - batch.starts[index]
     return batch.table.select(["image_full_path"]).slice(first, size).to_pylist()
 
 
 def _pictures(
-    raw: Raw, batch: Batch, mapped: np.ndarray, notes: list[tuple[int, Reject]]
-) -> tuple[gesture_columns.Pictures, gesture_columns.Elements]:
+    raw: Raw, batch: RecordBatch, mapped: np.ndarray, notes: list[tuple[int, RejectedUnit]]
+) -> tuple[gesture_columns.BatchPictures, gesture_columns.Elements]:
     """Screens of the steps that have an action; their elements, which are in pixels of the picture, row by row."""
     rows = batch.table.num_rows
-    shown: list[Screen] = [_NO_SCREEN] * rows
+    shown: list[RecordScreen] = [_NO_SCREEN] * rows
     boxes: list[list[float]] = []
     count = np.zeros(rows, np.int64)
     frame = np.ones((rows, 2))
@@ -220,7 +220,7 @@ def _pictures(
             found: list[tuple[str, str, Any]] = []
             step = batch.table.select(_ELEMENTS).slice(row, 1).to_pylist()[0]
             shown[row] = screen = _screen(data, step, int(row - batch.starts[index]), found)
-            notes += [(index, Reject("record", 0, *notice)) for notice in found]
+            notes += [(index, RejectedUnit("record", 0, *notice)) for notice in found]
             if screen.elements:
                 boxes += json.loads(step["ui_positions"])
                 count[row] = len(json.loads(step["ui_positions"]))
@@ -228,8 +228,8 @@ def _pictures(
     elements = gesture_columns.Elements(count, np.array(boxes, np.float64).reshape(-1, 4), frame)
     if all(screen is _NO_SCREEN for screen in shown):
         sizes = pa.nulls(rows, pa.int32())
-        return gesture_columns.Pictures.none(sizes, sizes), elements
-    pictures = gesture_columns.Pictures(
+        return gesture_columns.BatchPictures.none(sizes, sizes), elements
+    pictures = gesture_columns.BatchPictures(
         sha256=pa.array([screen.sha256 for screen in shown], pa.string()),
         width_px=pa.array([screen.width_px for screen in shown], pa.int32()),
         height_px=pa.array([screen.height_px for screen in shown], pa.int32()),
@@ -335,9 +335,9 @@ def _map_step(
     )
 
 
-def _screen(data: bytes | None, step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> Screen:
+def _screen(data: bytes | None, step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]) -> RecordScreen:
     """A picture with its elements: they are in its pixels, so without it there are none."""
-    screen = Screen.load(data, normalised=True)
+    screen = RecordScreen.load(data, normalised=True)
     if screen.info is None:
         return screen
     try:
@@ -345,7 +345,7 @@ def _screen(data: bytes | None, step: dict[str, Any], number: int, found: list[t
     except (ValueError, TypeError, RecursionError) as error:
         found.append(("bad_elements", f"step {number}: {error}", {name: step.get(name) for name in _ELEMENTS}))
         return screen
-    return Screen(screen.width_px, screen.height_px, screen.data, screen.info, tuple(elements), None)
+    return RecordScreen(screen.width_px, screen.height_px, screen.data, screen.info, tuple(elements), None)
 
 
 def _field(step: dict[str, Any], name: str, kind: type) -> Any:

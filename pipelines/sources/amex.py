@@ -32,7 +32,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
@@ -198,16 +198,16 @@ def device_size(value: Any, word: str) -> tuple[int, int] | None:
     raise ItemError("bad_frame", f"device_dim: expected two positive ints, found {value!r:.60}", word)
 
 
-def screen_of(raw: Raw, base: str, name: Any, size: tuple[int, int] | None) -> Screen:
+def screen_of(raw: Raw, base: str, name: Any, size: tuple[int, int] | None) -> RecordScreen:
     """A step's screen with its elements; its frame is `size`, else the picture's size, else unknown. `base` is the
     folder that holds the pictures' folder and `element_anno/`, `name` the picture's native name."""
     data = raw.first(f"{base}{folder}{name}" for folder in FOLDERS) if isinstance(name, str) else None
-    screen = Screen.load(data, (), size, normalised=True)
+    screen = RecordScreen.load(data, (), size, normalised=True)
     if screen.width_px is None or screen.height_px is None or not isinstance(name, str):
         return screen
     told = raw.first(f"{base}{folder}{posixpath.splitext(name)[0]}.json" for folder in TREES)
     elements = _elements(told, (screen.width_px, screen.height_px)) if told else []
-    return Screen.load(data, elements, (screen.width_px, screen.height_px))
+    return RecordScreen.load(data, elements, (screen.width_px, screen.height_px))
 
 
 def _elements(data: bytes, size: tuple[int, int]) -> list[dict[str, Any]]:
@@ -230,7 +230,7 @@ def _elements(data: bytes, size: tuple[int, int]) -> list[dict[str, Any]]:
     return made
 
 
-def _action(step: dict[str, Any], word: str, screen: Screen) -> tuple[Action, list[str]]:
+def _action(step: dict[str, Any], word: str, screen: RecordScreen) -> tuple[Action, list[str]]:
     if word in BARE:
         return BARE[word], []
     if word == "TYPE":

@@ -35,7 +35,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
@@ -207,13 +207,13 @@ def _check_lengths(features: dict[str, Any], actions: int) -> None:
             raise RecordError("bad_value", f"{name}: expected a bytes list")
 
 
-def _screen(features: dict[str, Any], index: int, found: list[tuple[str, str, Any]]) -> Screen:
+def _screen(features: dict[str, Any], index: int, found: list[tuple[str, str, Any]]) -> RecordScreen:
     """Screen `index`: its PNG, its stated size (else that of the picture), the elements of its tree."""
     widths, heights = features.get("screenshot_widths", []), features.get("screenshot_heights", [])
     stated = (widths[index], heights[index]) if widths and heights else None
     size = stated if stated and all(isinstance(side, int) and side > 0 for side in stated) else None
     data = features["screenshots"][index] if features.get("screenshots") else None
-    bare = Screen.load(data or None, (), size, normalised=True)
+    bare = RecordScreen.load(data or None, (), size, normalised=True)
     trees = features.get("accessibility_trees")
     if not trees or not trees[index] or bare.width_px is None or bare.height_px is None:
         return bare
@@ -222,10 +222,10 @@ def _screen(features: dict[str, Any], index: int, found: list[tuple[str, str, An
     except ProtoError as error:
         found.append(("bad_tree", f"screen {index}: {error}", {"screen": index, "tree": trees[index]}))
         return bare
-    return Screen(bare.width_px, bare.height_px, bare.data, bare.info, tuple(elements), bare.problem)
+    return RecordScreen(bare.width_px, bare.height_px, bare.data, bare.info, tuple(elements), bare.problem)
 
 
-def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: Screen, instruction: str | None) -> None:
+def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScreen, instruction: str | None) -> None:
     word, native = "?", raw_action
     try:
         try:
@@ -252,7 +252,7 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: Screen, i
     )
 
 
-def to_actions(native: Any, screen: Screen) -> list[Action]:
+def to_actions(native: Any, screen: RecordScreen) -> list[Action]:
     """One native action (parsed JSON) on its screen → our actions (more than one only for the older `type`).
 
     Raises `ItemError`: missing_field, unknown_action, unknown_field, bad_value, bad_frame, off_screen, empty_text.
@@ -297,7 +297,7 @@ def _words(native: dict[str, Any], name: str) -> str:
     return value
 
 
-def _point(native: dict[str, Any], screen: Screen) -> tuple[int, int]:
+def _point(native: dict[str, Any], screen: RecordScreen) -> tuple[int, int]:
     x_px, y_px = native["x"], native["y"]
     for name, value in (("x", x_px), ("y", y_px)):
         if isinstance(value, bool) or not isinstance(value, int | float):

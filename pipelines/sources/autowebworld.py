@@ -27,7 +27,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -99,7 +99,7 @@ class AutowebworldAdapter(Adapter):
         history = row.get("history")
         if isinstance(history, str) and history.strip() and history.strip().lower() != "none":
             builder.gap("steps_before_are_rows_of_their_own")
-        screen = Screen.load(_picture(raw, record.file, row["img_filename"]), normalised=True)
+        screen = RecordScreen.load(_picture(raw, record.file, row["img_filename"]), normalised=True)
         word = "?"
         try:
             said = str(row.get("action")).split(" ")
@@ -128,7 +128,7 @@ def _picture(raw: Raw, file: str, name: str) -> bytes | None:
     return raw.first(posixpath.join(folder, place, name) for place in ("", "images"))
 
 
-def _boxes(row: dict[str, Any], word: str, screen: Screen) -> list[Box]:
+def _boxes(row: dict[str, Any], word: str, screen: RecordScreen) -> list[Box]:
     if screen.width_px is None or screen.height_px is None:
         raise ItemError("bad_frame", f"no usable picture ({screen.problem}), so no size of the screen", word)
     value = row.get("bbox")

@@ -36,7 +36,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -153,7 +153,7 @@ class GuiNetAdapter(Adapter):
             raise RecordError("missing_field", "expected a user's task and an assistant's action")
         names = row.get("images")
         name = names[-1] if isinstance(names, list) and names and isinstance(names[-1], str) else None
-        screen = Screen.load(raw.read_if_there(name) if name else None, normalised=True)
+        screen = RecordScreen.load(raw.read_if_there(name) if name else None, normalised=True)
         try:
             thought, listed = _parse(said[-1].text)
             words = [_word(one) for one in listed]

@@ -32,7 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
@@ -222,7 +222,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, step: Any, place: int, *, selects: 
         word=word,
         rules=rules,
         target_box=box,
-        screen=Screen.load(data, normalised=True),
+        screen=RecordScreen.load(data, normalised=True),
         thought=_text(step, "intention"),
         step_instruction=_text(step, "low_level_instruction"),
     )

@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -156,22 +156,22 @@ def _text(value: Any, word: str) -> str:
     return value.strip()
 
 
-def _screen(raw: Raw, file: str, row: Mapping[str, Any], frame: Any) -> Screen:
+def _screen(raw: Raw, file: str, row: Mapping[str, Any], frame: Any) -> RecordScreen:
     """The picture of a key frame. Raises `RecordError` unsafe_path for a path that leads out of the folder."""
     number = frame.get("frame") if isinstance(frame, Mapping) else None
     video = row.get("video_path")
     if not isinstance(video, str) or isinstance(number, bool) or not str(number).isdecimal():
-        return Screen.load(None, normalised=True)
+        return RecordScreen.load(None, normalised=True)
     stem = video.rpartition(".")[0] or video
     bases = dict.fromkeys(("", file.rpartition("Annotation/")[0]))
     tries = (f"{base}{stem}{sign}{number}.{kind}" for base in bases for sign in "/_" for kind in ("png", "jpg"))
-    return Screen.load(raw.first(tries), normalised=True)
+    return RecordScreen.load(raw.first(tries), normalised=True)
 
 
-def _whole(builder: SampleBuilder, row: Mapping[str, Any], screens: list[Screen]) -> None:
+def _whole(builder: SampleBuilder, row: Mapping[str, Any], screens: list[RecordScreen]) -> None:
     """Samples on all key frames: they have all their pictures or none."""
     complete = bool(screens) and all(screen.sha256 for screen in screens)
-    first = screens[0] if complete else Screen.load(None, normalised=True)
+    first = screens[0] if complete else RecordScreen.load(None, normalised=True)
     shift = len(screens)
     for place, (word, value) in enumerate(_annotations(row)):
         try:
@@ -192,7 +192,7 @@ def _whole(builder: SampleBuilder, row: Mapping[str, Any], screens: list[Screen]
             _show(builder.finish().samples[-1], asked, screens)
 
 
-def _show(sample: dict[str, Any], asked: str, screens: list[Screen]) -> None:
+def _show(sample: dict[str, Any], asked: str, screens: list[RecordScreen]) -> None:
     """Put all frames under a sample; the builder knows one picture a sample."""
     sizes = [(info.width_px, info.height_px) for screen in screens if (info := screen.info)]
     sample["images"] = [screen.sha256 for screen in screens]

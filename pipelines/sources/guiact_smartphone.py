@@ -33,7 +33,7 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.guicourse import OTHER, Made
+from pipelines.native.guicourse import OTHER, MappedAction
 from schemas.actions import Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type, scroll_direction
 
 _KNOWN = frozenset(
@@ -135,29 +135,31 @@ def _outcome(row: Any) -> str | None:
     return _ENDS.get(said.strip().lower())
 
 
-def _action(action: Any) -> Made:
+def _action(action: Any) -> MappedAction:
     """One action (in the web parts a list holds it; of one here, none is lost). Raises `ItemError`."""
     if isinstance(action, list) and len(action) == 1:
         action = action[0]
     word = guicourse.word_of(action, _WORDS)
     try:
         if word == "tap":
-            return Made(word, [Click(guicourse.unit_point(guicourse.related(action.get("point"), word), word))])
+            return MappedAction(word, [Click(guicourse.unit_point(guicourse.related(action.get("point"), word), word))])
         if word == "swipe":
             start, end = guicourse.ends(action, word)
             if start == end:
                 raise ItemError("no_counterpart", "a swipe from a point to itself", word)
             made = Scroll(start, end, scroll_direction(start, end))
-            return Made(word, [made], rules=("direction_from_points",))
+            return MappedAction(word, [made], rules=("direction_from_points",))
         if word == "input":
-            return Made(word, [Type(guicourse.text_of(action, word))])
+            return MappedAction(word, [Type(guicourse.text_of(action, word))])
     except ValueError as error:
         if isinstance(error, ItemError):
             raise
         raise ItemError("bad_value", str(error), word) from error
     if word in ("enter", "go_back", "go_home"):
-        return Made(word, [PressEnter() if word == "enter" else PressBack() if word == "go_back" else PressHome()])
+        return MappedAction(
+            word, [PressEnter() if word == "enter" else PressBack() if word == "go_back" else PressHome()]
+        )
     said = guicourse.text_of(action, word).strip().lower() if word == "answer" else word.replace("_", " ")
     if said not in _ENDS:
         raise ItemError("bad_value", f"answer: expected one of {tuple(_ENDS)}, found {said[:60]!r}", word)
-    return Made(word, [Finished("")], lossy=_ENDS[said] == "failure")
+    return MappedAction(word, [Finished("")], lossy=_ENDS[said] == "failure")

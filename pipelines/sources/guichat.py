@@ -25,12 +25,12 @@ import re
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.chat import Turn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.ids import digest
 
@@ -88,7 +88,7 @@ class GuichatAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _dialogue(builder: SampleBuilder, found: list[Turn], screen: Screen) -> None:
+def _dialogue(builder: SampleBuilder, found: list[ChatTurn], screen: RecordScreen) -> None:
     """A sample for each question. What was said before is part of the prompt: a later question leans on it."""
     before: list[str] = []
     number = 0

@@ -25,7 +25,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -89,7 +89,7 @@ class GuienvLocalAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _map(builder: SampleBuilder, row: dict[str, Any], screen: Screen) -> None:
+def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen) -> None:
     task = row.get("task_type")
     if task not in ("text2bbox", "bbox2text"):
         raise ItemError(f"unknown_action:{str(task)[:60]}", "task_type: expected text2bbox or bbox2text", _OTHER)

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -91,7 +91,7 @@ class HarvestedAdapter(Adapter):
         if not any(_expressions(listed[index]) for index, _ in good):
             raise RecordError("empty_text", "nothing is said of any element", items)
         shown = [_listed(one, listed[at]) for at, one in good]
-        screen = Screen.load(_picture(record, raw, row["screenshot"], items), shown, frame=size)
+        screen = RecordScreen.load(_picture(record, raw, row["screenshot"], items), shown, frame=size)
         # pages and programs may look the same: the line tells records apart
         builder = SampleBuilder(
             self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=row["platform"]
@@ -143,7 +143,7 @@ def _listed(one: Named, element: Mapping[str, Any]) -> dict[str, Any]:
     return {"box": list(one.box), "role": one.role, "text": element["text"], "name": element["name"]}
 
 
-def _samples(builder: SampleBuilder, screen: Screen, index: int, one: Named, element: Mapping[str, Any]) -> None:
+def _samples(builder: SampleBuilder, screen: RecordScreen, index: int, one: Named, element: Mapping[str, Any]) -> None:
     said = [expression for expression in _expressions(element) if expression.strip()]
     for k, expression in enumerate(said):
         builder.grounding(expression, one.box, screen, native_index=index, word=ELEMENT, k=k, count=k == 0)
@@ -164,7 +164,7 @@ def _samples(builder: SampleBuilder, screen: Screen, index: int, one: Named, ele
         )
 
 
-def _refusals(builder: SampleBuilder, screen: Screen, absent: Any, first: int) -> None:
+def _refusals(builder: SampleBuilder, screen: RecordScreen, absent: Any, first: int) -> None:
     for number, name in enumerate(absent if isinstance(absent, list) else [absent]):
         if isinstance(name, str) and name.strip() and is_text(name):
             builder.sample("grounding", grounding_text(name), REFUSAL, screen, native_index=first + number, word=ABSENT)

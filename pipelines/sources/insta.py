@@ -41,7 +41,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
@@ -154,7 +154,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, name: str, place: int, action: Any,
             raise ItemError(f"unknown_action:{named[:60]}", f"expected one of {_WORDS}")
         made, box, lossy, rules = _actions(word, matched, seen)
         data = raw.read_if_there(f"screenshots/{name}/screenshot_{place:02d}.jpg")
-        screen: Screen = fitting_screen(data, FRAME)
+        screen: RecordScreen = fitting_screen(data, FRAME)
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=action, native_index=place, word=word, detail=error.detail)
         return

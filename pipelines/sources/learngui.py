@@ -35,7 +35,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, smallest_box, unknown_fields
@@ -241,7 +241,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: Any, place: int, a
     )
 
 
-def _action(word: str, argument: str | None, screen: Screen, amex: Mapping[str, Any]) -> tuple[Action, list[str]]:
+def _action(word: str, argument: str | None, screen: RecordScreen, amex: Mapping[str, Any]) -> tuple[Action, list[str]]:
     if word in BARE:
         if argument is not None:
             raise ItemError("bad_value", f"{word} has no argument, found {argument!r:.60}", word)
@@ -264,7 +264,7 @@ def _action(word: str, argument: str | None, screen: Screen, amex: Mapping[str, 
     return (Click(point) if word == "CLICK" else LongPress(point)), []
 
 
-def _swipe(text: str, screen: Screen, amex: Mapping[str, Any]) -> tuple[Action, list[str]]:
+def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, Any]) -> tuple[Action, list[str]]:
     if text not in VIEW:
         raise ItemError("bad_value", f"SWIPE: expected one of {tuple(VIEW)}, found {text!r:.60}", "SWIPE")
     if amex.get("action") != "SWIPE":
@@ -279,7 +279,7 @@ def _swipe(text: str, screen: Screen, amex: Mapping[str, Any]) -> tuple[Action, 
     return Scroll(start, end, direction), rules if direction == VIEW[text] else [*rules, "word_contradicts_points"]
 
 
-def _frame(screen: Screen, word: str) -> tuple[int, int]:
+def _frame(screen: RecordScreen, word: str) -> tuple[int, int]:
     if screen.width_px is None or screen.height_px is None:
         raise ItemError("bad_frame", "neither device_dim nor a picture says how large the screen is", word)
     return screen.width_px, screen.height_px

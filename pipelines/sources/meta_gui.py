@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box
@@ -207,8 +207,8 @@ def _split(file: str) -> str:
     return "dev" if "dev" in PurePosixPath(file).parts else "train"
 
 
-def _screen(raw: Raw, folder: str, frame: int) -> Screen:
-    screen = Screen.load(raw.read_if_there(f"{folder}/{frame}.png"), normalised=True)
+def _screen(raw: Raw, folder: str, frame: int) -> RecordScreen:
+    screen = RecordScreen.load(raw.read_if_there(f"{folder}/{frame}.png"), normalised=True)
     tree = raw.read_if_there(f"{folder}/{frame}.xml")
     if tree is None or screen.width_px is None or screen.height_px is None:
         return screen
@@ -216,10 +216,10 @@ def _screen(raw: Raw, folder: str, frame: int) -> Screen:
         listed = elements(views(tree), (screen.width_px, screen.height_px))
     except TreeError:
         return screen
-    return Screen(screen.width_px, screen.height_px, screen.data, screen.info, tuple(listed), screen.problem)
+    return RecordScreen(screen.width_px, screen.height_px, screen.data, screen.info, tuple(listed), screen.problem)
 
 
-def _answer(builder: EpisodeBuilder, answer: str, frame: int, screen: Screen, *, last: bool) -> None:
+def _answer(builder: EpisodeBuilder, answer: str, frame: int, screen: RecordScreen, *, last: bool) -> None:
     native = {"response": answer}
     if not answer.strip():
         detail = "the system says nothing after this turn"
@@ -229,7 +229,7 @@ def _answer(builder: EpisodeBuilder, answer: str, frame: int, screen: Screen, *,
     builder.add(said, native=native, native_index=frame, word="response", screen=screen, rules=["last_frame_answers"])
 
 
-def _add(builder: EpisodeBuilder, native: Any, frame: int, screen: Screen) -> None:
+def _add(builder: EpisodeBuilder, native: Any, frame: int, screen: RecordScreen) -> None:
     word = "?"
     try:
         if native is None or native == "None":
@@ -255,7 +255,7 @@ def _add(builder: EpisodeBuilder, native: Any, frame: int, screen: Screen) -> No
     )
 
 
-def _action(word: str, arguments: list[str], screen: Screen) -> tuple[Action, list[str]]:
+def _action(word: str, arguments: list[str], screen: RecordScreen) -> tuple[Action, list[str]]:
     if word in BARE:
         return BARE[word], []
     if word in ("clear", "read"):

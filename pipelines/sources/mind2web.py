@@ -35,7 +35,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
@@ -177,7 +177,7 @@ def _map_action(builder: EpisodeBuilder, action: Any, place: int, said: Any, epi
     return True
 
 
-def _screen(raw: Raw, action: dict[str, Any], frame: tuple[float, float] | None, episode: str) -> Screen | None:
+def _screen(raw: Raw, action: dict[str, Any], frame: tuple[float, float] | None, episode: str) -> RecordScreen | None:
     """The page, with its picture and (if there is one) its elements. Raises `RecordError("unsafe_path")`."""
     if frame is None:
         return None

@@ -40,11 +40,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import notices, smallest_box, unknown_fields
-from pipelines.native.dom_events import Event, Gesture, leaves, read_gestures
+from pipelines.native.dom_events import DomGesture, Event, leaves, read_gestures
 from schemas.actions import Finished
 
 _SUFFIX = re.compile(r"\.json(\.gz)?$")
@@ -191,11 +191,11 @@ def _frame(file: str, task: str) -> tuple[int, int]:
     return (375, 667) if flight else (160, 210)
 
 
-def _screen(state: Any, frame: tuple[int, int]) -> Screen:
-    return Screen.load(None, leaves(state.get("dom") if isinstance(state, dict) else None, frame), frame)
+def _screen(state: Any, frame: tuple[int, int]) -> RecordScreen:
+    return RecordScreen.load(None, leaves(state.get("dom") if isinstance(state, dict) else None, frame), frame)
 
 
-def _add(builder: EpisodeBuilder, gesture: Gesture, number: int, states: list[Any], frame: tuple[int, int]) -> None:
+def _add(builder: EpisodeBuilder, gesture: DomGesture, number: int, states: list[Any], frame: tuple[int, int]) -> None:
     native = [{"state": event.state, "time": event.time, **event.action} for event in gesture.events]
     made = gesture.actions(frame)
     if isinstance(made, tuple):

@@ -36,11 +36,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
-from pipelines.native.android_xml import TreeError, View, bounds_of, elements, views
+from pipelines.native.android_xml import AndroidView, TreeError, bounds_of, elements, views
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import json_document
 from schemas.action_types import scroll_direction
@@ -202,10 +202,10 @@ def _call(native: Any) -> tuple[str, str]:
     return word, match[2]
 
 
-def _screen(raw: Raw, path: PurePosixPath, page: str) -> tuple[Screen, list[View]]:
+def _screen(raw: Raw, path: PurePosixPath, page: str) -> tuple[RecordScreen, list[AndroidView]]:
     """A page of the walk that the folder holds, and its tree (empty where it can't be read)."""
     folder = path.parent
-    screen = Screen.load(raw.read_if_there(f"{folder}/{page}-screen.png"), normalised=True)
+    screen = RecordScreen.load(raw.read_if_there(f"{folder}/{page}-screen.png"), normalised=True)
     data = raw.read_if_there(f"{folder}/{page}-xml.txt")
     try:
         tree = views(data) if data is not None else []
@@ -214,10 +214,12 @@ def _screen(raw: Raw, path: PurePosixPath, page: str) -> tuple[Screen, list[View
     if screen.width_px is None or screen.height_px is None:
         return screen, tree
     listed = tuple(elements(tree, (screen.width_px, screen.height_px)))
-    return Screen(screen.width_px, screen.height_px, screen.data, screen.info, listed, screen.problem), tree
+    return RecordScreen(screen.width_px, screen.height_px, screen.data, screen.info, listed, screen.problem), tree
 
 
-def _actions(word: str, argument: str, screen: Screen, tree: list[View]) -> tuple[list[Action], Box | None, list[str]]:
+def _actions(
+    word: str, argument: str, screen: RecordScreen, tree: list[AndroidView]
+) -> tuple[list[Action], Box | None, list[str]]:
     if word in ("zoom", "pinch"):
         raise ItemError("no_counterpart", f"{word} takes two fingers", word)
     if screen.width_px is None or screen.height_px is None:
@@ -253,7 +255,7 @@ def _scroll(argument: str, size: tuple[int, int]) -> Scroll:
         raise ItemError("bad_value", str(error), "scroll") from error
 
 
-def _bounds(element: str, size: tuple[int, int], tree: list[View], word: str) -> tuple[Box, list[str]]:
+def _bounds(element: str, size: tuple[int, int], tree: list[AndroidView], word: str) -> tuple[Box, list[str]]:
     """The box of an element: its own bounds, else those of the first view of the tree that is like it."""
     head, _, body = element.partition(">")
     told = re.search(r'bounds="([^"]*)"', head)
@@ -275,5 +277,5 @@ def _bounds(element: str, size: tuple[int, int], tree: list[View], word: str) ->
     return unit_box(bounds, size, word), rules
 
 
-def _is(view: View, asked: dict[str, str]) -> bool:
+def _is(view: AndroidView, asked: dict[str, str]) -> bool:
     return all(getattr(view, name).replace("\n", "").strip() == value for name, value in asked.items())

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
@@ -172,14 +172,14 @@ class MotifAdapter(Adapter):
             split=_split(self.side_files(raw), raw, record.native_id),
             outcome="infeasible" if said is not None else None,
         )
-        trace = _Trace(builder, raw, row, app, record.native_id, (size[0], size[1]))  # type: ignore[arg-type]
+        trace = _MotifTrace(builder, raw, row, app, record.native_id, (size[0], size[1]))  # type: ignore[arg-type]
         for place in range(count):
             trace.step(place)
         trace.end(said)
         return notices(builder.finish(), [*found, *unknown_fields(row, _KNOWN)])
 
 
-class _Trace:
+class _MotifTrace:
     """A trace that is being mapped."""
 
     def __init__(
@@ -227,7 +227,7 @@ class _Trace:
         rules += ["last_picture_repeated"] if repeated else []
         self._builder.terminal(Finished("") if why is None else CallUser(why), screen, rules)
 
-    def _screen(self, name: Any) -> Screen:
+    def _screen(self, name: Any) -> RecordScreen:
         if not isinstance(name, str):
             raise ItemError("bad_value", f"images: expected a name, found {name!r:.60}")
         return fitting_screen(self._raw.first(f"{root}{self._folder}/{name}.jpg" for root in ROOTS), self._size)

@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices
@@ -254,7 +254,7 @@ def _map_row(builder: EpisodeBuilder, row: dict[str, Any], picture: bytes | None
         action = _decoded(row)
         word = operation_of(action)
         rules = ["frame_of_screenshot"]
-        bare = Screen.load(picture, normalised=True)
+        bare = RecordScreen.load(picture, normalised=True)
         frame: tuple[float, float] | None = None
         if bare.info is not None:
             frame = (float(bare.info.width_px), float(bare.info.height_px))
@@ -265,7 +265,7 @@ def _map_row(builder: EpisodeBuilder, row: dict[str, Any], picture: bytes | None
         screen = bare
         if frame is not None:
             size = (max(1, round(frame[0])), max(1, round(frame[1])))
-            screen = Screen(*size, bare.data, bare.info, tuple(elements_of(action, frame)), bare.problem)
+            screen = RecordScreen(*size, bare.data, bare.info, tuple(elements_of(action, frame)), bare.problem)
     except ItemError as error:
         place = index if index is not None else -1
         builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)

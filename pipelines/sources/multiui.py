@@ -26,7 +26,7 @@ import re
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -93,7 +93,7 @@ class MultiuiAdapter(Adapter):
             raise RecordError("missing_field", "expected id, image and conversations")
         pairs = exchanges(turns(row.get("conversations")))
         builder = SampleBuilder(self.descriptor, record, record_id=record.native_id, platform="web")
-        screen = Screen.load(raw.read_if_there(row["image"]), normalised=True)
+        screen = RecordScreen.load(raw.read_if_there(row["image"]), normalised=True)
         try:
             _map(builder, record.native_id, pairs, screen)
         except ItemError as error:
@@ -101,7 +101,7 @@ class MultiuiAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _map(builder: SampleBuilder, identifier: str, pairs: list[tuple[str, str]], screen: Screen) -> None:
+def _map(builder: SampleBuilder, identifier: str, pairs: list[tuple[str, str]], screen: RecordScreen) -> None:
     task, none = _task(identifier)
     if len(pairs) != 1:
         raise ItemError("bad_value", f"expected one question with its answer, found {len(pairs)}", task)

@@ -32,11 +32,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import notices, smallest_box, unknown_fields
-from pipelines.native.pyautogui import CALL_LOSSES, CallError, Gesture, gestures, parse_script
+from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
 from schemas.coordinates import OffScreen, box_to_unit
 
 SPLITS = {"train.json": "train", "val.json": "validation", "test.json": "test"}
@@ -128,13 +128,13 @@ class OmniactAdapter(Adapter):
             split=SPLITS[record.file],
             platform="web" if "web" in image.split("/") else "desktop",
         )
-        assert screen.width_px and screen.height_px  # `Screen.load` raises bad_frame otherwise
+        assert screen.width_px and screen.height_px  # `RecordScreen.load` raises bad_frame otherwise
         for place, gesture in enumerate(gestures(calls, (screen.width_px, screen.height_px), _CENTRE)):
             _add(builder, gesture, place, screen)
         return notices(builder.finish(), found)
 
 
-def _add(builder: EpisodeBuilder, gesture: Gesture, place: int, screen: Screen) -> None:
+def _add(builder: EpisodeBuilder, gesture: PyAutoGuiGesture, place: int, screen: RecordScreen) -> None:
     native = {"script": [call.text for call in gesture.calls]}
     error = gesture.error
     if error is None and gesture.word not in ("scroll", "hscroll") and not _pointed(gesture):
@@ -154,7 +154,7 @@ def _add(builder: EpisodeBuilder, gesture: Gesture, place: int, screen: Screen) 
     )
 
 
-def _pointed(gesture: Gesture) -> bool:
+def _pointed(gesture: PyAutoGuiGesture) -> bool:
     """A click (or drag) needs a point in the script: the centre is a fair guess for a wheel, not for a click."""
     if gesture.word not in ("click", "doubleClick", "tripleClick", "dragTo"):
         return True
@@ -208,8 +208,8 @@ def _boxes(raw: Raw, row: dict[str, Any], found: list[tuple[str, str, Any]]) -> 
     return {}
 
 
-def _screen(raw: Raw, image: str, boxes: dict[str, Any], found: list[tuple[str, str, Any]]) -> Screen:
-    plain = Screen.load(_find(raw, image))  # raises bad_frame without a picture
+def _screen(raw: Raw, image: str, boxes: dict[str, Any], found: list[tuple[str, str, Any]]) -> RecordScreen:
+    plain = RecordScreen.load(_find(raw, image))  # raises bad_frame without a picture
     assert plain.width_px and plain.height_px
     elements = []
     for name, box in boxes.items():
@@ -225,4 +225,4 @@ def _screen(raw: Raw, image: str, boxes: dict[str, Any], found: list[tuple[str, 
             continue
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             found.append(("bad_elements", f"box {name[:60]!r}: {type(error).__name__}: {error}", {name: box}))
-    return Screen(plain.width_px, plain.height_px, plain.data, plain.info, tuple(elements), plain.problem)
+    return RecordScreen(plain.width_px, plain.height_px, plain.data, plain.info, tuple(elements), plain.problem)

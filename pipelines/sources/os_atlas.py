@@ -26,7 +26,7 @@ import posixpath
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -129,7 +129,7 @@ class OsAtlasAdapter(Adapter):
         flat = "elements" not in row
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT | _ROW if flat else _ELEMENT)
         data = _picture(raw, record.file, row["img_filename"], len(listed))
-        screen = Screen.load(data, named_boxes.screen_elements(good), normalised=True)
+        screen = RecordScreen.load(data, named_boxes.screen_elements(good), normalised=True)
         builder = SampleBuilder(
             self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=_platform(record.file)
         )

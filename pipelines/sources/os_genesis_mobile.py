@@ -36,7 +36,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -147,7 +147,7 @@ class OsGenesisMobileAdapter(Adapter):
             raise RecordError("missing_field", "expected one exchange, with a 'High-level instruction:'")
         if not asked[1].strip():
             raise RecordError("empty_text", "High-level instruction")
-        screen = Screen.load(raw.first(folder + row["image"] for folder in FOLDERS), normalised=True)
+        screen = RecordScreen.load(raw.first(folder + row["image"] for folder in FOLDERS), normalised=True)
         said = pairs[0][1]
         thought, native = _split(said)
         status = native.get("goal_status") if native.get("action_type") == "status" else None
@@ -199,7 +199,7 @@ def _split(said: str) -> tuple[str, Mapping[str, Any]]:
     return said, {}
 
 
-def _actions(native: Mapping[str, Any], screen: Screen) -> tuple[str, list[Action]]:
+def _actions(native: Mapping[str, Any], screen: RecordScreen) -> tuple[str, list[Action]]:
     """Word, actions. Raises `ItemError`."""
     if not native:
         raise ItemError("missing_field", "the reply doesn't end with an action", _OTHER)
@@ -214,7 +214,7 @@ def _actions(native: Mapping[str, Any], screen: Screen) -> tuple[str, list[Actio
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _made(word: str, native: Mapping[str, Any], screen: Screen) -> list[Action]:
+def _made(word: str, native: Mapping[str, Any], screen: RecordScreen) -> list[Action]:
     if word in _BARE:
         return [_BARE[word]]
     if word in ("click", "long_press"):
@@ -243,7 +243,7 @@ def _text(native: Mapping[str, Any], name: str, word: str) -> str:
     return value
 
 
-def _point(native: Mapping[str, Any], screen: Screen, word: str) -> Point:
+def _point(native: Mapping[str, Any], screen: RecordScreen, word: str) -> Point:
     x, y = native.get("x"), native.get("y")
     if not all(isinstance(side, int | float) and not isinstance(side, bool) for side in (x, y)):
         raise ItemError("missing_field", f"x, y: expected two numbers, found {x!r:.40}, {y!r:.40}", word)

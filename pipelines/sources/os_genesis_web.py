@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import notices, unknown_fields
@@ -106,7 +107,7 @@ class OsGenesisWebAdapter(Adapter):
                 builder,
                 place,
                 turns(row["conversations"])[-1].text,
-                lambda name=row["image"]: _screen(raw, name, len(rows)),
+                partial(_screen, raw, row["image"], len(rows)),
             )
         return notices(builder.finish(), found)
 
@@ -124,5 +125,5 @@ def _instruction(row: Any) -> str | None:
     return match[1].strip() if match and chat[-1].role == "assistant" else None
 
 
-def _screen(raw: Raw, name: str, items: int) -> Screen:
-    return Screen.load(raw.first((folder + name for folder in FOLDERS), items), normalised=True)
+def _screen(raw: Raw, name: str, items: int) -> RecordScreen:
+    return RecordScreen.load(raw.first((folder + name for folder in FOLDERS), items), normalised=True)

@@ -25,12 +25,12 @@ from functools import partial
 from typing import Any
 
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
-from pipelines.native.chat import Turn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.pyautogui import CallError, gestures, parse_script
 from pipelines.native.record_readers import count_of, json_list
 from pipelines.prompts import grounding_text, point_answer
@@ -89,7 +89,7 @@ class RicoIconAdapter(Adapter):
         name: str = row["image"]
         identifier = rico.id_of_file(name)
         split = rico.listed_split(raw, identifier) if identifier else None
-        screen = Screen.load(_picture(raw, name, identifier, len(pairs) or 1), normalised=True)
+        screen = RecordScreen.load(_picture(raw, name, identifier, len(pairs) or 1), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=digest(row), split=split or "train")
         for index, (asked, answer) in enumerate(pairs):
             try:
@@ -112,7 +112,7 @@ def _picture(raw: Raw, name: str, identifier: str | None, items: int) -> bytes |
     return rico.picture(raw, identifier) if data is None and identifier else data
 
 
-def _pairs(found: list[Turn]) -> list[tuple[str | None, str | None]]:
+def _pairs(found: list[ChatTurn]) -> list[tuple[str | None, str | None]]:
     """(request, answer) in order; None for the half that is missing. System turns say nothing of the screen."""
     pairs: list[tuple[str | None, str | None]] = []
     for turn in found:
@@ -125,7 +125,7 @@ def _pairs(found: list[Turn]) -> list[tuple[str | None, str | None]]:
     return pairs
 
 
-def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, screen: Screen, index: int) -> None:
+def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, screen: RecordScreen, index: int) -> None:
     """Raises `ItemError`."""
     if asked is None or answer is None:
         raise ItemError("missing_field", "a request without an answer, or the reverse", "unanswered")

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -101,7 +101,7 @@ class RicoSemanticsAdapter(Adapter):
         elements = [
             {"box": box, "role": "icon", "text": "", "name": meaning or shape} for _, shape, meaning, box in found
         ]
-        screen = Screen.load(rico.picture(raw, identifier), elements, normalised=True)
+        screen = RecordScreen.load(rico.picture(raw, identifier), elements, normalised=True)
         builder = SampleBuilder(
             self.descriptor, record, record_id=str(record.native_id), split=rico.file_split(record.file)
         )

@@ -23,7 +23,7 @@ import re
 from functools import partial
 
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -97,7 +97,7 @@ class RicoscaAdapter(Adapter):
             if _GESTURE.match(words):
                 raise ItemError("no_counterpart", "the command names no place to point at", GESTURE)
             box = rico.unit_box(row.get("bbox"), "instruction/bad")
-            screen = Screen.load(rico.picture(raw, identifier), normalised=True)
+            screen = RecordScreen.load(rico.picture(raw, identifier), normalised=True)
             rules = [f"verb left out of: {words}"] if said else []
             builder.grounding(said or words, box, screen, native_index=0, word=WORD, rules=rules)
         except ItemError as error:

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
@@ -49,7 +49,7 @@ from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.pyautogui import CallError
 from pipelines.native.record_readers import json_lines
-from pipelines.native.scalecua_calls import LOSSES, OTHER, Made, is_number, read_step
+from pipelines.native.scalecua_calls import LOSSES, OTHER, MappedScaleCuaCalls, is_number, read_step
 from pipelines.prompts import grounding_text, point_answer
 from schemas.coordinates import UNITS, to_unit
 from schemas.ids import digest
@@ -164,7 +164,7 @@ class ScalecuaAdapter(Adapter):
             return notices(builder.finish(), found)
         return notices(self._episode(record, steps, screens, platform), found)
 
-    def _episode(self, record: Record, steps: list[_Row], screens: list[Screen], platform: str) -> Mapped:
+    def _episode(self, record: Record, steps: list[_Row], screens: list[RecordScreen], platform: str) -> Mapped:
         made = [read_step(step.action, step.operation) for step in steps]
         builder = EpisodeBuilder(
             self.descriptor,
@@ -173,7 +173,7 @@ class ScalecuaAdapter(Adapter):
             instruction=steps[0].task,
             platform=platform,
             split=_split(record.file),
-            outcome=next((one.outcome for one in made if isinstance(one, Made) and one.outcome), None),
+            outcome=next((one.outcome for one in made if isinstance(one, MappedScaleCuaCalls) and one.outcome), None),
         )
         due, ended = 0, False
         for place, (step, one, screen) in enumerate(zip(steps, made, screens, strict=True)):
@@ -287,18 +287,18 @@ def _meta(path: Path, mtime_ns: int, size: int) -> dict[str, tuple[str, str, str
     return found
 
 
-def _screen(raw: Raw, root: str, row: Mapping[str, Any]) -> Screen:
+def _screen(raw: Raw, root: str, row: Mapping[str, Any]) -> RecordScreen:
     folders = dict.fromkeys((f"{root.strip('/')}/" if root.strip("/") else "", "", "data/", "images/"))
     data = raw.first(folder + row["image"] for folder in folders)
     width, height = row.get("width"), row.get("height")
     if width is None and height is None:
-        return Screen.load(data, normalised=True)
+        return RecordScreen.load(data, normalised=True)
     if not all(type(side) is int and 0 < side <= MAX_SIDE_PX for side in (width, height)):
         raise RecordError("bad_frame", f"width, height: expected positive ints, found {width!r:.40}, {height!r:.40}")
     return fitting_screen(data, (width, height))  # type: ignore[arg-type]
 
 
-def _sample(builder: SampleBuilder, row: _Row, screen: Screen) -> None:
+def _sample(builder: SampleBuilder, row: _Row, screen: RecordScreen) -> None:
     """A row that asks for a place → a grounding sample; another question → a vqa sample. Raises `ItemError`."""
     places = _PLACE.findall(row.said)
     if not places:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
@@ -98,7 +98,7 @@ class Screen2wordsAdapter(Adapter):
         split = rico.listed_split(raw, identifier)
         if split is None:
             raise RecordError("missing_field", f"no split list names screen {identifier}", len(summaries))
-        screen = Screen.load(rico.picture(raw, identifier), normalised=True)
+        screen = RecordScreen.load(rico.picture(raw, identifier), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=identifier, split=split)
         said = [text for text in summaries if text]
         for index, text in enumerate(summaries):

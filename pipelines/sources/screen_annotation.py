@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
@@ -124,7 +124,7 @@ DESCRIPTOR = Descriptor(
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class AnnotationNode:
     """One element as written. `box` is left, top, right, bottom on the grid; `depth` 0 is the screen's own list."""
 
     kind: str
@@ -151,14 +151,14 @@ class Node:
         return 0 <= left < right <= GRID_MAX and 0 <= top < bottom <= GRID_MAX
 
 
-def parse_annotation(text: str) -> tuple[list[Node], str]:
+def parse_annotation(text: str) -> tuple[list[AnnotationNode], str]:
     """The elements of an annotation, parents before children, and what could not be read ("" if all was).
 
     A stack holds the open parentheses. Reading stops where the syntax breaks: at a text without four integers, a `)`
     too many, or an end with parentheses open (then all elements are returned, and the rest is the missing `)`).
     """
-    nodes: list[Node] = []
-    stack: list[Node] = []
+    nodes: list[AnnotationNode] = []
+    stack: list[AnnotationNode] = []
     at, end = 0, len(text.rstrip())
     if end > MAX_CHARS:
         return [], text
@@ -168,7 +168,7 @@ def parse_annotation(text: str) -> tuple[list[Node], str]:
             return nodes, text[at:]
         kind, words = match.group(1), match.group(2)
         left, right, top, bottom = (int(value) for value in match.groups()[2:])
-        nodes.append(Node(kind, " ".join(words.split()), (left, top, right, bottom), len(stack)))
+        nodes.append(AnnotationNode(kind, " ".join(words.split()), (left, top, right, bottom), len(stack)))
         at = match.end()
         if text.startswith(" (", at):
             stack.append(nodes[-1])
@@ -213,7 +213,7 @@ class ScreenAnnotationAdapter(Adapter):
             {"box": [float(side) for side in node.box], "role": node.kind.lower(), "text": node.text, "name": node.text}
             for node in sound
         ]
-        screen = Screen.load(rico.picture(raw, screen_id), elements, normalised=True)
+        screen = RecordScreen.load(rico.picture(raw, screen_id), elements, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=screen_id, split=rico.file_split(record.file))
         listed = _emit(builder, nodes, sound, screen)
         if rest.strip(")"):
@@ -258,7 +258,9 @@ def _row(file: str, locator: str, header: list[str], cells: list[str]) -> Record
     return Record(file, locator, row, row["screen_id"])
 
 
-def _emit(builder: SampleBuilder, nodes: list[Node], sound: list[Node], screen: Screen) -> int:
+def _emit(
+    builder: SampleBuilder, nodes: list[AnnotationNode], sound: list[AnnotationNode], screen: RecordScreen
+) -> int:
     """The samples; returns how many elements stand only in the list."""
     listed = 0
     names = Counter(node.text.casefold() for node in nodes)
@@ -310,7 +312,7 @@ def _emit(builder: SampleBuilder, nodes: list[Node], sound: list[Node], screen: 
     return listed
 
 
-def _innermost(node: Node, nodes: list[Node]) -> bool:
+def _innermost(node: AnnotationNode, nodes: list[AnnotationNode]) -> bool:
     """Whether no other element of the same or a smaller size holds the centre."""
     return not any(
         other is not node and other.area <= node.area and contains(other.box, node.centre) for other in nodes

@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -83,7 +83,7 @@ class SeeclickWebAdapter(Adapter):
             raise RecordError("missing_field", "expected img_filename and a list of elements")
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
         data = raw.first((folder + row["img_filename"] for folder in FOLDERS), len(listed))
-        screen = Screen.load(data, named_boxes.screen_elements(good), normalised=True)
+        screen = RecordScreen.load(data, named_boxes.screen_elements(good), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_filename"], platform="web")
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 

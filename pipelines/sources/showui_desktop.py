@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -74,7 +74,7 @@ class ShowuiDesktopAdapter(Adapter):
             raise RecordError("missing_field", f"expected instruction and bbox, found {sorted(row)}")
         image = row.get("image")
         data = image.get("bytes") if isinstance(image, dict) else None
-        screen = Screen.load(data if isinstance(data, bytes) else None, normalised=True)
+        screen = RecordScreen.load(data if isinstance(data, bytes) else None, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=_place(record), platform="desktop")
         native = {name: value for name, value in row.items() if name != "image"}
         try:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
@@ -84,7 +84,7 @@ class ShowuiWebAdapter(Adapter):
         good, failed, new = named_boxes.read_elements(listed, _element, _ELEMENT)
         data = raw.first([f"images/{row['img_url']}"], len(listed))
         elements = named_boxes.screen_elements(good)
-        screen = fitting_screen(data, frame, elements) if frame else Screen.load(data, elements, normalised=True)
+        screen = fitting_screen(data, frame, elements) if frame else RecordScreen.load(data, elements, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=row["img_url"], platform="web")
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 

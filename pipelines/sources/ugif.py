@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -176,14 +176,14 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: Any, place: int) -
     )
 
 
-def _screen(raw: Raw, file: str, step: Mapping[str, Any]) -> tuple[Screen, list[Mapping[str, str]]]:
+def _screen(raw: Raw, file: str, step: Mapping[str, Any]) -> tuple[RecordScreen, list[Mapping[str, str]]]:
     """The step's screen with its elements, and the hierarchy's nodes (empty if there is none that can be read)."""
     base = file.rpartition("/")[0]
     data, tree = (
         raw.read_if_there(f"{base}/{name}") if isinstance(name, str) else None
         for name in (step.get("screenshot"), step.get("view_hierarchy"))
     )
-    screen = Screen.load(data, normalised=True)
+    screen = RecordScreen.load(data, normalised=True)
     nodes: list[Mapping[str, str]] = []
     if tree is not None and b"<!DOCTYPE" not in tree:  # without a DOCTYPE there are no entities to blow up
         try:
@@ -203,11 +203,11 @@ def _screen(raw: Raw, file: str, step: Mapping[str, Any]) -> tuple[Screen, list[
         except ItemError:
             continue
         elements.append({"box": box, "role": node.get("class", "").rpartition(".")[2], "text": text, "name": name})
-    return Screen.load(data, elements), nodes
+    return RecordScreen.load(data, elements), nodes
 
 
 def _made(
-    word: str, step: Mapping[str, Any], screen: Screen, nodes: list[Mapping[str, str]]
+    word: str, step: Mapping[str, Any], screen: RecordScreen, nodes: list[Mapping[str, str]]
 ) -> tuple[Action, tuple[float, float, float, float] | None, list[str]]:
     """Action, the target's box, rules. Raises `ItemError`."""
     if word in ("home", "back"):

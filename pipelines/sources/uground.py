@@ -25,7 +25,7 @@ import json
 import re
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -85,7 +85,7 @@ class UgroundAdapter(Adapter):
             raise RecordError("missing_field", "expected questions with their answers")
         image = row.get("image")
         data = image.get("bytes") if isinstance(image, dict) else image
-        screen = Screen.load(data if isinstance(data, bytes) else None, normalised=True)
+        screen = RecordScreen.load(data if isinstance(data, bytes) else None, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform="web")
         for place, (asked, said) in enumerate(pairs):
             try:
@@ -95,7 +95,7 @@ class UgroundAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _pair(builder: SampleBuilder, place: int, asked: str, said: str, screen: Screen) -> None:
+def _pair(builder: SampleBuilder, place: int, asked: str, said: str, screen: RecordScreen) -> None:
     what = _description(without_pictures(asked))
     match = _NUMBERS.fullmatch(said.strip())
     if match is None:

@@ -36,13 +36,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import MISFIT
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
-from pipelines.native.chat import Turn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, turns, without_pictures
 from pipelines.native.record_readers import json_lines
 from pipelines.native.spill import Spill
 from schemas.action_types import OPPOSITE
@@ -160,7 +160,7 @@ class UiGenieAgent16kAdapter(Adapter):
         if record.native_id is None:
             raise RecordError("missing_field", "images: expected one path of a known folder", len(rows))
         check_texts(rows, len(rows))
-        steps = sorted((_Step(row, len(rows)) for row in rows), key=lambda step: step.done)
+        steps = sorted((_GenieStep(row, len(rows)) for row in rows), key=lambda step: step.done)
         if any("som" in step.arguments for step in steps):
             raise RecordError("no_coordinates", "numbers of tags instead of coordinates", len(rows))
         builder = EpisodeBuilder(
@@ -210,12 +210,12 @@ def _episode(row: Any) -> str | None:
     return (match[1] or match[2]) if match else None
 
 
-class _Step:
+class _GenieStep:
     """One row, read: query, number of steps done before it, declared frame, the call's arguments (empty: no call).
     Raises `RecordError` for a row without a query."""
 
     def __init__(self, row: Mapping[str, Any], items: int) -> None:
-        chat: list[Turn] = turns(row.get("messages"), items)
+        chat: list[ChatTurn] = turns(row.get("messages"), items)
         text = {turn.role: turn.text for turn in chat}
         asked = _ASKED.search(without_pictures(text.get("user", "")))
         if asked is None:
@@ -249,17 +249,17 @@ def _outcome(arguments: Mapping[str, Any]) -> str | None:
     return status if arguments.get("action") == "terminate" and status in ("success", "failure") else None
 
 
-def _screen(raw: Raw, step: _Step) -> Screen:
+def _screen(raw: Raw, step: _GenieStep) -> RecordScreen:
     """The step's screen in its declared frame. A picture of another shape (beyond rounding) is left out."""
-    screen = Screen.load(raw.read_if_there(step.row["images"][0]), frame=step.size, normalised=True)
+    screen = RecordScreen.load(raw.read_if_there(step.row["images"][0]), frame=step.size, normalised=True)
     if screen.info is not None and step.size is not None:
         scale = step.size[0] / screen.info.width_px
         if abs(screen.info.height_px * scale - step.size[1]) > _RATIO_SLACK_PX * (1 + step.size[1] / step.size[0]):
-            return Screen(*step.size, None, None, (), MISFIT)
+            return RecordScreen(*step.size, None, None, (), MISFIT)
     return screen
 
 
-def _action(step: _Step) -> tuple[Action, bool, list[str]]:
+def _action(step: _GenieStep) -> tuple[Action, bool, list[str]]:
     """Action, whether something was lost, rules. Raises `ItemError`."""
     word, arguments = step.word, step.arguments
     if not arguments:
@@ -292,7 +292,7 @@ def _action(step: _Step) -> tuple[Action, bool, list[str]]:
     return _BUTTONS[button], False, []
 
 
-def _swipe(step: _Step) -> tuple[Action, bool, list[str]]:
+def _swipe(step: _GenieStep) -> tuple[Action, bool, list[str]]:
     if "coordinate" in step.arguments:
         start, end = _point(step, "coordinate"), _point(step, "coordinate2")
         if start == end:
@@ -315,7 +315,7 @@ def _end(arguments: Mapping[str, Any]) -> tuple[Action, bool, list[str]]:
     return Finished(said or ""), status == "failure", ["terminate_failure"] if status == "failure" else []
 
 
-def _text(step: _Step, name: str) -> str:
+def _text(step: _GenieStep, name: str) -> str:
     value = step.arguments.get(name)
     if not isinstance(value, str):
         raise ItemError("missing_field", f"{name}: expected a text, found {value!r:.60}", step.word)
@@ -324,7 +324,7 @@ def _text(step: _Step, name: str) -> str:
     return value
 
 
-def _point(step: _Step, name: str) -> Point:
+def _point(step: _GenieStep, name: str) -> Point:
     pair = step.arguments.get(name)
     if not (
         isinstance(pair, list)

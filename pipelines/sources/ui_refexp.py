@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.derivers.grounding import expression as pointed_at
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import notices, unknown_fields
@@ -120,7 +120,7 @@ class UiRefexpAdapter(Adapter):
             raise RecordError("unsafe_path", f"image/id: expected digits, found {image_id[:60]!r}")
         found: list[tuple[str, str, Any]] = []
         data = raw.read_if_there(f"combined/{image_id}.jpg", COMPANION)
-        screen = Screen.load(data, _elements(features, found), normalised=True)
+        screen = RecordScreen.load(data, _elements(features, found), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=_split(record.file))
         answer = point_answer(*centre_in_units(box))
         builder.sample(

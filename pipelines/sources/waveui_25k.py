@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
@@ -98,7 +98,7 @@ class Waveui25kAdapter(Adapter):
             raise RecordError(f"unknown_platform:{str(platform)[:40]}", f"expected one of {PLATFORMS}")
         image = row["image"]
         data = image.get("bytes") if isinstance(image, dict) else None
-        screen = Screen.load(data if isinstance(data, bytes) else None)
+        screen = RecordScreen.load(data if isinstance(data, bytes) else None)
         if screen.width_px is None or screen.height_px is None:
             raise RecordError("bad_frame", "no usable picture, so no size of the screen")
         builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=platform)
@@ -110,7 +110,7 @@ class Waveui25kAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _map(builder: SampleBuilder, row: dict[str, Any], screen: Screen, size: tuple[int, int]) -> None:
+def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen, size: tuple[int, int]) -> None:
     words = row["instruction"]
     if not isinstance(words, str) or not is_text(words):
         raise ItemError("missing_field", f"instruction: expected a text, found {words!r:.60}", WORD)

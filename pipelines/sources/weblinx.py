@@ -39,7 +39,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
@@ -247,7 +247,7 @@ class _Demo:
             raise ItemError("no_counterpart", f"scroll of {amount}: direction not known")
         return Scroll(direction=direction)
 
-    def _screen(self, turn: dict[str, Any]) -> Screen | None:
+    def _screen(self, turn: dict[str, Any]) -> RecordScreen | None:
         state, action = turn.get("state"), turn.get("action")
         arguments = action.get("arguments") if isinstance(action, dict) else None
         try:

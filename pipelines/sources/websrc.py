@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
@@ -104,7 +104,7 @@ class WebsrcAdapter(Adapter):
             raise RecordError("bad_value", "text that is not Unicode")
         page = posixpath.join(posixpath.dirname(record.file), "processed_data", name[2:9])
         data = raw.read_if_there(f"{page}.png")
-        screen = Screen.load(data, normalised=True)
+        screen = RecordScreen.load(data, normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=name, platform="web", split=_split(raw, name))
         builder.sample("vqa", question, answer, screen, native_index=0, word=WORD)
         found = unknown_fields(row, frozenset(COLUMNS))

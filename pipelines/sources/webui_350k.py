@@ -29,7 +29,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, split_of
@@ -108,7 +108,7 @@ class Webui350kAdapter(Adapter):
         if scale is None:
             raise RecordError(f"unknown_device:{device[:40]}", f"expected one of {', '.join(SCALES)}")
         data = raw.read_if_there(f"{record.native_id}-screenshot.webp")
-        bare = Screen.load(data, normalised=True)
+        bare = RecordScreen.load(data, normalised=True)
         if bare.width_px is None or bare.height_px is None:
             raise RecordError("bad_frame", f"no usable picture ({bare.problem}), so no size of the screen")
         size = (bare.width_px / scale, bare.height_px / scale)
@@ -116,7 +116,7 @@ class Webui350kAdapter(Adapter):
         visible = _side(raw, f"{record.native_id}-viewport.json.gz")
         shown, inner, hidden = _visible(nodes, boxes, visible, size)
         good, failed, _ = named_boxes.read_elements(shown, lambda node: _named(node, boxes, size), frozenset())
-        screen = Screen.load(data, named_boxes.screen_elements(good))
+        screen = RecordScreen.load(data, named_boxes.screen_elements(good))
         page = posixpath.basename(posixpath.dirname(record.file))
         builder = SampleBuilder(
             self.descriptor,

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
@@ -111,7 +111,7 @@ class WidgetCaptioningAdapter(Adapter):
                 found.append((index, _captions(widget), _element(root, widget["nodeId"])))
             except ItemError as error:
                 failed.append((index, error))
-        screen = Screen.load(rico.picture(raw, identifier), [item for *_, item in found], normalised=True)
+        screen = RecordScreen.load(rico.picture(raw, identifier), [item for *_, item in found], normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=split)
         for index, problem in failed:
             builder.reject(

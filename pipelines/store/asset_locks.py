@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pipelines.store.files import StoreError
 from pipelines.store.object_store.binding import copies_at, copies_of
-from pipelines.store.object_store.leases import COLLECT, Lease, holder_of, lease, wait_for_collection
+from pipelines.store.object_store.leases import COLLECT, StoreLease, holder_of, lease, wait_for_collection
 
 NAME, HELD, GATE = "lock.json", "build.lock", "collect.lock"
 PATIENCE_S = 1.0
@@ -55,7 +55,7 @@ def gate(home: Path, *, exclusive: bool = False) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> Iterator[Lease | None]:
+def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> Iterator[StoreLease | None]:
     """Hold an asset's lock; yields the lock object's lease, if the store is behind a URL. Raises `StoreError` if
     another living process holds it, on this machine or another."""
     path = root / NAME

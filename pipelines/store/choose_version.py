@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipelines.store.current_version import (
     Action,
-    Change,
+    VersionChange,
     holding,
     now,
     point,
@@ -67,7 +67,9 @@ def committed(root: Path) -> list[Path]:
     return sorted(root.glob("*/manifest.json"))
 
 
-def promote(store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False) -> Change:
+def promote(
+    store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False
+) -> VersionChange:
     """Make a version current (default: the newest); returns the change that the journal holds.
 
     `force` takes one whose blocking checks failed, and needs a `why`. Promoting what is current already changes
@@ -81,7 +83,9 @@ def promote(store: Store, asset: str, version: str | None = None, *, why: str = 
         return _change(store, chosen, "promoted", why, force)
 
 
-def roll_back(store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False) -> Change:
+def roll_back(
+    store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False
+) -> VersionChange:
     """Make an earlier version current (default: the one before the current, by the journal), as `promote` does.
 
     A version that was rolled back from doesn't become current again by a rerun, only by `promote`.
@@ -105,7 +109,7 @@ def roll_back(store: Store, asset: str, version: str | None = None, *, why: str 
         return _change(store, _named(found, asset, version), "rolled back", why, force)
 
 
-def _earlier(history: list[Change], current: str, there: set[str]) -> str | None:
+def _earlier(history: list[VersionChange], current: str, there: set[str]) -> str | None:
     """What was current before the current version became it, and is still there. Going back twice goes two back: a
     rollback to what had been current before takes back all that came after it."""
     trail: list[str] = []
@@ -118,7 +122,7 @@ def _earlier(history: list[Change], current: str, there: set[str]) -> str | None
     return next((version for version in reversed(trail) if version != current and version in there), None)
 
 
-def _change(store: Store, chosen: Manifest, action: Action, why: str, force: bool) -> Change:
+def _change(store: Store, chosen: Manifest, action: Action, why: str, force: bool) -> VersionChange:
     if not chosen.checks_passed and not force:
         failed = ", ".join(check.name for check in chosen.checks if check.blocking and not check.passed)
         raise StoreError(
@@ -134,7 +138,7 @@ def _change(store: Store, chosen: Manifest, action: Action, why: str, force: boo
     root = store.root(chosen.asset)
     settle(root)
     before = read_pointer(root).get("version")
-    change = Change(chosen.version, before, action, user(), now(), why.strip(), forced=not chosen.checks_passed)
+    change = VersionChange(chosen.version, before, action, user(), now(), why.strip(), forced=not chosen.checks_passed)
     point(root, change, chosen.data_version, put_text)
     return change
 

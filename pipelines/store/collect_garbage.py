@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pipelines.store.asset_locks import gate
 from pipelines.store.named_screens import named_screens
-from pipelines.store.object_store.copies import SCREENS, Copies
+from pipelines.store.object_store.copies import SCREENS, StoreCopies
 from pipelines.store.reachable import VERSION, Asset, Status, find_assets, mark
 from pipelines.store.store import TOMBSTONE, Store
 
@@ -47,7 +47,7 @@ class AssetPlan:
 
 
 @dataclass
-class Plan:
+class GarbagePlan:
     """What goes of a store."""
 
     assets: list[AssetPlan]
@@ -67,14 +67,14 @@ class Plan:
         return sum(len(asset.files) for asset in self.assets) + len(self.screens)
 
 
-def survey(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Plan:
+def survey(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> GarbagePlan:
     """What `collect` would delete. Raises `ValueError` for a `keep` below 1, `StoreError` for what can't be read."""
     if keep < 1:
         raise ValueError(f"--keep: expected at least 1 version of each asset, found {keep}")
     assets = find_assets(store)
     mark(store, assets, keep, min_age_s)
     before = time.time() - min_age_s
-    plan = Plan([])
+    plan = GarbagePlan([])
     left: list[Path] = []
     for asset in assets.values():
         planned, stays = _plan(asset, before)
@@ -84,7 +84,7 @@ def survey(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Plan:
     return plan
 
 
-def collect(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Plan:
+def collect(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> GarbagePlan:
     """Delete; returns what went."""
     with gate(store.home, exclusive=True):
         plan = survey(store, keep, min_age_s=min_age_s)
@@ -99,7 +99,7 @@ def collect(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Plan:
     return plan
 
 
-def _batches(plan: Plan) -> Iterator[list[Path]]:
+def _batches(plan: GarbagePlan) -> Iterator[list[Path]]:
     """What goes, in order: an asset's manifests before the rest of it, pictures last."""
     for asset in plan.assets:
         paths = [path for path, _ in asset.files]
@@ -164,7 +164,7 @@ def _named_by(marker: Path) -> list[str]:
     return [entry["path"] for entry in (*plain["files"], *plain["side_files"])]
 
 
-def _plan_screens(store: Store, plan: Plan, left: list[Path], before: float) -> None:
+def _plan_screens(store: Store, plan: GarbagePlan, left: list[Path], before: float) -> None:
     """Pictures that nothing which stays names. A raw listing names raw files, not pictures of the store."""
     screens = {path: Status(*_size_and_time(path)) for path in (store.home / "screens").glob("*/*") if path.is_file()}
     if store.copies is not None:
@@ -193,7 +193,7 @@ def _size_and_time(path: Path) -> tuple[int, float]:
     return status.st_size, status.st_mtime
 
 
-def _named_by_receipts(copies: Copies, left: list[Path]) -> tuple[set[str], list[Path]]:
+def _named_by_receipts(copies: StoreCopies, left: list[Path]) -> tuple[set[str], list[Path]]:
     """(pictures that finished parts name, files that are left to be read: fetched if they aren't here)"""
     named: set[str] = set()
     told: set[Path] = set()

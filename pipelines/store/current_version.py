@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VersionChange:
     """One change of the current version. `before` is None for the first; `forced` tells that its checks had failed."""
 
     version: str
@@ -80,20 +80,20 @@ def read_pointer(root: Path) -> dict[str, Any]:
     return plain
 
 
-def read_history(root: Path) -> list[Change]:
+def read_history(root: Path) -> list[VersionChange]:
     """The journal, oldest first. A last line cut by a crash is passed over: the pointer knows it."""
     path = root / JOURNAL
     text = _read(path)
     if text is None:
         return []
     try:
-        return [Change(**json.loads(line)) for line in text.split("\n")[:-1]]
+        return [VersionChange(**json.loads(line)) for line in text.split("\n")[:-1]]
     except (TypeError, ValueError) as error:
         _forget(path)
         raise StoreError(f"{path}: expected one change of the current version a line, found {error}") from None
 
 
-def set_aside(history: list[Change]) -> frozenset[str]:
+def set_aside(history: list[VersionChange]) -> frozenset[str]:
     """Versions that a person replaced and nobody promoted since."""
     found: set[str] = set()
     for change in history:
@@ -113,20 +113,20 @@ def holding(root: Path) -> Iterator[None]:
         yield
 
 
-def settle(root: Path) -> list[Change]:
+def settle(root: Path) -> list[VersionChange]:
     """Write the line that a killed process left out; the whole journal. To be called `holding` the asset."""
     history, pointer = read_history(root), read_pointer(root)
     if pointer and (change := pointer.get("change")) is not None:
-        last = Change(**change)
+        last = VersionChange(**change)
         if not history or history[-1] != last:
             history = _append(root, history, last)
     elif pointer and (not history or history[-1].version != pointer["version"]):
         before = history[-1].version if history else None
-        history = _append(root, history, Change(pointer["version"], before, "built", user(), now(), "a build"))
+        history = _append(root, history, VersionChange(pointer["version"], before, "built", user(), now(), "a build"))
     return history
 
 
-def point(root: Path, change: Change, data_version: str, put: Put) -> None:
+def point(root: Path, change: VersionChange, data_version: str, put: Put) -> None:
     """Make a version current as a person asked for. To be called `holding` the asset, after `settle`."""
     plain = {"version": change.version, "data_version": data_version, "change": asdict(change)}
     _replace(root / POINTER, json.dumps(plain, sort_keys=True, ensure_ascii=False), put)
@@ -152,7 +152,7 @@ def point_built(root: Path, version: str, data_version: str, put: Put) -> bool:
         return True
 
 
-def _append(root: Path, history: list[Change], change: Change) -> list[Change]:
+def _append(root: Path, history: list[VersionChange], change: VersionChange) -> list[VersionChange]:
     """One whole line at the end, on disk when this returns. What a crash left of a line goes first."""
     path = root / JOURNAL
     if (copies := copies_of(root)) is not None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pipelines.store.files import FileEntry, StoreError, file_sha256
 from pipelines.store.object_store.binding import copies_of
-from pipelines.store.object_store.copies import Copies
+from pipelines.store.object_store.copies import StoreCopies
 from pipelines.whole_files import whole_file
 from schemas.ids import digest
 
@@ -164,7 +164,7 @@ def _finished(root: Path, marker: Path) -> PartResult | None:
     return found
 
 
-def _finished_anywhere(copies: Copies, root: Path, marker: Path) -> PartResult | None:
+def _finished_anywhere(copies: StoreCopies, root: Path, marker: Path) -> PartResult | None:
     """A part that is whole here is put there, if its receipt isn't there yet (this machine was cut off)."""
     here = _finished(root, marker)
     is_there = marker.relative_to(root).as_posix() in copies.sizes(root)

@@ -31,8 +31,8 @@ from pipelines.store.images import ImageInfo, read_image
 from pipelines.store.known_pictures import KnownPictures
 from pipelines.store.manifest import Check, Manifest, data_version
 from pipelines.store.object_store.binding import FILE, bind, copies_at, copies_of, url_for
-from pipelines.store.object_store.copies import Copies
-from pipelines.store.object_store.leases import Lease
+from pipelines.store.object_store.copies import StoreCopies
+from pipelines.store.object_store.leases import StoreLease
 from pipelines.store.object_store.withdrawn import heed
 from pipelines.store.parts import PartFunction, PartResult, PartSpec, marker_of, put_text, run_part
 from pipelines.whole_files import whole_file
@@ -57,7 +57,7 @@ class Build:
         config_hash: str,
         inputs: Mapping[str, str],
         version: str,
-        lease: Lease | None = None,
+        lease: StoreLease | None = None,
     ) -> None:
         self._root = root
         self._lease = lease
@@ -158,7 +158,7 @@ class Store:
         another's."""
         self.home = Path(home).resolve()
         url = url_for(self.home) if url is None else url
-        self.copies: Copies | None = bind(self.home, url) if url else copies_at(self.home)
+        self.copies: StoreCopies | None = bind(self.home, url) if url else copies_at(self.home)
         if self.copies is not None:
             heed(self.copies)
             self.copies.refresh()
@@ -293,7 +293,7 @@ def has_store(home: Path) -> bool:
     return (home / "assets").is_dir() or (home / FILE).is_file() or bool(url_for(home.resolve()))
 
 
-def _verified(text: str, root: Path, asset: str, version: str, copies: Copies) -> Manifest:
+def _verified(text: str, root: Path, asset: str, version: str, copies: StoreCopies) -> Manifest:
     """A manifest that came from behind a URL, which nothing names by its hash: it must be that of the version asked
     for, and its data version that of its files' hashes. Raises `StoreError`."""
     name = f"{copies.objects.url}/{copies.name(root)}/{version}/manifest.json"

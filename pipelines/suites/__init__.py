@@ -66,7 +66,7 @@ class BadRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
+class RegisteredSuite:
     """A registered suite."""
 
     card: SuiteCard
@@ -74,9 +74,9 @@ class Suite:
 
 
 @functools.cache
-def registry() -> dict[str, Suite]:
+def registry() -> dict[str, RegisteredSuite]:
     """All suites by id, sorted. Raises `ValueError` for a file without `CARD` and `items`, or of another name."""
-    found: dict[str, Suite] = {}
+    found: dict[str, RegisteredSuite] = {}
     for info in pkgutil.iter_modules(__path__):
         if info.name.startswith("_"):
             continue
@@ -86,11 +86,11 @@ def registry() -> dict[str, Suite]:
             raise ValueError(f"suite {info.name}: expected CARD (a SuiteCard) and items(raw) in the file")
         if card.id != info.name:
             raise ValueError(f"suite {info.name}: the card's id is {card.id!r}; it must equal the file name")
-        found[info.name] = Suite(card, items)
+        found[info.name] = RegisteredSuite(card, items)
     return dict(sorted(found.items()))
 
 
-def get(suite: str) -> Suite:
+def get(suite: str) -> RegisteredSuite:
     """A suite by id. Raises `ValueError` that lists the known ones."""
     suites = registry()
     if suite not in suites:

@@ -29,7 +29,7 @@ _ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 
 
 @dataclass
-class Pictures:
+class RawPictures:
     """Pictures of a raw folder, loose or in its zip files, found by the end of their path."""
 
     raw: Raw
@@ -123,7 +123,7 @@ class Form:
 
 def items(raw: Raw, form: Form, patterns: Sequence[str]) -> Iterator[SuiteItem | BadRow]:
     """All rows of the files that match `patterns`, as items."""
-    pictures = Pictures(raw)
+    pictures = RawPictures(raw)
     for record in records(raw, patterns):
         if isinstance(record, BadRow):
             yield record
@@ -173,7 +173,7 @@ def _document(raw: Raw, name: str) -> Iterator[Record | Broken]:
         yield Record(name, f"row {index}", row)
 
 
-def _items(record: Record, row: Row, form: Form, pictures: Pictures) -> Iterator[SuiteItem | BadRow]:
+def _items(record: Record, row: Row, form: Form, pictures: RawPictures) -> Iterator[SuiteItem | BadRow]:
     texts = [(suffix, found, language) for suffix, keys, language in form.wordings if (found := first(row, keys))]
     if not texts:
         detail = f"no instruction among the fields {sorted(map(str, row))}"
@@ -211,7 +211,7 @@ def _identity(row: Row, form: Form, locator: str) -> str:
     return locator.replace(" ", "-") if found is None or found == "" else str(found)
 
 
-def _picture(row: Row, form: Form, pictures: Pictures) -> tuple[str | None, bytes | None, str | None]:
+def _picture(row: Row, form: Form, pictures: RawPictures) -> tuple[str | None, bytes | None, str | None]:
     """(name, bytes, what is wrong): the bytes in a parquet row, or the file that the row names."""
     name = first(row, form.picture)
     for key in ("image", "img"):

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.mapping.items import is_text
 from pipelines.suites import BadRow, SuiteCard, SuiteItem
-from pipelines.suites._rows import Box, Form, Pictures, Row, first, records, thousandths
+from pipelines.suites._rows import Box, Form, RawPictures, Row, first, records, thousandths
 from pipelines.suites._rows import items as rows
 
 CARD = SuiteCard(
@@ -56,14 +56,14 @@ def items(raw: Raw) -> Iterator[SuiteItem | BadRow]:
     """Steps of the agent part, then rows of the grounding part."""
     agent, grounding = raw.files("**/*.json"), raw.files("**/*.jsonl")
     if agent:
-        pictures = Pictures(raw)
+        pictures = RawPictures(raw)
         for record in records(raw, ("**/*.json",)):
             yield record if isinstance(record, BadRow) else _step(record, pictures)
     if grounding or not agent:
         yield from rows(raw, GROUNDING, ("**/*.jsonl",))
 
 
-def _step(record: Record, pictures: Pictures) -> SuiteItem | BadRow:
+def _step(record: Record, pictures: RawPictures) -> SuiteItem | BadRow:
     row = record.payload
     text = first(row, ("instruction",)) if isinstance(row, Mapping) else None
     if text is None or not is_text(text) or "episode_id" not in row:

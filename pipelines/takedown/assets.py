@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.store import ROW_GROUP_ROWS, TOMBSTONE, Store, put_text
-from pipelines.store.current_version import Change, holding, now, point, read_pointer, settle, user
+from pipelines.store.current_version import VersionChange, holding, now, point, read_pointer, settle, user
 from pipelines.store.files import FileEntry, file_sha256
 from pipelines.store.manifest import Check, Manifest, data_version
 from pipelines.store.object_store.copies import SCREENS
 from pipelines.store.reachable import VERSION, Asset, files_of
 from pipelines.takedown.tables import Needles, matches
-from pipelines.takedown.withdrawn import REASON, Taken
+from pipelines.takedown.withdrawn import REASON, TakenDown
 from pipelines.training_data.shards import ShardConfig, write_shard
 from schemas.ids import digest
 
@@ -48,11 +48,11 @@ class Moved:
 
 
 @dataclass
-class Rewriter:
+class VersionRewriter:
     """Goes through the versions in order of what they were made from."""
 
     store: Store
-    taken: Taken
+    taken: TakenDown
     replaced: dict[tuple[str, str], str] = field(default_factory=dict)
     """(asset, version) → the version in its place."""
     moved: dict[tuple[Path, str], Moved] = field(default_factory=dict)
@@ -230,7 +230,7 @@ class Rewriter:
             if pointer.get("version") == old.version:
                 forced = bool(pointer.get("change", {}).get("forced"))
                 why = f"{sum(went.values())} rows were taken down"
-                change = Change(version, old.version, "taken down", user(), now(), why, forced)
+                change = VersionChange(version, old.version, "taken down", user(), now(), why, forced)
                 point(old.root, change, manifest.data_version, put_text)
 
     def remove(self, assets: Mapping[str, Asset]) -> None:
@@ -254,12 +254,12 @@ def _delete(store: Store, paths: list[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _remove_unnamed(store: Store, root: Path, taken: Taken, needles: Needles) -> None:
+def _remove_unnamed(store: Store, root: Path, taken: TakenDown, needles: Needles) -> None:
     _delete(store, _unnamed(root, taken, needles))
     _delete(store, _broken_receipts(root))
 
 
-def _unnamed(root: Path, taken: Taken, needles: Needles) -> list[Path]:
+def _unnamed(root: Path, taken: TakenDown, needles: Needles) -> list[Path]:
     manifests = [Manifest.from_json(path.read_text(encoding="utf-8"), root) for path in root.glob("*/manifest.json")]
     named = {root / entry.path for manifest in manifests for entry in (*manifest.files, *manifest.side_files)}
     going = []
@@ -283,7 +283,7 @@ def _broken_receipts(root: Path) -> list[Path]:
     return going
 
 
-def _holds(path: Path, taken: Taken, needles: Needles) -> bool:
+def _holds(path: Path, taken: TakenDown, needles: Needles) -> bool:
     """Whether an unfinished file holds a record, or nobody can tell."""
     if path.suffix != ".parquet":
         return path.suffix in (".jsonl", ".json") and taken.is_meant_by(path.read_bytes())

@@ -23,7 +23,7 @@ from pipelines.store.object_store.binding import copies_at
 from pipelines.store.object_store.withdrawn import fetch_everything, remote_screens
 from pipelines.takedown.raw_files import PICTURES, remaining
 from pipelines.takedown.tables import Needles, matches
-from pipelines.takedown.withdrawn import NAME, Taken
+from pipelines.takedown.withdrawn import NAME, TakenDown
 
 _UNREADABLE = frozenset({".safetensors", ".npy"})
 """Numbers only."""
@@ -40,7 +40,7 @@ class Left:
     what: str
 
 
-def verify(home: Path, taken: Taken, raws: Mapping[str, Raw]) -> list[Left]:
+def verify(home: Path, taken: TakenDown, raws: Mapping[str, Raw]) -> list[Left]:
     """All that is left, in order of its place. `raws` are the native files of the sources that the list touches."""
     needles = Needles.of(taken, shown=True)
     found = []
@@ -67,7 +67,7 @@ def _files(home: Path, raws: set[Path]) -> Iterator[Path]:
             yield path
 
 
-def _look(path: Path, taken: Taken, needles: Needles) -> str | None:
+def _look(path: Path, taken: TakenDown, needles: Needles) -> str | None:
     if path.name == NAME or path.name in _LISTINGS or path.suffix in (*_UNREADABLE, ".keys", ".ids", ".lock"):
         return None
     if path.suffix.lower() in PICTURES:
@@ -88,7 +88,7 @@ def _look(path: Path, taken: Taken, needles: Needles) -> str | None:
     return "its name" if means(data) else None
 
 
-def _table(path: Path, taken: Taken, needles: Needles) -> str | None:
+def _table(path: Path, taken: TakenDown, needles: Needles) -> str | None:
     file = pq.ParquetFile(path)
     for place in range(file.metadata.num_row_groups):
         group = file.read_row_group(place)

@@ -16,11 +16,11 @@ from typing import Any
 from pipelines.mapping.adapter import Raw
 from pipelines.store.files import file_sha256
 from pipelines.store.parts import put_text
-from pipelines.takedown.withdrawn import Taken, TakenOfSource
+from pipelines.takedown.withdrawn import TakenDown, TakenOfSource
 from schemas.ids import split_json_lines
 
 
-def cut_embedded(source: str, raw: Raw, taken: Taken) -> list[str]:
+def cut_embedded(source: str, raw: Raw, taken: TakenDown) -> list[str]:
     """Cut both files of a source, and the receipts of its companions; the names of those that changed. Nothing for
     files that the generator didn't make. Raises `ValueError` for a line or receipt that isn't one."""
     beside, name = raw.root.parent, raw.root.name
@@ -35,7 +35,7 @@ def cut_embedded(source: str, raw: Raw, taken: Taken) -> list[str]:
     return changed
 
 
-def _cut_truth(path: Path, source: str, taken: Taken) -> bool:
+def _cut_truth(path: Path, source: str, taken: TakenDown) -> bool:
     mine = TakenOfSource(taken, source)
     lines = [line + "\n" for line in split_json_lines(path.read_text(encoding="utf-8"))]
     left = []

@@ -33,7 +33,7 @@ from pipelines.native import tfrecord
 from pipelines.raw.unpacked import drop_unpacked, unpacked_folders
 from pipelines.store.files import file_sha256
 from pipelines.takedown.ways import Cut, search, ways
-from pipelines.takedown.withdrawn import Taken, TakenOfSource
+from pipelines.takedown.withdrawn import TakenDown, TakenOfSource
 from schemas.ids import digest
 
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp"})
@@ -51,7 +51,7 @@ class RawReport:
     """Files that still hold a record, for a person to cut."""
 
 
-def take_down_raw(source: str, raw: Raw, taken: Taken) -> RawReport:
+def take_down_raw(source: str, raw: Raw, taken: TakenDown) -> RawReport:
     """Cut a source's records out of its native files; pictures that only they showed go whole. So does what a pull has
     unpacked and not moved in yet: no adapter reads it there, and the next pull fetches it again."""
     report = RawReport(source)
@@ -75,7 +75,7 @@ def pictures(folder: Path) -> Iterator[Path]:
     yield from (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in PICTURES and path.is_file())
 
 
-def remaining(source: str, raw: Raw, taken: Taken) -> list[str]:
+def remaining(source: str, raw: Raw, taken: TakenDown) -> list[str]:
     """Files of a raw folder that still hold a record or picture that was taken down, and folders that nobody can tell
     of."""
     adapter, mine = sources.get(source), TakenOfSource(taken, source)
@@ -88,7 +88,7 @@ def remaining(source: str, raw: Raw, taken: Taken) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ReadRecord:
     """A record as the adapter read it."""
 
     file: str
@@ -110,16 +110,16 @@ class _Instead(Raw):
         return root, str(self.new) if companion is None and path == own else path
 
 
-def _records(adapter: Adapter, raw: Raw, group: tuple[str, ...]) -> Iterator[_Seen]:
+def _records(adapter: Adapter, raw: Raw, group: tuple[str, ...]) -> Iterator[_ReadRecord]:
     for one in adapter.records(raw, group):
         if isinstance(one, Broken):
-            yield _Seen(one.file, one.locator, "", digest([one.reason, one.items]))
+            yield _ReadRecord(one.file, one.locator, "", digest([one.reason, one.items]))
         else:
             content = one.content_digest()
-            yield _Seen(one.file, one.locator, content if one.native_id is None else one.native_id, content)
+            yield _ReadRecord(one.file, one.locator, content if one.native_id is None else one.native_id, content)
 
 
-def locate(source: str, raw: Raw, taken: Taken) -> list[list[str]]:
+def locate(source: str, raw: Raw, taken: TakenDown) -> list[list[str]]:
     """[file, locator] of records that were taken down, as the native files have them."""
     adapter, mine = sources.get(source), TakenOfSource(taken, source)
     found = (one for group in adapter.parts(raw) for one in _records(adapter, raw, group))
@@ -133,7 +133,7 @@ def digests_at(source: str, raw: Raw, places: Iterable[list[str]]) -> set[str]:
     return {one.content for one in found if (one.file, one.locator) in wanted and one.native_id == one.content}
 
 
-def _id(one: _Seen) -> str:
+def _id(one: _ReadRecord) -> str:
     return one.native_id
 
 
@@ -148,15 +148,15 @@ def _cut_group(adapter: Adapter, raw: Raw, group: tuple[str, ...], mine: TakenOf
         if not files:
             break
         done.add(files[0])
-        _cut(_Group(adapter, raw, there, mine, _others(before, mine)), files[0], before, report)
+        _cut(_FileGroup(adapter, raw, there, mine, _others(before, mine)), files[0], before, report)
 
 
-def _others(found: Iterable[_Seen], mine: TakenOfSource) -> Counter[tuple[str, str]]:
+def _others(found: Iterable[_ReadRecord], mine: TakenOfSource) -> Counter[tuple[str, str]]:
     return Counter((one.native_id, one.content) for one in found if not mine.native(_id(one)))
 
 
 @dataclass(frozen=True)
-class _Group:
+class _FileGroup:
     """Files that are read together, and what has to be read from them whatever is cut."""
 
     adapter: Adapter
@@ -175,7 +175,7 @@ class _Group:
         return not held and _others(found, self.mine) == self.others
 
 
-def _cut(group: _Group, file: str, before: Sequence[_Seen], report: RawReport) -> None:
+def _cut(group: _FileGroup, file: str, before: Sequence[_ReadRecord], report: RawReport) -> None:
     """Remove a file whole if no other record needs it, else try each way to cut it. The old file stays until the new
     one is proved."""
     raw, path = group.raw, group.raw.path(file)

@@ -1,8 +1,8 @@
 """Which rows of which tables mean something that was taken down, and the tables without them.
 
-A row means it if a text of it, or of a list in it, is one of the names (`Taken.names`, with or without the version of a
-repair), if its source and episode are one (or its trajectory, which is a generated episode), or if its provenance names
-the native record. Columns are never listed by table: one that comes later is looked at like the others.
+A row means it if a text of it, or of a list in it, is one of the names (`TakenDown.names`, with or without the version
+of a repair), if its source and episode are one (or its trajectory, which is a generated episode), or if its provenance
+names the native record. Columns are never listed by table: one that comes later is looked at like the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.takedown.withdrawn import GENERATED, REASON, Taken
+from pipelines.takedown.withdrawn import GENERATED, REASON, TakenDown
 
 _ID_COLUMNS = (
     "source",
@@ -55,7 +55,7 @@ class Needles:
     """The same of records without a native id."""
 
     @classmethod
-    def of(cls, taken: Taken, *, shown: bool) -> Needles:
+    def of(cls, taken: TakenDown, *, shown: bool) -> Needles:
         """`shown`: whether a row that shows a removed picture goes too; else only where a list named the picture."""
         names = taken.episodes | taken.samples | (taken.screens if shown else taken.asked_screens)
         records = {source: {_inner(name) for name in found} for source, found in taken.records.items()}

@@ -25,11 +25,11 @@ from pipelines.store.files import StoreError
 from pipelines.store.free_space import require_space
 from pipelines.store.object_store.withdrawn import fetch_everything, heed, remote_screens
 from pipelines.store.reachable import Asset, find_assets
-from pipelines.takedown.assets import Rewriter
+from pipelines.takedown.assets import VersionRewriter
 from pipelines.takedown.embedded import cut_embedded
 from pipelines.takedown.raw_files import RawReport, digests_at, locate, take_down_raw
 from pipelines.takedown.tables import Needles, id_rows, matches, texts_of
-from pipelines.takedown.withdrawn import GENERATED, NAME, Entry, Taken
+from pipelines.takedown.withdrawn import GENERATED, NAME, TakenDown, WithdrawnEntry
 from schemas.ids import text_key
 
 RawOf = Callable[[str], Raw | None]
@@ -37,7 +37,7 @@ RawOf = Callable[[str], Raw | None]
 
 
 @dataclass
-class Report:
+class TakedownReport:
     """What was done."""
 
     entries: int
@@ -57,7 +57,7 @@ class Report:
     """Checkpoints that were made from a version that held a record: they stay, and are told."""
 
 
-def take_down(store: Store, entries: Sequence[Entry], raw_of: RawOf) -> tuple[Report, Taken]:
+def take_down(store: Store, entries: Sequence[WithdrawnEntry], raw_of: RawOf) -> tuple[TakedownReport, TakenDown]:
     """Take records down; (what was done, all that is remembered). Caches above this folder are not looked at.
 
     Raises `StoreError` if a build is in progress or the disk has no room for the rewritten files.
@@ -73,7 +73,7 @@ def take_down(store: Store, entries: Sequence[Entry], raw_of: RawOf) -> tuple[Re
                     f"takedown: {asset.key} is being built by process {asset.holder.pid} on {asset.holder.host}; wait "
                     "for it to end, or stop it"
                 )
-        taken = Taken.load(store.home)
+        taken = TakenDown.load(store.home)
         taken.add(entries)
         seen = resolve(assets, taken)
         _locate_others(taken, seen, raw_of)
@@ -81,7 +81,7 @@ def take_down(store: Store, entries: Sequence[Entry], raw_of: RawOf) -> tuple[Re
         require_space(store.home, _largest(assets), "takedown")
         _remember(store, taken)
         records = Counter(name.partition(":")[2].partition("/")[0] for name in seen if name.startswith("record:"))
-        report = Report(len(taken.reasons), dict(sorted(records.items())), trained=sorted(taken.trained))
+        report = TakedownReport(len(taken.reasons), dict(sorted(records.items())), trained=sorted(taken.trained))
         report.unknown = sorted(entry.id for entry in entries if _named(entry) not in seen)
         _rewrite(store, assets, taken, report)
         report.screens = _remove_screens(store, taken)
@@ -92,12 +92,12 @@ def take_down(store: Store, entries: Sequence[Entry], raw_of: RawOf) -> tuple[Re
     return report, taken
 
 
-def finish(store: Store, taken: Taken) -> None:
+def finish(store: Store, taken: TakenDown) -> None:
     """Once all is done: forget where the records stood, for in cut files other records stand there now. Raises
     `StoreError` if another machine took down more meanwhile."""
     if store.copies is not None:
         heed(store.copies)
-        more = Taken.load(store.home).reasons.keys() - taken.reasons.keys()
+        more = TakenDown.load(store.home).reasons.keys() - taken.reasons.keys()
         if more:
             raise StoreError(
                 f"takedown: another machine took down {len(more)} more meanwhile; run `vesper takedown` again"
@@ -106,7 +106,7 @@ def finish(store: Store, taken: Taken) -> None:
     _remember(store, taken)
 
 
-def _remember(store: Store, taken: Taken) -> None:
+def _remember(store: Store, taken: TakenDown) -> None:
     """Other machines of a store behind a URL drop their copies when they see it."""
     path = store.home / NAME
     if store.copies is not None:
@@ -116,7 +116,7 @@ def _remember(store: Store, taken: Taken) -> None:
         put_text(path, taken.to_json())
 
 
-def _cut_raw(store: Store, source: str, raw: Raw, taken: Taken, report: Report) -> None:
+def _cut_raw(store: Store, source: str, raw: Raw, taken: TakenDown, report: TakedownReport) -> None:
     done = take_down_raw(source, raw, taken)
     if done.changed or done.removed or done.left:
         report.raw.append(done)
@@ -142,7 +142,7 @@ def tables(assets: Mapping[str, Asset]) -> Iterator[Path]:
                     yield path
 
 
-def resolve(assets: Mapping[str, Asset], taken: Taken) -> set[str]:
+def resolve(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
     """Fill `taken` with what its names stand for: native records, their episodes, samples, tasks, pictures, texts.
     Returns all names that rows of this store have. Goes on until nothing new is found."""
     listed = [path for path in tables(assets) if id_rows(path) is not None]
@@ -159,7 +159,7 @@ def resolve(assets: Mapping[str, Asset], taken: Taken) -> set[str]:
     return seen
 
 
-def _locate_others(taken: Taken, seen: set[str], raw_of: RawOf) -> None:
+def _locate_others(taken: TakenDown, seen: set[str], raw_of: RawOf) -> None:
     """What only the native files tell: the content's digest of records without an id, and where records stand of which
     no row was mapped (their quarantine rows are known by the place)."""
     for source, nameless in taken.nameless.items():
@@ -174,12 +174,12 @@ def _locate_others(taken: Taken, seen: set[str], raw_of: RawOf) -> None:
             places += [place for place in locate(source, raw, taken) if place not in places]
 
 
-def _size(taken: Taken) -> int:
+def _size(taken: TakenDown) -> int:
     lists = (*taken.records.values(), *taken.places.values(), taken.episodes, taken.samples, taken.texts)
     return sum(len(one) for one in lists)
 
 
-def _learn(row: Mapping[str, Any], taken: Taken, seen: set[str]) -> None:
+def _learn(row: Mapping[str, Any], taken: TakenDown, seen: set[str]) -> None:
     source, shown = row.get("source"), _pictures_of(row)
     if source and row.get("episode_id"):
         taken.episodes.add(f"episode:{source}/{row['episode_id']}")
@@ -219,7 +219,7 @@ def _pictures_of(row: Mapping[str, Any]) -> set[str]:
     return {name for name in (row.get("screenshot_sha256"), *listed) if isinstance(name, str)}
 
 
-def _shown_by_others(listed: Iterable[Path], taken: Taken) -> set[str]:
+def _shown_by_others(listed: Iterable[Path], taken: TakenDown) -> set[str]:
     """Pictures that rows which stay show too, unless a list names them."""
     needles = Needles.of(taken, shown=False)
     shown: set[str] = set()
@@ -235,14 +235,14 @@ def _shown_by_others(listed: Iterable[Path], taken: Taken) -> set[str]:
     return shown - taken.asked_screens
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: WithdrawnEntry) -> str:
     """How `resolve` names what an entry means."""
     if entry.kind in ("sample", "screen"):
         return entry.rest
     return f"episode:{entry.rest.rpartition('/')[0]}" if entry.kind == "step" else entry.id
 
 
-def trained_on(assets: Mapping[str, Asset], taken: Taken) -> set[str]:
+def trained_on(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
     """Checkpoints (`asset@version`) made, however far away, from shards that hold a record now."""
     needles = Needles.of(taken, shown=True)
     held: set[tuple[str, str]] = set()
@@ -264,8 +264,8 @@ def trained_on(assets: Mapping[str, Asset], taken: Taken) -> set[str]:
 
 
 # --- what is done ----------------------------------------------------------------------------------------------------
-def _rewrite(store: Store, assets: Mapping[str, Asset], taken: Taken, report: Report) -> None:
-    rewriter = Rewriter(store, taken)
+def _rewrite(store: Store, assets: Mapping[str, Asset], taken: TakenDown, report: TakedownReport) -> None:
+    rewriter = VersionRewriter(store, taken)
     for key, version in _in_order(assets):
         rewriter.rewrite(assets[key], version)
     rewriter.remove(assets)
@@ -298,7 +298,7 @@ def _in_order(assets: Mapping[str, Asset]) -> list[tuple[str, str]]:
     return order
 
 
-def _remove_screens(store: Store, taken: Taken) -> int:
+def _remove_screens(store: Store, taken: TakenDown) -> int:
     here = {path for sha in taken.screens for path in (store.home / "screens" / sha[:2]).glob(f"{sha}.*")}
     if store.copies is not None:
         here |= set(remote_screens(store.copies, sorted(taken.screens)))
@@ -308,7 +308,7 @@ def _remove_screens(store: Store, taken: Taken) -> int:
     return len(here)
 
 
-def _remove_journals(store: Store, taken: Taken) -> list[str]:
+def _remove_journals(store: Store, taken: TakenDown) -> list[str]:
     """Journals of generated rounds that hold a record: what they were kept for is in the round's own version."""
     gone = []
     for path in sorted((store.home / "generation").rglob("*")):

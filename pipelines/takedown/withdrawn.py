@@ -40,7 +40,7 @@ _TELLING = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WithdrawnEntry:
     """One line of a list."""
 
     id: str
@@ -56,7 +56,7 @@ class Entry:
 
 
 @dataclass
-class Taken:
+class TakenDown:
     """All that was taken down. `reasons` holds every list's own ids; the others are what these stand for."""
 
     reasons: dict[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Taken:
     trained: set[str] = field(default_factory=set)
     """`asset@version` of checkpoints that were trained on a record."""
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[WithdrawnEntry]) -> None:
         """Take entries of a list in."""
         for entry in entries:
             self.reasons[entry.id] = entry.reason
@@ -133,7 +133,7 @@ class Taken:
         return json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
     @classmethod
-    def load(cls, home: Path) -> Taken:
+    def load(cls, home: Path) -> TakenDown:
         """What the store remembers; nothing if nothing was taken down yet. Raises `ValueError` if it can't be read."""
         path = home / NAME
         try:
@@ -162,7 +162,7 @@ def _escaped(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def read_list(path: Path) -> list[Entry]:
+def read_list(path: Path) -> list[WithdrawnEntry]:
     """A CSV file with columns `id` and `reason`, or JSONL with these keys. Raises `ValueError` naming the line."""
     if path.suffix not in (".csv", ".jsonl"):
         raise ValueError(
@@ -183,10 +183,10 @@ def _json(line: str) -> Any:
         return error
 
 
-def _entry(row: Any, where: str) -> Entry:
+def _entry(row: Any, where: str) -> WithdrawnEntry:
     if not isinstance(row, Mapping) or not isinstance(row.get("id"), str) or not isinstance(row.get("reason"), str):
         raise ValueError(f"{where}: expected texts `id` and `reason`, found {str(row)[:80]!r}")
-    entry = Entry(row["id"].strip(), row["reason"].strip())
+    entry = WithdrawnEntry(row["id"].strip(), row["reason"].strip())
     form = _FORMS.get(entry.kind)
     if form is None or not form.fullmatch(entry.rest) or len(entry.id) > MAX_ID:
         raise ValueError(
@@ -202,7 +202,7 @@ class TakenOfSource:
     """Tells whether a native record of a source was taken down: by its id before it is mapped, by what it became
     after."""
 
-    def __init__(self, taken: Taken, source: str) -> None:
+    def __init__(self, taken: TakenDown, source: str) -> None:
         self._records = taken.records.get(source, {})
         prefix = f"episode:{source}/"
         self._episodes = {name.removeprefix(prefix) for name in taken.episodes if name.startswith(prefix)}
@@ -243,5 +243,5 @@ def _any(column: pa.ChunkedArray, wanted: set[str]) -> bool:
 
 def taken_of(home: str | Path, source: str) -> TakenOfSource | None:
     """For the ingest of a source; None while nothing was ever taken down."""
-    taken = Taken.load(Path(home))
+    taken = TakenDown.load(Path(home))
     return TakenOfSource(taken, source) if taken else None

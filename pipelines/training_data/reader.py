@@ -35,7 +35,7 @@ class BadSamples(RuntimeError):
     """More bad rows than the limit allows; names the last ones and why."""
 
 
-class Entry(NamedTuple):
+class RowLocation(NamedTuple):
     """Where a row lies: place of its shard in the list, row group, row within the shard."""
 
     shard: int
@@ -85,11 +85,11 @@ class Order:
         self._epochs: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._windows: dict[tuple[int, int], np.ndarray] = {}
 
-    def at(self, epoch: int, position: int) -> Entry:
+    def at(self, epoch: int, position: int) -> RowLocation:
         """The entry at a position of an epoch; costs the same wherever it is."""
         return self.between(epoch, position, position + 1)[0]
 
-    def between(self, epoch: int, start: int, stop: int) -> list[Entry]:
+    def between(self, epoch: int, start: int, stop: int) -> list[RowLocation]:
         """The entries at positions [start, stop) of an epoch, 0 <= start < stop <= `rows`; all are found at once."""
         numbers = range(start // self.window, (stop - 1) // self.window + 1)
         places = np.concatenate(
@@ -103,7 +103,7 @@ class Order:
         found = np.searchsorted(ends, places, side="right")
         chosen = blocks[found]
         lines = self._starts[chosen] + places - (ends[found] - self._sizes[chosen])
-        return [Entry(*line) for line in self._entries[lines].tolist()]
+        return [RowLocation(*line) for line in self._entries[lines].tolist()]
 
     def _blocks(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         known = self._epochs.get(epoch)
@@ -133,7 +133,7 @@ def sniff(row: Row) -> Row:
     return row
 
 
-class Reader:
+class ShardReader:
     """Batches of rows from shards; see the module's docstring. Not to be iterated by two threads at once."""
 
     def __init__(
@@ -173,7 +173,7 @@ class Reader:
         self._epoch = self._index = 0
 
     @classmethod
-    def from_mixture(cls, store: Store, mixture: Manifest | str = ASSET, **options: Any) -> Reader:
+    def from_mixture(cls, store: Store, mixture: Manifest | str = ASSET, **options: Any) -> ShardReader:
         """The current mixture of a store (or the one given). Raises `StoreError` if there is none."""
         manifest = store.require(mixture) if isinstance(mixture, str) else mixture
         rows = manifest.read("mixture", Mixture.schema).to_pylist()
@@ -185,7 +185,7 @@ class Reader:
         return cls(shards, **options)
 
     @classmethod
-    def from_paths(cls, paths: Sequence[str | Path], **options: Any) -> Reader:
+    def from_paths(cls, paths: Sequence[str | Path], **options: Any) -> ShardReader:
         """Plain shard files, every row once. Raises `ValueError` naming a file that isn't a shard."""
         return cls([ShardRows.whole(Path(path)) for path in paths], **options)
 
@@ -194,7 +194,7 @@ class Reader:
         """Full global batches of an epoch; the rest is left for other epochs' orders. At least 1."""
         return max(self.order.rows // self.global_batch, 1)
 
-    def rows(self, epoch: int, index: int) -> list[Entry]:
+    def rows(self, epoch: int, index: int) -> list[RowLocation]:
         """The whole global batch as places in the shards: the pure function that ranks and workers can't change."""
         if not 0 <= index < self.batches_per_epoch or epoch < 0:
             raise ValueError(
@@ -277,4 +277,4 @@ class Reader:
         self._epoch, self._index, self.bad = int(state["epoch"]), int(state["index"]), dict(state.get("bad", {}))
 
 
-__all__ = ["BadSamples", "Entry", "Order", "Reader", "ShardError", "ShardRows", "permutation", "sniff"]
+__all__ = ["BadSamples", "Order", "RowLocation", "ShardError", "ShardReader", "ShardRows", "permutation", "sniff"]

@@ -62,7 +62,7 @@ class ShardRows:
         return digest([self.name, self.sha256, list(self.rows), list(self.repeats)])
 
 
-class _Pictures:
+class _RowGroupPictures:
     """The column `images` of a row group. Pictures lie in Arrow's buffer until a row asks for its own: so only those
     in use are copied, into memory that the row before has just freed."""
 
@@ -83,7 +83,7 @@ class _Pictures:
         return [data[ends[n] : ends[n + 1]].tobytes() for n in range(self._rows[row], self._rows[row + 1])]
 
 
-class _Group:
+class _RowGroup:
     """A row group in memory, of which single rows are made."""
 
     __slots__ = ("_columns", "_first", "_names", "_pictures", "size")
@@ -92,7 +92,7 @@ class _Group:
         self._first, self.size = first, table.get_total_buffer_size()
         self._names = [name for name in table.column_names if name != "images"]
         self._columns = [table[name].to_pylist() for name in self._names]
-        self._pictures = _Pictures(table["images"]) if "images" in table.column_names else None
+        self._pictures = _RowGroupPictures(table["images"]) if "images" in table.column_names else None
 
     def row(self, row: int) -> dict[str, Any]:
         """The row of the shard as a dict of its own."""
@@ -121,9 +121,9 @@ class _File:
             and not (path.startswith("images.") and path.endswith(".path"))  # which is for other readers
         ]
 
-    def group(self, number: int) -> _Group:
+    def group(self, number: int) -> _RowGroup:
         """A row group, read. Raises `OSError` or `ArrowException` if it can't be."""
-        return _Group(self._file.read_row_group(number, self._leaves, use_threads=False), self.starts[number])
+        return _RowGroup(self._file.read_row_group(number, self._leaves, use_threads=False), self.starts[number])
 
     def close(self) -> None:
         """Close the file."""
@@ -148,7 +148,7 @@ class ShardFiles:
         self._lock = threading.Lock()
         self._shard_locks = [threading.Lock() for _ in self._shards]
         self._verified: set[int] = set()
-        self._groups: OrderedDict[tuple[int, int], _Group] = OrderedDict()
+        self._groups: OrderedDict[tuple[int, int], _RowGroup] = OrderedDict()
         self._held = 0
         self._local = threading.local()
 
@@ -160,7 +160,7 @@ class ShardFiles:
         """The same for many (shard, row group, row), in the order given."""
         return [self._group(shard, group).row(row) for shard, group, row in places]
 
-    def _group(self, shard: int, group: int) -> _Group:
+    def _group(self, shard: int, group: int) -> _RowGroup:
         key = (shard, group)
         with self._lock:
             known = self._groups.get(key)

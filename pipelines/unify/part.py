@@ -17,15 +17,15 @@ import pyarrow as pa
 from pipelines import sources
 from pipelines.mapping.adapter import (
     Adapter,
-    Batch,
     BatchAdapter,
     Broken,
     Mapped,
     MappedBatch,
     Record,
+    RecordBatch,
     RecordError,
-    Reject,
-    Screen,
+    RecordScreen,
+    RejectedUnit,
 )
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
@@ -95,7 +95,7 @@ def unify_part(item: PartArguments, out: PartWriter) -> dict[str, Any]:
         part = _Part(item, adapter, raw, store, out)
         if isinstance(adapter, BatchAdapter):
             for found in adapter.batches(raw, item.files):
-                part.batch(adapter, found) if isinstance(found, Batch) else part.one(found)
+                part.batch(adapter, found) if isinstance(found, RecordBatch) else part.one(found)
         else:
             for record in adapter.records(raw, item.files):
                 part.one(record)
@@ -138,7 +138,7 @@ class _Part:
         self._counts.images, self._counts.images_missing = self._chunks.images, self._chunks.images_missing
         return self._counts
 
-    def batch(self, adapter: BatchAdapter, found: Batch) -> None:
+    def batch(self, adapter: BatchAdapter, found: RecordBatch) -> None:
         """Records by column; those whose id must change are mapped alone."""
         decisions = self.ids.check(found.native_ids.to_pylist(), found.contents)
         alone = sorted({*decisions, *(self._taken.natives(found.native_ids) if self._taken else ())})
@@ -168,7 +168,7 @@ class _Part:
             self._counts.records_in += 1
             self._counts.records_quarantined += 1
             self._counts.items_in += record.items
-            reject = Reject("record", record.items, record.reason, record.detail, record.native)
+            reject = RejectedUnit("record", record.items, record.reason, record.detail, record.native)
             self._quarantine(record.file, record.locator, reject)
         else:
             content = record.content_digest()
@@ -188,9 +188,9 @@ class _Part:
         except RecordError as error:
             self._counts.records_quarantined += 1
             self._counts.items_in += error.items
-            reject = Reject("record", error.items, error.reason, error.detail, record.payload)
+            reject = RejectedUnit("record", error.items, error.reason, error.detail, record.payload)
             if error.reason == REASON or (self._taken and self._taken.native(native_id)):
-                reject = Reject("record", error.items, REASON, "on the store's takedown list", None)
+                reject = RejectedUnit("record", error.items, REASON, "on the store's takedown list", None)
             self._quarantine(record.file, record.locator, reject)
             return
         if decision == OTHER:
@@ -206,7 +206,7 @@ class _Part:
         where: Callable[[int], tuple[str, str]],
         mapped: Mapped | MappedBatch,
         records: int,
-        rejects: Sequence[tuple[int, Reject]],
+        rejects: Sequence[tuple[int, RejectedUnit]],
     ) -> None:
         rejected = sum(reject.items for _, reject in rejects)
         if mapped.items != mapped.mapped + rejected:
@@ -223,7 +223,7 @@ class _Part:
         for (word, status), number in mapped.losses.items():
             self._counts.losses[f"{_storable(word)}|{status}"] += number
 
-    def _quarantine(self, file: str, locator: str, reject: Reject) -> None:
+    def _quarantine(self, file: str, locator: str, reject: RejectedUnit) -> None:
         reason = _storable(reject.reason)
         row = {
             "source": self._source,
@@ -239,7 +239,7 @@ class _Part:
         self._counts.reasons[reason] += max(reject.items, 1) if reject.unit != "image" else 1
         self._counts.items_quarantined += reject.items
 
-    def _keep_screens(self, screens: Mapping[str, Screen]) -> None:
+    def _keep_screens(self, screens: Mapping[str, RecordScreen]) -> None:
         """Store pictures, once each; those without data are in the store already."""
         for sha256, screen in screens.items():
             if screen.info is None or not self._chunks.is_new_screen(sha256):
@@ -295,7 +295,7 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: Batch) -> MappedBatch | None:
+def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: RecordBatch) -> MappedBatch | None:
     """None if one of the records surprised the columns: then each is mapped alone, and only that one is lost."""
     try:
         mapped = adapter.map_batch(batch, raw)

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from pipelines.store.frozen import MANIFEST, POINTER, frozen_digest
 from pipelines.takedown.tables import Needles, matches
-from pipelines.takedown.withdrawn import Taken
+from pipelines.takedown.withdrawn import TakenDown
 from quality.evidence.embedding import VectorCache
 from quality.model_client.errors import ModelError
 
@@ -42,7 +42,7 @@ class Forgotten:
     """Promoted sets of people's answers."""
 
 
-def forget(home: Path, taken: Taken) -> Forgotten:
+def forget(home: Path, taken: TakenDown) -> Forgotten:
     """Do all of it. Raises `ModelError` if a file is damaged or in use."""
     done = Forgotten()
     done.answers = _forget_answers(home)
@@ -67,7 +67,7 @@ def _vector_folders(home: Path) -> Iterator[Path]:
         yield from (path for path in sorted((home / "cache" / cache).glob("*")) if path.is_dir())
 
 
-def _forget_vectors(folder: Path, taken: Taken) -> int:
+def _forget_vectors(folder: Path, taken: TakenDown) -> int:
     """Segments without the keys of texts and pictures that went. The new pair is whole before the old one goes."""
     gone = taken.texts | {sha[:32] for sha in taken.screens}
     count = 0
@@ -86,7 +86,7 @@ def _forget_vectors(folder: Path, taken: Taken) -> int:
     return count
 
 
-def _forget_people(path: Path, taken: Taken) -> int:
+def _forget_people(path: Path, taken: TakenDown) -> int:
     if not path.is_file():
         return 0
     with _opened(path) as base:
@@ -97,14 +97,14 @@ def _forget_people(path: Path, taken: Taken) -> int:
     return count
 
 
-def _is_of(item_id: str, taken: Taken) -> bool:
+def _is_of(item_id: str, taken: TakenDown) -> bool:
     plain = re.sub(r"@r\d+$", "", item_id)
     if plain.startswith("step:"):
         plain = "episode:" + plain[5:].rpartition("/")[0]
     return plain in taken.episodes or plain.removeprefix("sample:") in taken.samples
 
 
-def _forget_sets(home: Path, feedback: str, taken: Taken) -> list[str]:
+def _forget_sets(home: Path, feedback: str, taken: TakenDown) -> list[str]:
     """Frozen sets can't be changed: one that holds a record goes, and the pointer to it first."""
     needles = Needles.of(taken, shown=True)
     gone, folder = [], home / feedback

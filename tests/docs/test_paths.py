@@ -57,6 +57,10 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     missing = [path for path in SLASHED.findall(text) if path not in GIVEN and not (ROOT / path).exists()]
     missing += [name for name in DOTTED.findall(text) if not leads_somewhere(name)]
+    cited = re.findall(rf"`(\w+)`\s+in\s+`((?:{'|'.join(FOLDERS)})/[\w/]+\.py)`", text)
+    missing += [
+        f"{name} in {path}" for name, path in cited if (ROOT / path).exists() and name not in names_of(ROOT / path)
+    ]
     assert not missing, f"{page.name} names {sorted(set(missing))}, which isn't there: correct the page"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import sources
-from pipelines.mapping.adapter import Adapter, Batch, BatchAdapter, Mapped, Raw, Record, RecordError
+from pipelines.mapping.adapter import Adapter, BatchAdapter, Mapped, Raw, Record, RecordBatch, RecordError
 from pipelines.prompts import prompt_text
 
 FOLDER = Path(__file__).parents[1] / "fixtures"
@@ -107,7 +107,7 @@ def _mapped(adapter: Adapter, raw: Raw) -> Iterator[Any]:
     for files in adapter.parts(raw):
         if isinstance(adapter, BatchAdapter):
             for found in adapter.batches(raw, files):
-                assert isinstance(found, Batch), found
+                assert isinstance(found, RecordBatch), found
                 mapped = adapter.map_batch(found, raw)
                 assert not mapped.rejects, mapped.rejects
                 rows = [table.to_pylist() if table is not None else [] for table in (mapped.steps, mapped.samples)]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.native import tf_example, tfrecord
-from pipelines.native.accessibility import Node, Window, encode
+from pipelines.native.accessibility import AccessibilityNode, Window, encode
 from pipelines.store.images import encode_png
 
 AITW_WORDS = {"dual-point gesture": 4, "type": 3, "go back": 5, "go home": 6, "enter": 7, "task complete": 10}
@@ -113,7 +113,7 @@ def forest(nodes: Sequence[Mapping[str, Any]]) -> bytes:
     return encode([Window(id=1, type=1, nodes=tuple(node(item, place) for place, item in enumerate(nodes)))])
 
 
-def node(item: Mapping[str, Any], place: int) -> Node:
+def node(item: Mapping[str, Any], place: int) -> AccessibilityNode:
     box = item["bbox_pixels"]
     flags = {
         f"is_{name}": bool(item[f"is_{name}"])
@@ -130,7 +130,7 @@ def node(item: Mapping[str, Any], place: int) -> Node:
             "scrollable",
         )
     }
-    return Node(
+    return AccessibilityNode(
         unique_id=place,
         bounds=(box["x_min"], box["y_min"], box["x_max"], box["y_max"]),
         text=item["text"] or "",

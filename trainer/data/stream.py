@@ -21,9 +21,9 @@ class MixtureSource:
     """`RowSource` over `pipelines.training_data.reader`; rows whose sample id is in `without` come as None."""
 
     def __init__(self, store: Store, mixture: Manifest, *, seed: int = 0, without: Sequence[str] = ()) -> None:
-        from pipelines.training_data.reader import Reader
+        from pipelines.training_data.reader import ShardReader
 
-        self._reader = Reader.from_mixture(store, mixture, seed=seed, global_batch=CHUNK)
+        self._reader = ShardReader.from_mixture(store, mixture, seed=seed, global_batch=CHUNK)
         self._without = frozenset(without)
         # a corpus smaller than a chunk has epochs of one short batch
         self._chunk = min(CHUNK, self._reader.order.rows)

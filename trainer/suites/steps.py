@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from generators.policies.agent_prompt import AgentPrompt
 from generators.policies.policy import Said, View
-from pipelines.derivers.base import DeriveConfig, Looks
+from pipelines.derivers.base import DeriveConfig, ScreenFacts
 from pipelines.derivers.navigation import DERIVER, navigation
 from pipelines.prompts import messages
 from pipelines.store import Store, StoreError
@@ -163,7 +163,7 @@ def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counte
             read["no_instruction"] += bool(
                 row["action_text"] and row["screenshot_sha256"] and not (row["instruction"] or "").strip()
             )
-        for made in navigation(rows, Looks(known, {}, DeriveConfig())):
+        for made in navigation(rows, ScreenFacts(known, {}, DeriveConfig())):
             if made.deriver != DERIVER:
                 continue
             place = next(i for i, row in enumerate(rows) if row["step_index"] == made.step_index)

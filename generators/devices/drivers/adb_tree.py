@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from generators.tasks.world_interface import Place
-from pipelines.native.android_xml import View, views
+from pipelines.native.android_xml import AndroidView, views
 from schemas.coordinates import OffScreen, box_to_unit
 
 ROLES = {
@@ -57,7 +57,7 @@ def places_of(xml: bytes, size_px: tuple[int, int]) -> tuple[Place, ...]:
     return tuple(made)
 
 
-def _box(view: View, size_px: tuple[int, int]) -> tuple[float, float, float, float] | None:
+def _box(view: AndroidView, size_px: tuple[int, int]) -> tuple[float, float, float, float] | None:
     """None without an area on the screen."""
     if view.bounds is None:
         return None

@@ -14,7 +14,7 @@ from pipelines.home import default_home
 from pipelines.store.current_version import JOURNAL, POINTER
 from pipelines.store.files import StoreError
 from pipelines.store.object_store.binding import FILE, MARK, bind, open_objects
-from pipelines.store.object_store.copies import Copies
+from pipelines.store.object_store.copies import StoreCopies
 from pipelines.store.object_store.withdrawn import NAME
 from pipelines.store.parts import read_marker
 from pipelines.store.reachable import find_assets
@@ -35,7 +35,7 @@ def adopt(home: Path, url: str) -> int:
             )
     if objects.read(MARK) is not None:
         raise StoreError(f"{url}: holds a store already; take an empty place, or an empty VESPER_HOME in front of it")
-    copies = Copies(store.home, objects)
+    copies = StoreCopies(store.home, objects)
     for asset in assets.values():
         _put_parts(copies, asset.root)
     for asset in assets.values():
@@ -55,7 +55,7 @@ def adopt(home: Path, url: str) -> int:
     return len(assets)
 
 
-def _put_parts(copies: Copies, root: Path) -> None:
+def _put_parts(copies: StoreCopies, root: Path) -> None:
     """Finished parts whose files are all here, and whose receipt isn't there yet."""
     there = copies.sizes(root)
     for receipt in sorted((root / "parts").glob("*.json")):

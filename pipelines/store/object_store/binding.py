@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pipelines.home import default_home
 from pipelines.store.files import StoreError
-from pipelines.store.object_store.copies import Copies
+from pipelines.store.object_store.copies import StoreCopies
 from pipelines.store.object_store.folder import FolderObjects
 from pipelines.store.object_store.objects import Objects
 from pipelines.store.object_store.s3 import S3Objects
@@ -24,7 +24,7 @@ from pipelines.whole_files import whole_file
 VARIABLE, FILE, MARK = "VESPER_STORE_URL", "store_url.json", "store.json"
 _LAYOUT = b'{"layout": 1}\n'
 
-_opened: dict[tuple[int, str, str], Copies] = {}
+_opened: dict[tuple[int, str, str], StoreCopies] = {}
 """By process (connections don't outlive a fork), home and URL."""
 _stores: dict[tuple[int, str], Objects] = {}
 """By process and URL."""
@@ -61,7 +61,7 @@ def url_for(home: Path) -> str:
     return os.environ.get(VARIABLE, "") if home == default_home() else ""
 
 
-def bind(home: Path, url: str, *, holds_it: bool = False) -> Copies:
+def bind(home: Path, url: str, *, holds_it: bool = False) -> StoreCopies:
     """Make a home the copy of a URL's store, for good. Raises `StoreError` if it is that of another already, holds
     assets of its own (unless `holds_it` says that they were put there), or the store can't be reached."""
     _refuse_password(url)
@@ -90,13 +90,13 @@ def _is_exclusive(objects: Objects) -> bool:
     return objects.read(MARK) is not None and not objects.create(MARK, b'{"layout": 1, "probe": true}\n')
 
 
-def copies_at(home: Path) -> Copies | None:
+def copies_at(home: Path) -> StoreCopies | None:
     """The copies of a home that was bound before; None if it is a store of its own."""
     known = _read(home)
     return _open(home, known) if known is not None else None
 
 
-def copies_of(path: Path, folder: str = "assets") -> Copies | None:
+def copies_of(path: Path, folder: str = "assets") -> StoreCopies | None:
     """The same for anything below `<home>/assets`, or another folder of the home."""
     for parent in path.parents:
         if parent.name == folder and (parent.parent / FILE).exists():
@@ -115,7 +115,7 @@ def _read(home: Path) -> dict[str, object] | None:
         raise StoreError(f"{path}: expected the URL of a store, found {error}; delete the file to bind anew") from None
 
 
-def _open(home: Path, bound: dict[str, object]) -> Copies:
+def _open(home: Path, bound: dict[str, object]) -> StoreCopies:
     url = str(bound["url"])
     key = (os.getpid(), str(home), url)
     if key not in _opened:
@@ -124,5 +124,5 @@ def _open(home: Path, bound: dict[str, object]) -> Copies:
             objects.exclusive = False
         if objects.read(MARK) is None:
             raise StoreError(f"{url}: expected a store ({MARK}), found none; is the bucket there, the share mounted?")
-        _opened[key] = Copies(home, objects)
+        _opened[key] = StoreCopies(home, objects)
     return _opened[key]

@@ -39,7 +39,7 @@ KNOWN_S = 600.0
 LISTING_S = 30.0
 
 
-class Copies:
+class StoreCopies:
     """The copies in one home; safe to use from several threads."""
 
     def __init__(self, home: Path, objects: Objects) -> None:

@@ -39,7 +39,7 @@ _LOOK_S = 1.0
 logger = logging.getLogger(__name__)
 
 
-class Lease:
+class StoreLease:
     """Held from `take` to `release`; renewed in the background."""
 
     def __init__(self, objects: Objects, name: str, facts: Mapping[str, Any]) -> None:
@@ -111,9 +111,9 @@ class Lease:
 
 
 @contextlib.contextmanager
-def lease(objects: Objects, name: str, facts: Mapping[str, Any], what: str) -> Iterator[Lease]:
+def lease(objects: Objects, name: str, facts: Mapping[str, Any], what: str) -> Iterator[StoreLease]:
     """Hold a lock object meanwhile. Raises `StoreError` if somebody else does."""
-    taken = Lease(objects, name, facts)
+    taken = StoreLease(objects, name, facts)
     taken.take(what)
     try:
         yield taken

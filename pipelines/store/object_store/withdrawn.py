@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest
-from pipelines.store.object_store.copies import EXTENSIONS, Copies
+from pipelines.store.object_store.copies import EXTENSIONS, StoreCopies
 from pipelines.whole_files import whole_file
 
 NAME = "takedown.json"
@@ -25,7 +25,7 @@ GATE = "collect.lock"
 _FOLDER = re.compile(r"[0-9a-f]{16}|parts")
 
 
-def fetch_everything(copies: Copies) -> None:
+def fetch_everything(copies: StoreCopies) -> None:
     """Make all files of all assets be here, those too that no manifest names. Raises `StoreError`."""
     there = copies.fetch_index()
     for name in there:
@@ -39,7 +39,7 @@ def fetch_everything(copies: Copies) -> None:
     copies.fetch_unnamed(path for name in there if not (path := copies.home / name).exists())
 
 
-def remote_screens(copies: Copies, named: Iterable[str]) -> Iterator[Path]:
+def remote_screens(copies: StoreCopies, named: Iterable[str]) -> Iterator[Path]:
     """Where pictures of these names would lie here, of those that are behind the URL."""
     for sha256 in named:
         for ext in EXTENSIONS:
@@ -48,7 +48,7 @@ def remote_screens(copies: Copies, named: Iterable[str]) -> Iterator[Path]:
                 yield path
 
 
-def heed(copies: Copies, *, gate_held: bool = False) -> None:
+def heed(copies: StoreCopies, *, gate_held: bool = False) -> None:
     """Look for what was taken down since; if so, drop what is here of it, with the home's gate closed (`gate_held`: by
     the caller). Raises `StoreError`."""
     path = copies.home / NAME
@@ -73,7 +73,7 @@ def _text_of(path: Path) -> bytes | None:
         return None
 
 
-def _drop(copies: Copies, told: bytes) -> None:
+def _drop(copies: StoreCopies, told: bytes) -> None:
     try:
         screens = [str(name) for name in json.loads(told)["screens"]]
     except (KeyError, TypeError, ValueError) as error:

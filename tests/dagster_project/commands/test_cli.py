@@ -113,7 +113,7 @@ print("heavy:", *[name for name in heavy if name in sys.modules])
 
 
 def test_train_gives_the_success_judge_the_deployments_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import trainer.stages.run
+    from dagster_project.commands import training
 
     given = {}
 
@@ -127,7 +127,7 @@ def test_train_gives_the_success_judge_the_deployments_ceiling(tmp_path: Path, m
         build.commit(checks=[Check("made", True, "yes", "yes")])
     (tmp_path / "deployment.yaml").write_text("judge: {requests_per_night: 3}\n")
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "deployment.yaml"))
-    monkeypatch.setattr(trainer.stages.run, "run_stage", stage)
+    monkeypatch.setattr(training, "run_stage", stage)
     assert cli.main(["train", "online_web", "--data", str(store.home)]) == 0
     ceiling = given["online_web"]["ceiling"]
     assert isinstance(ceiling, Ceiling) and (ceiling.requests, ceiling.tokens) == (3, None)

@@ -11,7 +11,7 @@ from goldmaker import elements, episodes, screen_row, step_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.derivers.base import DeriveConfig, Element, NamePool, ScreenView, role_word
+from pipelines.derivers.base import DeriveConfig, IndexedElement, NamePool, ScreenView, role_word
 from pipelines.derivers.derive import derive_samples
 from pipelines.derivers.grounding import expression
 from pipelines.prompts import prompt_text
@@ -298,7 +298,9 @@ def test_any_elements_give_valid_samples_with_points_in_their_boxes(layouts: lis
 
 
 def test_name_pool_changes_few_draws_when_a_name_arrives() -> None:
-    view = ScreenView("0" * 64, 9, 9, "s", "train", "web", ("e", 0), (), (Element(0, (0, 0, 9, 9), "R", "zzz", "zzz"),))
+    view = ScreenView(
+        "0" * 64, 9, 9, "s", "train", "web", ("e", 0), (), (IndexedElement(0, (0, 0, 9, 9), "R", "zzz", "zzz"),)
+    )
     pool, more = NamePool(), NamePool()
     for number in range(100):
         pool.add(f"name {number}")

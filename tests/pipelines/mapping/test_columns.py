@@ -16,7 +16,7 @@ from tfrecords import small_aitw
 
 from pipelines import sources
 from pipelines.mapping import column_json, columns
-from pipelines.mapping.adapter import Batch, Raw, Record
+from pipelines.mapping.adapter import Raw, Record, RecordBatch
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.items import ItemError, smallest_box
 from pipelines.native import aitw_native, gesture_columns
@@ -107,7 +107,7 @@ def test_some_rows_of_columns_are_joined_as_any(
     expected = ["".join('"' if kind == "literal" else values[row] for kind, values in parts) for row in range(6)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_json, "LARGEST", largest)  # 2: too many bytes for one pass
-        made = column_json.Joined.of(*given_parts)
+        made = column_json.JoinedText.of(*given_parts)
         assert column_json.plain(made.whole()).to_pylist() == expected
         taken = column_json.plain(made.take(pa.array(rows, pa.int64())))
         taken.validate(full=True)
@@ -325,7 +325,7 @@ def test_steps_are_sorted_by_episode_and_index() -> None:
 
 def test_selected_records_keep_their_rows() -> None:
     table = pa.table({"n": list(range(6)), "t": [[i] * i for i in range(6)]})
-    batch = Batch(
+    batch = RecordBatch(
         "f", table, np.array([0, 2, 3, 6]), pa.array(["a", "b", "c"]), pa.array(["1", "2", "3"]), [b"1", b"2", b"3"]
     )
     chosen = batch.select(np.array([2, 0]))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.native import accessibility
-from pipelines.native.accessibility import Node, Window, decode, elements, encode
+from pipelines.native.accessibility import AccessibilityNode, Window, decode, elements, encode
 from pipelines.native.wire import ProtoError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -22,7 +22,7 @@ _BY_TYPE = {
     "Bounds": BOUNDS,
     "tuple[int, ...]": st.lists(INT32).map(tuple),
 }
-NODES = st.builds(Node, **{field.name: _BY_TYPE[str(field.type)] for field in fields(Node)})
+NODES = st.builds(AccessibilityNode, **{field.name: _BY_TYPE[str(field.type)] for field in fields(AccessibilityNode)})
 WINDOWS = st.builds(
     Window,
     nodes=st.lists(NODES, max_size=3).map(tuple),
@@ -34,10 +34,12 @@ WINDOWS = st.builds(
     is_active=st.booleans(),
     is_focused=st.booleans(),
 )
-VISIBLE = Node(class_name="android.widget.Button", text="OK", is_visible_to_user=True, bounds=(10, 20, 30, 40))
+VISIBLE = AccessibilityNode(
+    class_name="android.widget.Button", text="OK", is_visible_to_user=True, bounds=(10, 20, 30, 40)
+)
 
 
-def shown(*nodes: Node) -> list[dict]:
+def shown(*nodes: AccessibilityNode) -> list[dict]:
     return elements([Window(nodes=nodes)], (100, 200))
 
 
@@ -49,7 +51,7 @@ def test_decode_is_the_inverse_of_encode(windows: list[Window]) -> None:
 
 def test_field_tables_name_every_field_of_a_node() -> None:
     named = [*accessibility._TEXTS.values(), *accessibility._FLAGS.values(), *accessibility._INTS.values()]
-    assert sorted([*named, "bounds", "child_ids"]) == sorted(field.name for field in fields(Node))
+    assert sorted([*named, "bounds", "child_ids"]) == sorted(field.name for field in fields(AccessibilityNode))
 
 
 def test_bytes_written_by_hand_are_read() -> None:
@@ -72,7 +74,7 @@ def test_bytes_written_by_hand_are_read() -> None:
     tree = b"\x0a" + bytes([len(node)]) + node
     window = b"\x18\x02" + b"\x2a\x01T" + b"\x30\x01" + b"\x5a" + bytes([len(tree)]) + tree
     (found,) = decode(b"\x0a" + bytes([len(window)]) + window)
-    expected = Node(
+    expected = AccessibilityNode(
         unique_id=5,
         bounds=(1, 0, 300, 4),
         class_name="V",

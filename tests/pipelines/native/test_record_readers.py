@@ -12,7 +12,7 @@ from pipelines.mapping.adapter import Broken, Raw
 from pipelines.native.record_readers import json_lines
 from pipelines.store import Store
 from pipelines.takedown.check import verify
-from pipelines.takedown.withdrawn import Taken
+from pipelines.takedown.withdrawn import TakenDown
 from pipelines.unify.unify import unify_source
 
 
@@ -43,5 +43,5 @@ def test_a_page_of_webui_in_damaged_deflate_data_costs_that_page(kind: str, tmp_
 
 def test_the_proof_of_a_takedown_names_a_file_that_it_can_t_unpack(tmp_path: Path) -> None:
     (tmp_path / "old.json.gz").write_bytes(damaged(gzip.compress(b"{}")))
-    [left] = verify(tmp_path, Taken(reasons={"sample:a": "r"}), {})
+    [left] = verify(tmp_path, TakenDown(reasons={"sample:a": "r"}), {})
     assert left.place == "old.json.gz" and "can't be read" in left.what

@@ -13,7 +13,7 @@ from unified import unify
 from webnative import png, real, write, write_csv
 
 from pipelines.prompts import prompt_text
-from pipelines.sources.screen_annotation import CLASSES, Node, parse_annotation
+from pipelines.sources.screen_annotation import CLASSES, AnnotationNode, parse_annotation
 
 HEADER = ["screen_id", "screen_annotation"]
 
@@ -87,9 +87,12 @@ def _written(tree: tuple) -> str:  # type: ignore[type-arg]
     return " ".join([kind, *([text] if text else []), f"{x0} {x1} {y0} {y1}"]) + inner
 
 
-def _nodes(tree: tuple, depth: int = 0) -> list[Node]:  # type: ignore[type-arg]
+def _nodes(tree: tuple, depth: int = 0) -> list[AnnotationNode]:  # type: ignore[type-arg]
     kind, text, (x0, x1, y0, y1), children = tree
-    return [Node(kind, text, (x0, y0, x1, y1), depth), *(n for child in children for n in _nodes(child, depth + 1))]
+    return [
+        AnnotationNode(kind, text, (x0, y0, x1, y1), depth),
+        *(n for child in children for n in _nodes(child, depth + 1)),
+    ]
 
 
 @given(st.lists(_NODES, min_size=1, max_size=3))

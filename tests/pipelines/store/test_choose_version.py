@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pipelines.store import Check, PartSpec, Store, StoreError
 from pipelines.store.choose_version import promote, roll_back, versions
-from pipelines.store.current_version import Change, read_history, read_pointer, set_aside
+from pipelines.store.current_version import VersionChange, read_history, read_pointer, set_aside
 from pipelines.store.manifest import Manifest
 
 ASSET = "unified/x"
@@ -219,4 +219,4 @@ def test_a_store_without_a_journal_gets_one(store: Store) -> None:
     promote(store, ASSET, a.version)
     assert told(store) == [("built", b.version), ("promoted", a.version)]
     line = json.loads((a.root / "promotions.jsonl").read_text().splitlines()[-1])
-    assert Change(**line).before == b.version
+    assert VersionChange(**line).before == b.version

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pipelines.store import Check, PartSpec, PartWriter, Store, free_space
 from pipelines.store.asset_locks import writing
 from pipelines.store.choose_version import promote, roll_back, versions
-from pipelines.store.collect_garbage import Plan, collect, survey
+from pipelines.store.collect_garbage import GarbagePlan, collect, survey
 from pipelines.store.files import StoreError, file_sha256
 from pipelines.store.manifest import Manifest
 
@@ -207,7 +207,7 @@ def test_killed_in_the_middle_a_second_run_takes_up_the_rest(store: Store, after
     child.send_signal(signal.SIGKILL)
     child.wait()
     assert all(gone(store, one) or whole(store, one) for one in made), "no manifest names a missing file"
-    plan: Plan = collect(store, 1)
+    plan: GarbagePlan = collect(store, 1)
     assert plan.files == total - after and whole(store, made[2])
     assert survey(store, 1).files == 0 and store.current("gold/x") == made[2]
 

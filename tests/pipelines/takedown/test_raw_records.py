@@ -18,7 +18,7 @@ from pipelines.store.files import file_sha256
 from pipelines.takedown.check import verify
 from pipelines.takedown.raw_files import _records, remaining, take_down_raw
 from pipelines.takedown.takedown import finish, take_down
-from pipelines.takedown.withdrawn import Entry, Taken
+from pipelines.takedown.withdrawn import TakenDown, WithdrawnEntry
 from pipelines.unify.unify import unify_source
 from schemas.ids import split_json_lines
 
@@ -39,8 +39,8 @@ def test_raw_files_lose_the_record_and_nothing_else(source: str, tmp_path: Path)
     raw = Raw(tmp_path / "raw", companions)
     store = Store(tmp_path / "home")
     before = unify_source(store, source, raw)
-    taken = Taken()
-    taken.add([Entry(f"record:{source}/{first_record(source, raw)}", "asked")])
+    taken = TakenDown()
+    taken.add([WithdrawnEntry(f"record:{source}/{first_record(source, raw)}", "asked")])
     assert remaining(source, raw, taken)
     report = take_down_raw(source, raw, taken)
     assert len(report.changed) + len(report.removed) == 1 and report.left == []
@@ -53,8 +53,8 @@ def test_raw_files_lose_the_record_and_nothing_else(source: str, tmp_path: Path)
 def test_what_a_pull_left_half_unpacked_goes_too(tmp_path: Path) -> None:
     native.fixture("gui_odyssey").write(tmp_path)
     raw = Raw(tmp_path / "raw")
-    taken = Taken()
-    taken.add([Entry(f"record:gui_odyssey/{first_record('gui_odyssey', raw)}", "asked")])
+    taken = TakenDown()
+    taken.add([WithdrawnEntry(f"record:gui_odyssey/{first_record('gui_odyssey', raw)}", "asked")])
     hidden = raw.root / FOLDER / "0123456789abcdef" / "0011"
     shutil.copytree(raw.root / "annotations", hidden / "annotations")
     hidden.with_suffix(".whole").write_text("[]")
@@ -93,8 +93,8 @@ def test_whichever_record_goes_the_others_stay_as_they_were(source: str, tmp_pat
     for place, name in enumerate(sorted({name for name, _ in before})):
         raw = Raw(tmp_path / f"copy-{place}" / "raw", companions)
         shutil.copytree(tmp_path / "raw", raw.root)
-        taken = Taken()
-        taken.add([Entry(f"record:{source}/{name}", "asked")])
+        taken = TakenDown()
+        taken.add([WithdrawnEntry(f"record:{source}/{name}", "asked")])
         report = take_down_raw(source, raw, taken)
         assert report.left == [] and remaining(source, raw, taken) == [], name
         assert read(raw) == [one for one in before if one[0] != name]
@@ -105,8 +105,8 @@ def test_a_file_that_no_cut_gets_right_stays_and_is_named(tmp_path: Path) -> Non
     native.fixture("ugif").write(tmp_path)
     raw, file = Raw(tmp_path / "raw"), "train/block/task.json"
     before = (raw.root / file).read_bytes()
-    taken = Taken()
-    taken.add([Entry("record:ugif/train/block/en", "asked")])
+    taken = TakenDown()
+    taken.add([WithdrawnEntry("record:ugif/train/block/en", "asked")])
     report = take_down_raw("ugif", raw, taken)
     assert (report.left, report.changed, report.removed) == ([file], [], [])
     assert (raw.root / file).read_bytes() == before and remaining("ugif", raw, taken) == [file]
@@ -141,7 +141,7 @@ def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_pa
     ):
         path.parent.mkdir(parents=True)
         path.write_text(text, encoding="utf-8")
-    report, taken = take_down(store, [Entry(f"record:{source}/{name}", "asked")], lambda _: raw)
+    report, taken = take_down(store, [WithdrawnEntry(f"record:{source}/{name}", "asked")], lambda _: raw)
     assert {"_truth/aitz.jsonl", "_receipts/aitz.json"} <= set(report.raw[0].changed) and report.raw[0].left == []
     assert verify(home, taken, {source: raw}) == []
     left = [json.loads(line) for line in split_json_lines(truth.read_text(encoding="utf-8"))]
@@ -164,7 +164,7 @@ def test_a_later_ingest_leaves_the_record_out_with_a_reason(source: str, tmp_pat
     before = unify_source(store, source, raw)
     name = first_record(source, raw)
     saved = {path: path.read_bytes() for path in raw.root.rglob("*") if path.is_file()}
-    report, taken = take_down(store, [Entry(f"record:{source}/{name}", "asked")], lambda _: raw)
+    report, taken = take_down(store, [WithdrawnEntry(f"record:{source}/{name}", "asked")], lambda _: raw)
     assert [one.left for one in report.raw] == [[]]
     assert verify(store.home, taken, {source: raw}) == []
     for path, data in saved.items():  # somebody downloads it again
@@ -190,7 +190,7 @@ def test_a_record_without_an_id_is_known_by_its_place_and_then_by_its_content(tm
     raw, store = Raw(tmp_path / "raw"), Store(tmp_path / "home")
     before = unify_source(store, source, raw).read("samples").to_pylist()
     saved = {path: path.read_bytes() for path in raw.root.rglob("*") if path.is_file()}
-    report, taken = take_down(store, [Entry(f"sample:{before[0]['sample_id']}", "asked")], lambda _: raw)
+    report, taken = take_down(store, [WithdrawnEntry(f"sample:{before[0]['sample_id']}", "asked")], lambda _: raw)
     assert report.records == {source: 1} and [one.left for one in report.raw] == [[]]
     assert verify(store.home, taken, {source: raw}) == []
     finish(store, taken)

@@ -22,8 +22,8 @@ from pipelines.store.current_version import read_history
 from pipelines.store.files import StoreError, file_sha256
 from pipelines.store.manifest import Manifest
 from pipelines.takedown.check import verify
-from pipelines.takedown.takedown import Report, take_down
-from pipelines.takedown.withdrawn import NAME, Entry, Taken, read_list
+from pipelines.takedown.takedown import TakedownReport, take_down
+from pipelines.takedown.withdrawn import NAME, TakenDown, WithdrawnEntry, read_list
 from pipelines.training_data.mixture import build_mixture, shards_of
 from pipelines.training_data.shards import build_shards
 from schemas.ids import canonical_json
@@ -69,7 +69,7 @@ def test_one_step_takes_its_episode_out_of_every_table_and_shard(packed: Store) 
     before = {key: packed.require(key) for key in KEYS}
     others = before["mid_training/shards"].read("index").to_pylist()
     shas = {row["screenshot_sha256"] for row in mine}
-    report, taken = take_down(packed, [Entry("step:toy/e0002/1", "a person asked")], nothing)
+    report, taken = take_down(packed, [WithdrawnEntry("step:toy/e0002/1", "a person asked")], nothing)
     assert report.screens == len(shas) == 3 and not report.unknown and set(report.rows) == set(before)
     held = bytes_of(packed)
     words = (b"'e0002'", b'"e0002"', b"toy/e0002", b"task 2 of toy", *(sha.encode() for sha in shas))
@@ -107,7 +107,7 @@ def test_one_step_takes_its_episode_out_of_every_table_and_shard(packed: Store) 
 def test_a_picture_takes_the_records_that_show_it_along(packed: Store) -> None:
     steps = packed.require("unified/toy").read("steps").to_pylist()
     shown = next(row["screenshot_sha256"] for row in steps if row["episode_id"] == "e0000")
-    report, taken = take_down(packed, [Entry(f"screen:{shown}", "shows a face")], nothing)
+    report, taken = take_down(packed, [WithdrawnEntry(f"screen:{shown}", "shows a face")], nothing)
     assert report.screens >= 1 and verify(packed.home, taken, {}) == []
     with pytest.raises(StoreError, match="is not in"):
         packed.screen_path(shown)
@@ -185,8 +185,8 @@ def test_a_generated_episode_takes_what_is_told_of_its_execution_along(store: St
     with store.build("task_pool/generated", code_version="1", inputs=inputs, parts=[spec]) as build:
         build.run_part(spec, lambda out: out.table("tasks", Tasks.table([tried])))
         build.commit()
-    asked = Entry("episode:generated/ab12-1", "asked")
-    expected = Taken()
+    asked = WithdrawnEntry("episode:generated/ab12-1", "asked")
+    expected = TakenDown()
     expected.add([asked])
     left = verify(store.home, expected, {})
     assert sorted(Path(one.place).suffix for one in left) == [".jsonl", *4 * [".parquet"]], "the proof sees all five"
@@ -205,15 +205,15 @@ def test_a_generated_episode_takes_what_is_told_of_its_execution_along(store: St
 
 
 def test_what_the_store_never_had_is_remembered_and_the_proof_can_fail(packed: Store) -> None:
-    unknown = Entry("record:toy/nobody", "asked early")
+    unknown = WithdrawnEntry("record:toy/nobody", "asked early")
     report, taken = take_down(packed, [unknown], nothing)
     assert (
         report.unknown == [unknown.id]
         and not report.rows
-        and Taken.load(packed.home).reasons == {unknown.id: "asked early"}
+        and TakenDown.load(packed.home).reasons == {unknown.id: "asked early"}
     )
     assert verify(packed.home, taken, {}) == []
-    taken.add([Entry("episode:toy/e0001", "not done yet")])
+    taken.add([WithdrawnEntry("episode:toy/e0001", "not done yet")])
     places = {left.place.split("/")[1] for left in verify(packed.home, taken, {})}
     assert {"unified", "gold"} <= places
     (packed.home / "notes.txt").write_text('about "episode:toy/e0001"')
@@ -267,7 +267,7 @@ def test_lists_are_read_or_refused_by_line(tmp_path: Path) -> None:
     good = tmp_path / "a.csv"
     with good.open("w", newline="") as stream:
         csv.writer(stream).writerows([["id", "reason"], ["episode:aitw/x, y", "asked, twice"]])
-    assert read_list(good) == [Entry("episode:aitw/x, y", "asked, twice")]
+    assert read_list(good) == [WithdrawnEntry("episode:aitw/x, y", "asked, twice")]
     lines = tmp_path / "a.jsonl"
     lines.write_text(json.dumps({"id": "sample:" + "0" * 32, "reason": "r"}) + "\n")
     assert read_list(lines)[0].kind == "sample"
@@ -287,7 +287,7 @@ def test_lists_are_read_or_refused_by_line(tmp_path: Path) -> None:
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=4), st.text(min_size=1))
 def test_what_is_remembered_comes_back_as_it_was(records: dict[str, str], name: str) -> None:
-    taken = Taken(reasons={"episode:x/" + name: "r"}, records={"x": records}, episodes={"episode:x/" + name})
+    taken = TakenDown(reasons={"episode:x/" + name: "r"}, records={"x": records}, episodes={"episode:x/" + name})
     plain = json.loads(taken.to_json())
     assert plain["records"] == {"x": records} and plain["episodes"] == ["episode:x/" + name]
     assert taken.stands_in(
@@ -296,9 +296,9 @@ def test_what_is_remembered_comes_back_as_it_was(records: dict[str, str], name: 
 
 
 def test_what_an_older_version_remembered_is_read(tmp_path: Path) -> None:
-    plain = json.loads(Taken(reasons={"sample:a": "r"}, samples={"a"}).to_json())
+    plain = json.loads(TakenDown(reasons={"sample:a": "r"}, samples={"a"}).to_json())
     (tmp_path / NAME).write_text(json.dumps({**plain, "judged": True}))
-    assert Taken.load(tmp_path) == Taken(reasons={"sample:a": "r"}, samples={"a"})
+    assert TakenDown.load(tmp_path) == TakenDown(reasons={"sample:a": "r"}, samples={"a"})
 
 
 def test_a_build_in_progress_is_waited_for(packed: Store) -> None:
@@ -306,6 +306,6 @@ def test_a_build_in_progress_is_waited_for(packed: Store) -> None:
         packed.build("gold/toy", code_version="9"),
         pytest.raises(StoreError, match="gold/toy is being built by process"),
     ):
-        take_down(packed, [Entry("episode:toy/e0002", "asked")], nothing)
+        take_down(packed, [WithdrawnEntry("episode:toy/e0002", "asked")], nothing)
     assert not (packed.home / NAME).exists()
-    assert isinstance(take_down(packed, [Entry("episode:toy/e0002", "asked")], nothing)[0], Report)
+    assert isinstance(take_down(packed, [WithdrawnEntry("episode:toy/e0002", "asked")], nothing)[0], TakedownReport)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from pipelines.store import Store
 from pipelines.training_data.mixture import MixtureConfig, build_mixture
-from pipelines.training_data.reader import BadSamples, Order, Reader, ShardError, permutation
-from pipelines.training_data.shard_files import ShardFiles, ShardRows, _Pictures
+from pipelines.training_data.reader import BadSamples, Order, ShardError, ShardReader, permutation
+from pipelines.training_data.shard_files import ShardFiles, ShardRows, _RowGroupPictures
 from pipelines.training_data.shards import ShardConfig, build_shards
 
 
@@ -34,7 +34,7 @@ def ids(batch: list[dict]) -> list[str]:
     return [row["sample_id"] for row in batch]
 
 
-def take(reader: Reader, count: int) -> list[list[str]]:
+def take(reader: ShardReader, count: int) -> list[list[str]]:
     iterator = iter(reader)
     batches = [ids(next(iterator)) for _ in range(count)]
     iterator.close()
@@ -103,8 +103,8 @@ def test_rows_of_any_number_of_pictures_come_whole_from_any_row_group(tmp_path: 
     assert "images" not in ShardFiles([ShardRows.whole(tmp_path / "a.parquet")], columns=["answer"]).row(0, 0, 1)
     # slices and several chunks, as other readers of parquet may give them
     column = pa.chunked_array([table["images"].chunk(0)[1:3], table["images"].chunk(0)[4:]])
-    assert [_Pictures(column).of(n) for n in range(4)] == [pictures[n] for n in (1, 2, 4, 5)]
-    sliced = _Pictures(pa.chunked_array([table["images"].chunk(0)[2:]]))
+    assert [_RowGroupPictures(column).of(n) for n in range(4)] == [pictures[n] for n in (1, 2, 4, 5)]
+    sliced = _RowGroupPictures(pa.chunked_array([table["images"].chunk(0)[2:]]))
     assert [sliced.of(n) for n in range(4)] == pictures[2:]
 
 
@@ -155,20 +155,21 @@ def test_a_row_group_that_cannot_be_read_is_named(store: Store, tmp_path: Path) 
 
 def test_epochs_and_seeds_differ_and_equal_ones_agree(store: Store) -> None:
     def first(**options) -> list[list[str]]:
-        reader = Reader.from_mixture(store, global_batch=16, window=64, **options)
+        reader = ShardReader.from_mixture(store, global_batch=16, window=64, **options)
         return [ids(reader.batch(0, i)) for i in range(3)]
 
     assert first(seed=1) == first(seed=1) != first(seed=2)
-    reader = Reader.from_mixture(store, global_batch=16, seed=1)
+    reader = ShardReader.from_mixture(store, global_batch=16, seed=1)
     assert ids(reader.batch(0, 0)) != ids(reader.batch(1, 0))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("world", [1, 2, 8])
 def test_global_batches_are_the_same_for_any_ranks_and_workers(store: Store, world: int, workers: int) -> None:
-    reference = take(Reader.from_mixture(store, seed=3, global_batch=16), 12)
+    reference = take(ShardReader.from_mixture(store, seed=3, global_batch=16), 12)
     ranks = [
-        Reader.from_mixture(store, seed=3, global_batch=16, rank=r, world=world, workers=workers) for r in range(world)
+        ShardReader.from_mixture(store, seed=3, global_batch=16, rank=r, world=world, workers=workers)
+        for r in range(world)
     ]
     shares = [take(reader, 12) for reader in ranks]
     for step, expected in enumerate(reference):
@@ -180,10 +181,12 @@ def test_global_batches_are_the_same_for_any_ranks_and_workers(store: Store, wor
 @given(st.integers(0, 40), st.integers(0, 40), st.sampled_from([0, 2]), st.sampled_from([1, 2, 4]))
 def test_reading_resumes_anywhere_and_twice(first: int, second: int, workers: int, world: int) -> None:
     store = STORE[0]
-    whole = take(Reader.from_mixture(store, seed=5, global_batch=16, rank=1 % world, world=world), first + second + 3)
+    whole = take(
+        ShardReader.from_mixture(store, seed=5, global_batch=16, rank=1 % world, world=world), first + second + 3
+    )
 
-    def fresh() -> Reader:
-        return Reader.from_mixture(store, seed=5, global_batch=16, rank=1 % world, world=world, workers=workers)
+    def fresh() -> ShardReader:
+        return ShardReader.from_mixture(store, seed=5, global_batch=16, rank=1 % world, world=world, workers=workers)
 
     one = fresh()
     head = take(one, first)
@@ -204,12 +207,12 @@ def _shared(store: Store) -> None:
 
 
 def test_resume_may_change_ranks_and_workers(store: Store) -> None:
-    whole = take(Reader.from_mixture(store, global_batch=16), 10)
-    start = Reader.from_mixture(store, global_batch=16, rank=0, world=2)
+    whole = take(ShardReader.from_mixture(store, global_batch=16), 10)
+    start = ShardReader.from_mixture(store, global_batch=16, rank=0, world=2)
     take(start, 4)
     rest = []
     for rank in range(8):
-        reader = Reader.from_mixture(store, global_batch=16, rank=rank, world=8, workers=2)
+        reader = ShardReader.from_mixture(store, global_batch=16, rank=rank, world=8, workers=2)
         reader.load_state_dict(start.state_dict())
         rest.append(take(reader, 6))
     joined = [[n for pair in zip(*(r[s] for r in rest), strict=True) for n in pair] for s in range(6)]
@@ -217,7 +220,7 @@ def test_resume_may_change_ranks_and_workers(store: Store) -> None:
 
 
 def test_resume_opens_only_what_the_next_batch_needs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Reader.from_mixture(store, global_batch=4, window=8)
+    reader = ShardReader.from_mixture(store, global_batch=4, window=8)
     reader.load_state_dict({**reader.state_dict(), "epoch": 1000, "index": reader.batches_per_epoch - 1})
     read = []
     original = pq.ParquetFile.read_row_group
@@ -234,7 +237,7 @@ def test_rows_carry_their_own_pictures_as_bytes(store: Store) -> None:
         for source in ("toy", "more")
         for row in store.require(f"gold/{source}").read("samples").to_pylist()
     }
-    for row in Reader.from_mixture(store, global_batch=16).batch(0, 0):
+    for row in ShardReader.from_mixture(store, global_batch=16).batch(0, 0):
         truth = samples[row["sample_id"]]
         assert row["images"] == [store.screen_bytes(sha) for sha in truth["images"]]
         assert row["messages"] == truth["messages"] and row["answer"] == truth["answer"]
@@ -249,34 +252,36 @@ def test_a_damaged_shard_is_refused_on_first_open(tmp_path: Path) -> None:
     data[100] ^= 1
     path.write_bytes(data)
     with pytest.raises(ShardError, match="sha256"):
-        Reader.from_mixture(store).batch(0, 0)
+        ShardReader.from_mixture(store).batch(0, 0)
     path.unlink()
     with pytest.raises(ShardError, match="missing"):
-        Reader.from_mixture(store).batch(0, 0)
+        ShardReader.from_mixture(store).batch(0, 0)
 
 
 def test_bad_samples_are_replaced_the_same_way_on_every_rank_and_counted_up_to_a_limit(store: Store) -> None:
-    victims = set(ids(Reader.from_mixture(store, global_batch=16).batch(0, 0))[:2])
+    victims = set(ids(ShardReader.from_mixture(store, global_batch=16).batch(0, 0))[:2])
 
     def picky(row: dict) -> dict:
         if row["sample_id"] in victims:
             raise ValueError("no good")
         return row
 
-    whole = Reader.from_mixture(store, global_batch=16, transform=picky)
+    whole = ShardReader.from_mixture(store, global_batch=16, transform=picky)
     batch = ids(whole.batch(0, 0))
     assert len(batch) == 16 and not victims & set(batch) and set(whole.bad) == victims
-    halves = [Reader.from_mixture(store, global_batch=16, transform=picky, rank=r, world=2).batch(0, 0) for r in (0, 1)]
+    halves = [
+        ShardReader.from_mixture(store, global_batch=16, transform=picky, rank=r, world=2).batch(0, 0) for r in (0, 1)
+    ]
     assert [name for pair in zip(*map(ids, halves), strict=True) for name in pair] == batch
     with pytest.raises(BadSamples, match="limit 1"):
-        Reader.from_mixture(store, global_batch=16, transform=picky, bad_limit=1).batch(0, 0)
+        ShardReader.from_mixture(store, global_batch=16, transform=picky, bad_limit=1).batch(0, 0)
 
 
 def test_a_state_of_another_order_is_refused(store: Store) -> None:
-    state = Reader.from_mixture(store, global_batch=16, seed=1).state_dict()
+    state = ShardReader.from_mixture(store, global_batch=16, seed=1).state_dict()
     for other in ({"seed": 2}, {"seed": 1, "global_batch": 8}, {"seed": 1, "window": 9}):
         with pytest.raises(ValueError, match="reader state"):
-            Reader.from_mixture(store, **{"global_batch": 16, **other}).load_state_dict(state)
+            ShardReader.from_mixture(store, **{"global_batch": 16, **other}).load_state_dict(state)
 
 
 @pytest.mark.parametrize(
@@ -284,16 +289,16 @@ def test_a_state_of_another_order_is_refused(store: Store) -> None:
 )
 def test_impossible_options_are_refused(store: Store, bad: dict) -> None:
     with pytest.raises(ValueError, match="reader"):
-        Reader.from_mixture(store, **bad)
+        ShardReader.from_mixture(store, **bad)
 
 
 def test_plain_paths_are_read_whole_and_what_is_no_shard_is_refused(store: Store, tmp_path: Path) -> None:
     manifest = store.require("mid_training/shards")
-    reader = Reader.from_paths(manifest.paths("shard"), global_batch=1)
+    reader = ShardReader.from_paths(manifest.paths("shard"), global_batch=1)
     names = [ids(reader.batch(0, i))[0] for i in range(reader.batches_per_epoch)]
     assert sorted(names) == sorted(manifest.read("index")["sample_id"].to_pylist())
     (tmp_path / "x.parquet").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"x\.parquet"):
-        Reader.from_paths([tmp_path / "x.parquet"])
+        ShardReader.from_paths([tmp_path / "x.parquet"])
     with pytest.raises(ValueError, match="no rows"):
-        Reader([])
+        ShardReader([])

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.takedown.withdrawn import Entry, Taken
+from pipelines.takedown.withdrawn import TakenDown, WithdrawnEntry
 from quality.commands.takedown import forget
 from quality.evidence.embedding import VectorCache
 from quality.model_client.questions import Usage
@@ -19,8 +19,8 @@ from quality.review.verdict_store import VerdictStore
 from schemas.ids import text_key
 
 SHA = "ab" * 32
-TAKEN = Taken(texts={text_key("open my  letters")}, screens={SHA})
-TAKEN.add([Entry("episode:x/e1", "asked")])
+TAKEN = TakenDown(texts={text_key("open my  letters")}, screens={SHA})
+TAKEN.add([WithdrawnEntry("episode:x/e1", "asked")])
 
 
 def test_a_text_has_one_key_however_its_blanks_are() -> None:

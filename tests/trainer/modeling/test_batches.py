@@ -57,7 +57,9 @@ def test_labels_and_weights_are_exact(processor: Any) -> None:
         "objective": "navigation",
         "answer": "<think></think><action>Click(box=(5,600))</action><conclusion></conclusion>",
     }
-    batch = processor.training_batch([row, grounding_row()], SpanWeights(2.0, 3.0, 1.5, 0.3, 0.5, 1.0))
+    batch = processor.training_batch(
+        [row, grounding_row()], SpanWeights(coordinate=2.0, verb=3.0, action=1.5, tag=0.3, end=0.5, text=1.0)
+    )
     label = batch.labels[0] != -100
     assert processor.tokenizer.decode(batch.labels[0][label]) == row["answer"] + "<|im_end|>"
     assert batch.input_ids[0][label].tolist() == batch.labels[0][label].tolist()
@@ -196,7 +198,13 @@ def test_spans_of_a_tokenizer_without_numbers_are_those_of_the_text(processor: A
     ids = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
     pieces = [tokenizer.decode([i]) for i in ids]
     assert [pieces[i] for i in spans.coordinates(ids)] == ["5", "6", "0", "0"]
-    weight = dict(zip(range(len(ids)), spans.weights(ids, SpanWeights(2.0, 3.0, 1.5, 0.3, 0.5, 1.0)), strict=True))
+    weight = dict(
+        zip(
+            range(len(ids)),
+            spans.weights(ids, SpanWeights(coordinate=2.0, verb=3.0, action=1.5, tag=0.3, end=0.5, text=1.0)),
+            strict=True,
+        )
+    )
     by_piece = [(piece, weight[i]) for i, piece in enumerate(pieces)]
     assert ("Click", 3.0) in by_piece and (")<", 0.3) in by_piece and ("(", 1.5) in by_piece and ("3", 1.0) in by_piece
     assert by_piece[0] == ("<", 0.3) and by_piece[-1][1] == 0.5 and sum(w == 2.0 for w in weight.values()) == 4

@@ -41,7 +41,7 @@ def forest(elements: Sequence[Element], app: str) -> bytes:
         children.setdefault(element.parent, []).append(i + 2)
     bounds = (0, 0, 360, 640)
     nodes = [
-        accessibility.Node(
+        accessibility.AccessibilityNode(
             unique_id=1,
             bounds=bounds,
             class_name="android.widget.FrameLayout",
@@ -55,7 +55,7 @@ def forest(elements: Sequence[Element], app: str) -> bytes:
         left, top, right, bottom = (round(side) for side in e.box)
         own = e.text if not e.editable else e.value
         nodes.append(
-            accessibility.Node(
+            accessibility.AccessibilityNode(
                 unique_id=i + 2,
                 bounds=(left, top, right, bottom),
                 class_name=common.android_class(e),

@@ -11,7 +11,7 @@ from s3_server import S3Server
 
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
-from pipelines.training_data.reader import Reader
+from pipelines.training_data.reader import ShardReader
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def test_the_same_graph_on_s3_gives_the_hashes_of_local_files_and_another_machin
     put = {path.rpartition("/")[2] for method, path in server.asked if method == "PUT"}
     assert put == {"lock.json"}, "all parts were found finished"
     assert manifests(other) == behind
-    rows = [Reader.from_mixture(store, global_batch=1).batch(0, 0) for store in (local, other)]
+    rows = [ShardReader.from_mixture(store, global_batch=1).batch(0, 0) for store in (local, other)]
     assert rows[0] == rows[1]
     steps = plain["unified/aitz"].read("steps")
     assert other.require("unified/aitz").read("steps").equals(steps)

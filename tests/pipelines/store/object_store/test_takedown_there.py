@@ -18,9 +18,9 @@ from pipelines.store.files import StoreError
 from pipelines.store.object_store.binding import copies_at
 from pipelines.takedown.check import verify
 from pipelines.takedown.takedown import finish, take_down
-from pipelines.takedown.withdrawn import NAME, Entry, Taken
+from pipelines.takedown.withdrawn import NAME, TakenDown, WithdrawnEntry
 from pipelines.training_data.mixture import build_mixture
-from pipelines.training_data.reader import Reader
+from pipelines.training_data.reader import ShardReader
 from pipelines.training_data.shards import build_shards
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ def test_a_record_is_gone_there_here_and_on_the_other_machine(url: str, machines
     shas = {row["screenshot_sha256"] for row in steps if row["episode_id"] == "e0002"}
     for sha in shas:
         second.screen_bytes(sha)
-    assert Reader.from_mixture(second, global_batch=1).batches_per_epoch
+    assert ShardReader.from_mixture(second, global_batch=1).batches_per_epoch
     spec = PartSpec("unfinished", "1")
     table = second.require("gold/toy").read("steps")
 
@@ -80,7 +80,7 @@ def test_a_record_is_gone_there_here_and_on_the_other_machine(url: str, machines
 
     words = (b"'e0002'", b'"e0002"', b"toy/e0002", b"task 2 of toy")
     assert all(word in content(second.home) for word in words[:1])
-    entry = Entry("step:toy/e0002/1", "a person asked")
+    entry = WithdrawnEntry("step:toy/e0002/1", "a person asked")
     (local, _), (report, taken) = (take_down(store, [entry], nothing) for store in (plain, first))
     assert report == local and report.screens == len(shas) == 3
     for key in KEYS:
@@ -92,9 +92,9 @@ def test_a_record_is_gone_there_here_and_on_the_other_machine(url: str, machines
     assert not [word for word in held if word in there or word in content(first.home)]
 
     again = Store(second.home)  # the next run of the other machine
-    assert not [word for word in held if word in content(again.home)] and Taken.load(again.home).reasons
+    assert not [word for word in held if word in content(again.home)] and TakenDown.load(again.home).reasons
     assert again.require("unified/toy") == first.require("unified/toy")
-    rows = [Reader.from_mixture(store, global_batch=1).batch(0, 0) for store in (plain, again)]
+    rows = [ShardReader.from_mixture(store, global_batch=1).batch(0, 0) for store in (plain, again)]
     assert rows[0] == rows[1]
     _, remembered = take_down(again, [], nothing)
     assert verify(again.home, remembered, {}) == []
@@ -110,16 +110,16 @@ def test_a_part_that_was_found_before_the_takedown_is_not_committed(url: str, ma
     spec = PartSpec("own", "1")
     with second.build("gold/toy", code_version="7", parts=[spec]) as build:
         with pytest.raises(StoreError, match="takedown: gold/toy is being built by process"):
-            take_down(first, [Entry("episode:toy/e0001", "asked")], nothing)
+            take_down(first, [WithdrawnEntry("episode:toy/e0001", "asked")], nothing)
         build.run_part(spec, lambda out: out.bytes("note.txt", b"1"))
         build.commit()
-    _, taken = take_down(first, [Entry("episode:toy/e0001", "asked")], nothing)
+    _, taken = take_down(first, [WithdrawnEntry("episode:toy/e0001", "asked")], nothing)
     third = machines(url)
-    _, more = take_down(third, [Entry("episode:toy/e0003", "asked too")], nothing)
+    _, more = take_down(third, [WithdrawnEntry("episode:toy/e0003", "asked too")], nothing)
     with pytest.raises(StoreError, match="another machine took down 1 more meanwhile"):
         finish(first, taken)
     take_down(second, [], nothing)  # with the other machines' lists, which it has not seen yet
-    assert Taken.load(second.home).reasons == more.reasons and len(more.reasons) == 2
+    assert TakenDown.load(second.home).reasons == more.reasons and len(more.reasons) == 2
     _, found = take_down(third, [], nothing)
     finish(third, found)
     with second.build("gold/toy", code_version="8"):

@@ -110,7 +110,7 @@ def test_training_stops_in_the_window(tmp_path: Path, tiny: StaircaseConfig, mon
         share = {"mean": next(shares)}
         return {"summary": {"pass_at_k": {"1": share}}}
 
-    monkeypatch.setattr("trainer.suites.worlds.world_success", tried)
+    monkeypatch.setattr("trainer.proving.staircase.early_stop.world_success", tried)
     checkpoint = type("C", (), {"model": torch.nn.Linear(1, 1)})()
     contract = episode(Family("boxes/one"), 1, BoxesWorld())
     assert contract is not None

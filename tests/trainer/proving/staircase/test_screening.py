@@ -40,7 +40,7 @@ def test_attempts_that_broke_down_do_not_count_and_nothing_is_tried_twice(
         found = [("boxes/one", 1.0), ("boxes/one", 0.0), ("boxes/one", None), ("boxes/two", None)]
         return {"records": [{"cluster": family, "success": success} for family, success in found]}
 
-    monkeypatch.setattr("trainer.suites.worlds.world_success", tried)
+    monkeypatch.setattr("trainer.proving.staircase.screening.world_success", tried)
     monkeypatch.setattr("trainer.modeling.checkpoint.load_checkpoint", lambda path: path)
     for clock in (lambda: 7.5, lambda: 99.0):  # how long it took is known the next time too
         assert screen("start", [], tiny, tmp_path, clock) == ({"boxes/one": 0.5}, 7.5)
