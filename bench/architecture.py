@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGE, PICTURE = ROOT / "docs" / "architecture.md", ROOT / "docs" / "img" / "architecture.svg"
 BEGIN, END = "<!-- rooms: written by bench/architecture.py -->", "<!-- end of rooms -->"
 TOPS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project")
-WIDTH, ROW, GAP, HEAD = 188, 26, 10, 40
+WIDTH, ROW, GAP, HEAD = 210, 26, 10, 40
 """Pixels: width of a folder, height of a row of rooms, space between, height of the folder's name."""
 
 
@@ -50,11 +50,12 @@ def folders(pyproject: Path = ROOT / "pyproject.toml") -> list[Folder]:
 
 
 def purpose(folder: str, room: str) -> str:
-    """First line of a room's docstring."""
+    """First sentence of a room's docstring, on one line."""
     path = ROOT / folder / room
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return text.split("\n")[0].rstrip(".")
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"\.(?: |$)", paragraph)[0].rstrip(":")
 
 
 def table(folder: Folder) -> str:
@@ -66,9 +67,15 @@ def table(folder: Folder) -> str:
     return "\n".join(lines)
 
 
+def rows_of(layer: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The rooms of a layer, two in a row."""
+    return [layer[at : at + 2] for at in range(0, len(layer), 2)]
+
+
 def picture(drawn: list[Folder]) -> str:
     """All folders beside each other, their rooms stacked as their layers are; imports go down and to the left."""
-    height = HEAD + max(len(folder.layers) for folder in drawn) * (ROW + GAP) + 2 * GAP
+    heights = {folder.name: sum(len(rows_of(layer)) * (ROW + 3) + GAP for layer in folder.layers) for folder in drawn}
+    height = HEAD + max(heights.values()) + 3 * GAP
     width = len(drawn) * (WIDTH + GAP) + GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
@@ -80,20 +87,21 @@ def picture(drawn: list[Folder]) -> str:
             f'<rect x="{left}" y="{GAP}" width="{WIDTH}" height="{height - 2 * GAP}" rx="8" fill="#eef2f7"/>'
             f'<text x="{left + 12}" y="{GAP + 24}" font-size="15" font-weight="bold">{escape(folder.name)}</text>'
         )
-        # the lowest layers of all folders stand on one line
-        top = height - 2 * GAP - len(folder.layers) * (ROW + GAP)
-        for row, layer in enumerate(folder.layers):
-            wide = (WIDTH - 2 * GAP - (len(layer) - 1) * 4) / len(layer)
-            for place, room in enumerate(layer):
-                x, y = left + GAP + place * (wide + 4), top + row * (ROW + GAP)
-                fill = "#f3e3c3" if room == "proving" else "#ffffff"
-                size = min(12.0, 1.6 * wide / max(len(room), 1))
-                parts.append(
-                    f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{ROW}" rx="4" fill="{fill}" '
-                    f'stroke="#8899aa"/>'
-                    f'<text x="{x + wide / 2:.1f}" y="{y + 17}" text-anchor="middle" font-size="{size:.1f}">'
-                    f"{escape(room)}</text>"
-                )
+        y = height - 2 * GAP - heights[folder.name]  # the lowest layers of all folders stand on one line
+        for layer in folder.layers:
+            for row in rows_of(layer):
+                wide = (WIDTH - 2 * GAP - (len(row) - 1) * 3) / len(row)
+                for place, room in enumerate(row):
+                    x = left + GAP + place * (wide + 3)
+                    fill = "#f3e3c3" if room == "proving" else "#ffffff"
+                    size = min(12.0, 1.6 * wide / len(room))
+                    parts.append(
+                        f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{ROW}" rx="4" fill="{fill}" '
+                        f'stroke="#8899aa"/><text x="{x + wide / 2:.1f}" y="{y + 17}" text-anchor="middle" '
+                        f'font-size="{size:.1f}">{escape(room)}</text>'
+                    )
+                y += ROW + 3
+            y += GAP
     return "\n".join((*parts, "</svg>", ""))
 
 

@@ -96,7 +96,7 @@ def _run(start: Path, out: Path, mode: str, updates: int) -> Any:
     from trainer.online.train import train_online
     from trainer.settings.online import OnlineConfig
 
-    config = OnlineConfig.read(
+    config = OnlineConfig.parsed(
         {
             "mode": mode,
             "updates": updates,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 
 import dagster as dg
@@ -20,6 +19,7 @@ from dagster_project.automation import (
     training_tail,
 )
 from dagster_project.settings import deployment
+from dagster_project.settings.environment import Environment
 from dagster_project.stages import graph, hygiene, sources
 
 
@@ -28,6 +28,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
     stages = graph.stages(settings)
     jobs = asset_jobs.jobs(stages)
     promotions, promoting = feedback.trainers()
+    environment = Environment.read()
     return dg.Definitions(
         assets=[
             *upstream.assets(stages, settings),
@@ -52,9 +53,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
         resources={
             "store": StoreResource(home=str(deployment.home())),
             "judge": JudgeResource(
-                name=os.environ.get("VESPER_JUDGE") or "rules",
-                base_url=os.environ.get("VESPER_JUDGE_BASE_URL", ""),
-                model=os.environ.get("VESPER_JUDGE_MODEL", ""),
+                name=environment.judge, base_url=environment.judge_base_url, model=environment.judge_model
             ),
         },
         executor=executor(settings),

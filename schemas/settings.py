@@ -3,9 +3,9 @@
     class Grpo(Settings):
         beta: Number = setting(0.0, "Weight of the KL term; 0 needs no reference.", ge=0)
 
-    Grpo.read({"beta": -1}, "run.json")      -> SettingsError: run.json: beta: expected a number of 0 or more, found -1
+    Grpo.parsed({"beta": -1}, "run.json")   ->   SettingsError: run.json: beta: expected a number, 0 or more, found -1
 
-What a person wrote (a file, a flag, a variable) goes through `read`, whose error is one line that names where it
+What a person wrote (a file, a flag, a variable) goes through `parsed`, whose error is one line that names where it
 stands, the setting, what was expected and what was found. Numbers stay as they were written, 40 or 40.0, since the
 version of what is made from them is a digest of their text.
 """
@@ -73,6 +73,13 @@ def other_default(model: type[BaseModel], name: str, default: Any) -> Any:
     return FieldInfo.merge_field_infos(model.model_fields[name], default=default)
 
 
+def neutral(model: type[BaseModel], name: str) -> Any:
+    """A field that a model inherits, here neutral (see `Settings.run_part`)."""
+    field = model.model_fields[name]
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    return FieldInfo.merge_field_infos(field, json_schema_extra={**extra, "neutral": True})
+
+
 def marked(field: FieldInfo, word: str, default: Any = None) -> Any:
     """What `setting` noted of a field under a word: `in_version`, `neutral`, `stages`."""
     extra = field.json_schema_extra
@@ -95,7 +102,7 @@ class Settings(BaseModel):
                 raise SettingsError(type(self).__name__, problems(type(self), error)) from None
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
+    def parsed(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
         """From plain values that a person wrote. `where` opens the message of the `SettingsError` that this raises for
         a name that is unknown, a value out of range or settings that contradict each other."""
         try:
@@ -130,13 +137,14 @@ class Settings(BaseModel):
 
     def run_part(self) -> dict[str, Any]:
         """Every setting as JSON values but the neutral ones at their default: those came later, and a run that was
-        saved before them still fits."""
-        fields = type(self).model_fields
-        neutral = {
-            name for name, field in fields.items() if marked(field, "neutral") and getattr(self, name) == field.default
-        }
-        found: dict[str, Any] = json.loads(json.dumps(self.model_dump(by_alias=True, exclude=neutral)))
-        return found
+        saved before them still fits. Of settings within settings likewise."""
+        found: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if not (marked(field, "neutral") and value == field.default):
+                found[field.alias or name] = value.run_part() if isinstance(value, Settings) else value
+        plain: dict[str, Any] = json.loads(json.dumps(found, default=lambda one: one.run_part()))
+        return plain
 
 
 def _version_part(value: Any) -> Any:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dagster as dg
 from pydantic import Field
 
 from dagster_project.settings import deployment
+from dagster_project.settings.environment import Environment
 from dagster_project.stages.stage import JudgeSettings, Work
 from pipelines.store import Store
+
+
+def _of_environment(name: str) -> Any:
+    """A field with the default and the text of a variable's, which the launchpad shows."""
+    field = Environment.model_fields[name]
+    return Field(default=field.default, description=field.description)
 
 
 class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -23,9 +32,9 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """`rules` needs no model; `openai` asks any server that speaks the OpenAI protocol."""
 
-    name: str = "rules"
-    base_url: str = ""
-    model: str = ""
+    name: str = _of_environment("judge")
+    base_url: str = _of_environment("judge_base_url")
+    model: str = _of_environment("judge_model")
 
     def settings(self) -> JudgeSettings:
         """As plain data."""

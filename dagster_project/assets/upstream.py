@@ -92,7 +92,7 @@ def look(work: Work, name: str) -> Seen:
             return Seen(
                 name, upstream.hub_version(followed.download, followed.revision, endpoint=followed.endpoint), origin
             )
-        if work.deployment.native_folder(name) is None and work.deployment.embedded:
+        if work.deployment.native_folder(name) is None and work.deployment.embedded.enabled:
             return Seen(name, embedded_version(work.deployment), origin)
         found = upstream.files_version(work.store.home, name, raw_folder(work, name))
         return Seen(name, found, origin, "" if found else "there are no native files")
@@ -104,7 +104,7 @@ def told(settings: Deployment, name: str) -> str:
     """Where a source's raw files come from, in words."""
     if (followed := follow(settings, name)) is not None:
         return f"the hub's {followed.download.repo} at {followed.revision or 'its newest revision'}"
-    if settings.native_folder(name) is None and settings.embedded:
+    if settings.native_folder(name) is None and settings.embedded.enabled:
         return "embedded data, made here"
     return "the native files in its folder"
 

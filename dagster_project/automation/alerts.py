@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import smtplib
 import ssl
 import time
@@ -24,6 +23,7 @@ import dagster as dg
 
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Alerts, Email
+from dagster_project.settings.environment import Environment
 
 ATTEMPTS = 3
 WAIT_S = 1.0
@@ -96,7 +96,7 @@ class Alert:
 def deliver(alert: Alert, alerts: Alerts) -> list[str]:
     """Tell everyone; names of those that were told. One that can't be reached keeps nobody else from being told; then
     raises `AlertError` naming it."""
-    webhook = os.environ.get("VESPER_ALERT_WEBHOOK") or alerts.webhook
+    webhook = Environment.read().alert_webhook or alerts.webhook
     ways: dict[str, Callable[[], None]] = {}
     if webhook:
         ways["webhook"] = lambda: post(webhook, alert)
@@ -149,7 +149,7 @@ def mail(settings: Email, alert: Alert) -> None:
     message = EmailMessage()
     message["Subject"], message["From"], message["To"] = alert.subject, settings.sender, ", ".join(settings.to)
     message.set_content(alert.text)
-    password = os.environ.get("VESPER_ALERT_SMTP_PASSWORD", "")
+    password = Environment.read().alert_smtp_password
     if settings.user and not password:
         raise AlertError(f"{settings.host} wants the password of {settings.user}: set $VESPER_ALERT_SMTP_PASSWORD")
     try:

@@ -219,7 +219,7 @@ def next_round(generate: Any, rounds: Any) -> Any:
         description="Starts the next round of the generation loop, up to generation.rounds of deployment.yaml.",
     )
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
-        wanted, opened = deployment.load().rounds, store.open()
+        wanted, opened = deployment.load().generation.rounds, store.open()
         number = next(rounds_to_make(opened))
         if number > wanted:
             return dg.SkipReason(f"{number - 1} rounds are made, {wanted} are wanted (generation.rounds)")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import dagster as dg
 
-DEFAULT_CRON, HOURLY = "0 2 * * *", "0 * * * *"
+from dagster_project.settings.environment import Environment
 
 
 def nightly(refresh: Any) -> dg.ScheduleDefinition:
@@ -15,7 +14,7 @@ def nightly(refresh: Any) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         name="nightly_refresh",
         job=refresh,
-        cron_schedule=os.environ.get("VESPER_NIGHTLY_CRON") or DEFAULT_CRON,
+        cron_schedule=Environment.read().nightly_cron,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="All sources from native files to gold.",
     )
@@ -26,7 +25,7 @@ def hourly(observe: Any) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
         name="look_upstream",
         job=observe,
-        cron_schedule=os.environ.get("VESPER_UPSTREAM_CRON") or HOURLY,
+        cron_schedule=Environment.read().upstream_cron,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="New revisions of the sources: what they make stale shows in the UI, the next refresh takes them.",
     )

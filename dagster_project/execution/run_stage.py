@@ -159,6 +159,7 @@ def _short(value: Any) -> str:
 
 def run(key: str, report: Any) -> Any:
     """Run the stage `key`; returns its manifest. Raises `ValueError` for an unknown key."""
+    from dagster_project.settings.environment import Environment
     from dagster_project.stages import graph
     from dagster_project.stages.stage import JudgeSettings, Work
     from pipelines.store import Store
@@ -170,11 +171,8 @@ def run(key: str, report: Any) -> Any:
         stage, partition = key, ""
     elif stage not in stages or not stages[stage].by_round:
         raise ValueError(f"unknown stage {key[:80]!r}")
-    judge = JudgeSettings(
-        os.environ.get("VESPER_JUDGE") or "rules",
-        os.environ.get("VESPER_JUDGE_BASE_URL") or None,
-        os.environ.get("VESPER_JUDGE_MODEL") or None,
-    )
+    said = Environment.read()
+    judge = JudgeSettings(said.judge, said.judge_base_url or None, said.judge_model or None)
     store = Store(deployment.home())
     with output_lock(store.home, key):
         return stages[stage].run(Work(store, settings, judge, report, sys.stderr.isatty(), partition))

@@ -66,7 +66,7 @@ def _below(stages: Mapping[str, Stage], key: str, chosen: Collection[str]) -> li
 # --- probes -----------------------------------------------------------------------------------------------------------
 def disk(stage: Stage, work: Work) -> list[str]:
     """Free space in the store, as much as the deployment wants."""
-    free, wanted = free_bytes(work.store.home), work.deployment.free_gb * 1e9
+    free, wanted = free_bytes(work.store.home), work.deployment.preflight.free_gb * 1e9
     if free >= wanted:
         return []
     return [
@@ -90,7 +90,7 @@ def files(stage: Stage, work: Work) -> list[str]:
         by_hand = name in suites.registry() or folder != work.deployment.raw_root / name  # where a pull puts them
         brought = "put them there by hand" if by_hand else f"`vesper sources pull {name}` brings them"
         return [f"{stage.key}: expected native files in {folder}, found none; {brought}"]
-    if not work.deployment.embedded:
+    if not work.deployment.embedded.enabled:
         return [
             f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
             "or allow embedded data in deployment.yaml"
@@ -191,7 +191,7 @@ def ground(stage: Stage, work: Work) -> list[str]:
     from dagster_project.stages.generation import loop_config, places
 
     try:
-        name = loop_config(work.deployment.generation).ground
+        name = loop_config(work.deployment.generation.loop).ground
     except ValueError as error:
         return [f"generation: {error}"]
     if name not in GROUNDS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 from dagster_project.settings.deployment import Deployment, DeploymentError, LicencePolicy, SourceSettings
 from dagster_project.stages.stage import Stage
@@ -52,7 +51,7 @@ def check_freshness(
     if not found:
         return
     here = {name: SourceSettings(raw=".") for name in (*sources.registry(), *suites.registry())}
-    every = graph_of(replace(deployment, sources=here, licences=LicencePolicy(), freshness={}))
+    every = graph_of(deployment.changed(sources=here, licences=LicencePolicy(), freshness={}))
     known = _dated(every)
     for name in found:
         if name not in known and any(name in (stage.key, stage.group) for stage in every.values()):

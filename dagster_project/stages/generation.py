@@ -134,10 +134,8 @@ def _number(work: Work) -> int:
 def config_of(work: Work) -> LoopConfig:
     """The loop for a round: its tasks' difficulty follows the promoted evaluations if the deployment says so, and a
     policy `checkpoint` is the promoted agent. A round keeps what it began with."""
-    from generators.generation import steering
-
-    config = steering.with_agent(work.store, loop_config(work.deployment.generation), work.partition)
-    return steering.steered(work.store, config, work.partition) if work.deployment.steer else config
+    config = steering.with_agent(work.store, loop_config(work.deployment.generation.loop), work.partition)
+    return steering.steered(work.store, config, work.partition) if work.deployment.generation.steer else config
 
 
 def _catalogue(work: Work) -> Manifest:
@@ -155,13 +153,13 @@ def _trajectories(work: Work) -> Manifest:
     config = config_of(work)
     policies = _agent(work, config) if config.policy == "checkpoint" else None
     with open_pool(places(work.deployment), [config.ground]) as pool:
-        parts = LoopParts(pool=pool, policies=policies, workers=work.deployment.workers, progress=tell)
+        parts = LoopParts(pool=pool, policies=policies, workers=work.deployment.generation.workers, progress=tell)
         return rounds.build_trajectories(work.store, _number(work), config, parts)
 
 
 def places(deployment: Deployment) -> Places:
     """Where a round's tasks are executed. No part of what a round is: another device makes nothing anew."""
-    return Places.of(deployment.devices, deployment.site_url)
+    return Places.of(deployment.generation.device, deployment.generation.site_url or "")
 
 
 def _agent(work: Work, config: LoopConfig) -> Callable[[LoopConfig], Any]:

@@ -186,7 +186,7 @@ def follow(settings: Deployment, name: str) -> Followed | None:
 
 def embedded_version(settings: Deployment) -> str:
     """Embedded data is what its generator makes of its settings."""
-    return f"embedded {RAW_VERSION} {settings.embedded_size or 'default'} {settings.embedded_seed}"
+    return f"embedded {RAW_VERSION} {settings.embedded.size or 'default'} {settings.embedded.seed}"
 
 
 def raw(name: str, work: Work) -> Manifest:
@@ -201,14 +201,14 @@ def raw(name: str, work: Work) -> Manifest:
     if folder is not None:
         revision = work.deployment.source(name).revision
         return register_raw(work.store, name, folder, {"revision": revision} if revision else None)
-    if not work.deployment.embedded:
+    if not work.deployment.embedded.enabled:
         raise ValueError(
             f"raw/{name}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
             "or allow embedded data in deployment.yaml"
         )
-    size = work.deployment.embedded_size
+    size = work.deployment.embedded.size
     more: dict[str, Any] = {} if size is None else {"size": size}
-    return embedded.build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded_seed, **more)
+    return embedded.build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded.seed, **more)
 
 
 def _unified(card: Descriptor, work: Work) -> Manifest:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dagster_project.settings import deployment as deployments
+from dagster_project.settings.environment import Environment
 from dagster_project.stages.sources import client_options
 from dagster_project.stages.stage import Stage, Work
 from pipelines.store.manifest import Manifest
@@ -97,28 +97,22 @@ def stages() -> Iterator[Stage]:
 
 
 def trainer_config() -> dict[str, Any]:
-    """What $VESPER_TRAINER (JSON, names of `trainer.settings.tree.TrainerSettings`) changes. Raises `ValueError`."""
-    text = os.environ.get("VESPER_TRAINER") or "{}"  # containers are given empty texts for what nobody set
-    try:
-        config = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"VESPER_TRAINER: expected JSON, found {text[:60]!r}") from error
-    if not isinstance(config, dict):
-        raise ValueError(f"VESPER_TRAINER: expected a JSON object, found {text[:60]!r}")
-    over(configured(), config, where="VESPER_TRAINER")
-    return config
+    """What is set of the trainer's settings: `trainer` of the deployment, and $VESPER_TRAINER over it. Raises
+    `SettingsError` that names the file or the variable."""
+    over(configured(), Environment.read().trainer, where="VESPER_TRAINER")
+    config = deployments.load().trainer
+    over(configured(), config, where="deployment: trainer")
+    return dict(config)
 
 
-def trainer_worlds() -> list[str]:
+def trainer_worlds() -> tuple[str, ...]:
     """The worlds that online RL was told to use; none: those in a browser."""
-    online = trainer_config().get("online")
-    return list((online.get("worlds") if isinstance(online, dict) else None) or ())
+    return over(configured(), trainer_config()).online.worlds or ()
 
 
 def success_judge() -> str:
     """The model that decides online RL's rollouts where no rule does; "" for none."""
-    online = trainer_config().get("online")
-    return str((online.get("success_judge") if isinstance(online, dict) else None) or "")
+    return over(configured(), trainer_config()).online.success_judge
 
 
 def inputs(key: str) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def test_jobs_say_how_often(tmp_path: Path) -> None:
     said = yaml.safe_load(dagster_home.TEMPLATE.read_text())
     assert said["run_retries"] == {"enabled": True, "max_retries": 3, "retry_on_asset_or_op_failure": False}
     assert said["freshness"] == {"enabled": True}
-    jobs = asset_jobs.jobs(graph.stages(deployment.Deployment(tmp_path)))
+    jobs = asset_jobs.jobs(graph.stages(deployment.Deployment(raw_root=tmp_path)))
     assert {name: job.tags.get("dagster/max_retries") for name, job in jobs.items()} == {
         **dict.fromkeys(jobs),
         "observe_upstream": "0",
@@ -101,7 +101,7 @@ def test_jobs_say_how_often(tmp_path: Path) -> None:
 
 def test_what_the_tail_starts_is_retried_and_queued_as_train_is(tmp_path: Path) -> None:
     """Its runs are of Dagster's own job for assets, which has no tags."""
-    loaded = definitions.build(deployment.Deployment(tmp_path))
+    loaded = definitions.build(deployment.Deployment(raw_root=tmp_path))
     sensor = loaded.resolve_sensor_def("training_tail")
     assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
     wanted = {"dagster/max_retries": "5", asset_jobs.ONE_AT_A_TIME: "train"}

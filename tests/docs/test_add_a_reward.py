@@ -23,7 +23,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainerSettings
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (written,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     (tmp_path / "brevity.py").write_text(code, encoding="utf-8")
-    return TrainerSettings.read(json.loads(written.replace("brevity.py:", f"{tmp_path}/brevity.py:")), "rewards.json")
+    return TrainerSettings.parsed(json.loads(written.replace("brevity.py:", f"{tmp_path}/brevity.py:")), "rewards.json")
 
 
 def test_terms_of_a_reply_and_of_a_group_count_with_their_weights(settings: TrainerSettings) -> None:

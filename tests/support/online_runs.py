@@ -39,7 +39,7 @@ def settings(**changes: Any) -> OnlineConfig:
         "reference": {"min_episodes": 2, "episodes": 4},
         "limits": {"step_factor": 1, "step_extra": 0, "pause_s": 0.01},
     }
-    return OnlineConfig.read({**plain, **changes})
+    return OnlineConfig.parsed({**plain, **changes})
 
 
 def train(
@@ -100,4 +100,4 @@ def two_rollouts(loaded: Checkpoint, shift: float = 0.0, version: int = 0) -> li
 def plain_grpo(**values: Any) -> OnlineConfig:
     """Settings in which the loss is that of docs/method.md §7 alone."""
     grpo = {"beta": 0.0, "entropy_coef": 0.0, "stale_cap": 2.0}
-    return OnlineConfig.read({"learning_rate": 1e-9, "grpo": grpo, **values})
+    return OnlineConfig.parsed({"learning_rate": 1e-9, "grpo": grpo, **values})

@@ -238,7 +238,7 @@ def _row(
         "version": VERSION,
         "k": k,
         "of": old,
-        "config": digest(config.plain())[:16],
+        "config": digest(config.run_part())[:16],
     }
     source, episode, index = one.step
     row = {

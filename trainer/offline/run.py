@@ -68,7 +68,7 @@ def traces_decide(validation: Sequence[RlTask], config: OfflineConfig) -> bool:
 def _identity(start: str | Path, config: OfflineConfig, *tasks: Sequence[RlTask]) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [[str(task.row["sample_id"]) for task in some] for some in tasks]
-    return digest([STATE_VERSION, WeightFiles(start).digest(), config.plain(), ids])
+    return digest([STATE_VERSION, WeightFiles(start).digest(), config.run_part(), ids])
 
 
 class OfflineRun:

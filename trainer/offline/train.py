@@ -110,7 +110,7 @@ def train_offline(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
-    plain = config.plain()
+    plain = config.run_part()
     loaded.processor.preset = as_trained(loaded.processor.preset, run.state.shown, run.state.peak_update)
     made = lineage(
         f"offline_{config.domain}",

@@ -43,18 +43,13 @@ class LearnerConfig(Settings):
     entropy_decay: Number = setting(1.0, "σ: by how much the entropy bonus shrinks with every update.", gt=0, le=1)
     num_iterations: Whole = setting(1, "How often an update goes through its trajectories.", ge=1)
     micro_batch: Whole = setting(32, "Replies that are computed at a time; bounds memory, changes no gradient.", ge=1)
-    freeze_vision: Flag = setting(False, "The vision tower keeps its weights.", neutral=True)
+    freeze_vision: Flag = setting(False, "The vision tower keeps its weights.")
     trainable: str = setting(
         "",
         "A regular expression: parameters without it in their name keep their weights; empty: all learn.",
-        neutral=True,
     )
-    gradient_checkpointing: Flag = setting(
-        False, "Recompute activations in the backward pass instead of holding them.", neutral=True
-    )
-    bf16: Flag | None = setting(
-        None, "Compute in bfloat16, the weights staying as they are; null: on a GPU only.", neutral=True
-    )
+    gradient_checkpointing: Flag = setting(False, "Recompute activations in the backward pass instead of holding them.")
+    bf16: Flag | None = setting(None, "Compute in bfloat16, the weights staying as they are; null: on a GPU only.")
 
     @property
     def sampling_temperature(self) -> float:

@@ -8,7 +8,7 @@ from pydantic import field_validator, model_validator
 
 from generators.execution.limits import Limits
 from generators.tasks.strata import NANO_EDGES
-from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
+from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, neutral, other_default, setting
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
 from trainer.settings.offline import OwnSettings
 from trainer.settings.rewards import OwnTerm
@@ -126,6 +126,10 @@ class OnlineConfig(LearnerConfig):
         1, "Optimiser steps in which an update goes through its rollouts.", ge=1, neutral=True
     )
     grpo: OnlineGrpo = setting(OnlineGrpo(), "The loss.")
+    freeze_vision: Flag = neutral(LearnerConfig, "freeze_vision")
+    trainable: str = neutral(LearnerConfig, "trainable")
+    gradient_checkpointing: Flag = neutral(LearnerConfig, "gradient_checkpointing")
+    bf16: Flag | None = neutral(LearnerConfig, "bf16")
     learning_rate: Number = other_default(LearnerConfig, "learning_rate", 1e-4)
     lr_scheduler_type: Literal["constant", "linear"] = setting(
         "constant",

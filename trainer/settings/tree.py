@@ -94,7 +94,10 @@ class TrainerSettings(Settings):
         EvalConfig(), "Evaluations of checkpoints.", in_version=ALWAYS, stages=("evaluations",)
     )
     suites: SuitesSection = setting(
-        SuitesSection.read({}), "Suites that the merged agent is measured on.", in_version=ALWAYS, stages=("suites",)
+        SuitesSection.parsed({}),
+        "Suites that the merged agent is measured on.",
+        in_version=ALWAYS,
+        stages=("suites",),
     )
     staircase: StaircaseForm = setting(
         StaircaseForm(),
@@ -153,14 +156,14 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
         for one in {"offline": SPECIALISTS, "online": ONLINE}.get(name, ()):
             if not isinstance(value.get(one, {}), Mapping):
                 raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})
-    TrainerSettings.read(merged, where)
+    TrainerSettings.parsed(merged, where)
     for name, section, own in (("offline", OfflineSection, SPECIALISTS), ("online", OnlineSection, ONLINE)):
         for one in own:  # also those of other stages: what is wrong is told before anything trains
             alone = _of_one(preset.version_part()[name], given.get(name, {}), one, own)
-            section.read(alone, f"{where}: {name}.{one}")
+            section.parsed(alone, f"{where}: {name}.{one}")
             if one == stage:
                 merged[name] = alone
-    return TrainerSettings.read(merged, where)
+    return TrainerSettings.parsed(merged, where)
 
 
 def _of_one(preset: Mapping[str, Any], given: Mapping[str, Any], one: str, own: tuple[str, ...]) -> dict[str, Any]:

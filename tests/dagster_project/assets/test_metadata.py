@@ -144,7 +144,7 @@ def test_what_is_late_is_said_by_the_deployment(tmp_path: Path) -> None:
     assert policy.fail_window.to_timedelta() == timedelta(hours=36)
     for said in ("{raw: soon}", "{raw: 0}", "[raw]", "{1: 5}"):
         (tmp_path / "d.yaml").write_text(f"freshness: {said}\n")
-        with pytest.raises(deployment.DeploymentError, match="freshness: expected hours"):
+        with pytest.raises(deployment.DeploymentError, match="freshness.*: expected"):
             deployment.load(tmp_path / "d.yaml")
         deployment._load.cache_clear()
     (tmp_path / "d.yaml").write_text("freshness: {raw: null, gold/aitw: 0.5}\n")

@@ -136,10 +136,10 @@ def test_a_touched_file_is_no_new_revision(settings: Deployment) -> None:
 
 def test_embedded_data_is_what_its_settings_say(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    one = Deployment(tmp_path / "incoming")
-    seen = {upstream.look(Work(store, replace(one, embedded_seed=seed)), "aitw").version for seed in (0, 1, 0)}
+    one = Deployment(raw_root=tmp_path / "incoming")
+    seen = {upstream.look(Work(store, one.changed(embedded={"seed": seed})), "aitw").version for seed in (0, 1, 0)}
     assert len(seen) == 2
-    nothing = upstream.look(Work(store, replace(one, embedded=False)), "aitw")
+    nothing = upstream.look(Work(store, one.changed(embedded={"enabled": False})), "aitw")
     assert nothing.version == "" and "no native files" in nothing.problem
 
 
@@ -163,7 +163,10 @@ def _pulled(hub: Hub, tmp_path: Path, revision: str | None = None, ask: bool = T
     assert download is not None
     pull_source(download, tmp_path / "incoming" / "mind2web", revision=revision, endpoint=hub.url)
     said = {"mind2web": SourceSettings(revision=revision)}
-    return Work(Store(tmp_path), Deployment(tmp_path / "incoming", sources=said, upstream=Upstream(ask, hub.url)))
+    return Work(
+        Store(tmp_path),
+        Deployment(raw_root=tmp_path / "incoming", sources=said, upstream=Upstream(hub=ask, endpoint=hub.url)),
+    )
 
 
 def test_a_new_revision_on_the_hub_is_seen_and_pulled(hub: Hub, tmp_path: Path) -> None:
@@ -197,7 +200,7 @@ def test_the_hub_is_asked_only_where_the_deployment_says_so(hub: Hub, tmp_path: 
     by_hand = tmp_path / "incoming" / "multimodal_mind2web"
     by_hand.mkdir()
     (by_hand / "a.parquet").write_bytes(b"x")
-    asking = replace(work, deployment=replace(work.deployment, upstream=Upstream(True, hub.url)))
+    asking = replace(work, deployment=work.deployment.changed(upstream=Upstream(hub=True, endpoint=hub.url)))
     assert upstream.look(asking, "multimodal_mind2web").version.startswith("files "), "put here by hand"
     assert upstream.look(asking, "aitw").version.startswith("embedded ")
     assert hub.requests == []
@@ -209,7 +212,7 @@ def test_a_hub_that_fails_changes_nothing_and_holds_up_nobody(
     known = hub.commit(REPO, {FILE: b"[1]"})
     work = _pulled(hub, tmp_path)
     monkeypatch.setattr(deployment, "load", lambda path=None: work.deployment)
-    stages = graph.stages(replace(work.deployment, embedded=True))
+    stages = graph.stages(work.deployment.changed(embedded={"enabled": True}))
     loaded = dg.Definitions(
         assets=upstream.assets(stages, work.deployment),
         jobs=[dg.define_asset_job("look", dg.AssetSelection.all(include_sources=True))],

@@ -99,12 +99,14 @@ def smtp(refuse: str | None = None) -> Iterator[tuple[int, list[Message]]]:
 
 
 def _email(port: int) -> Email:
-    return Email(("a@example.org", "b@example.org"), "vesper@example.org", "127.0.0.1", port)
+    return Email.parsed(
+        {"to": ["a@example.org", "b@example.org"], "from": "vesper@example.org", "host": "127.0.0.1", "port": port}
+    )
 
 
 def test_both_ways_tell_the_same() -> None:
     with webhook() as (url, posted), smtp() as (port, mailed):
-        assert alerts.deliver(FAILURE, Alerts(url, _email(port))) == ["webhook", "email"]
+        assert alerts.deliver(FAILURE, Alerts(webhook=url, email=_email(port))) == ["webhook", "email"]
     [body], [message] = posted, mailed
     assert body["job"] == "refresh_sources" and body["run_id"] == "1234" and body["url"] == "http://ui/1234"
     assert "- raw__aitw: expected native files, found none" in body["text"].splitlines()
@@ -114,11 +116,11 @@ def test_both_ways_tell_the_same() -> None:
 
 def test_a_busy_server_is_asked_again_and_nobody_keeps_others_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with webhook(503, 500) as (url, posted):
-        assert alerts.deliver(FAILURE, Alerts(url)) == ["webhook"]
+        assert alerts.deliver(FAILURE, Alerts(webhook=url)) == ["webhook"]
         assert len(posted) == 3
     monkeypatch.setenv("VESPER_ALERT_WEBHOOK", url)
     with smtp() as (port, mailed), pytest.raises(AlertError) as told:
-        alerts.deliver(FAILURE, Alerts("", _email(port)))
+        alerts.deliver(FAILURE, Alerts(email=_email(port)))
     assert len(mailed) == 1 and "webhook: 127.0.0.1 can't be reached" in str(told.value)
     assert "secret" not in str(told.value)
 
@@ -126,12 +128,12 @@ def test_a_busy_server_is_asked_again_and_nobody_keeps_others_from_being_told(mo
 def test_what_cannot_be_delivered_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with smtp(refuse="") as (port, mailed):
         with pytest.raises(AlertError, match="email: 127.0.0.1"):
-            alerts.deliver(FAILURE, Alerts("", _email(port)))
+            alerts.deliver(FAILURE, Alerts(email=_email(port)))
         with pytest.raises(AlertError, match="set \\$VESPER_ALERT_SMTP_PASSWORD"):
-            alerts.deliver(FAILURE, Alerts("", replace(_email(port), user="vesper")))
+            alerts.deliver(FAILURE, Alerts(email=_email(port).changed(user="vesper")))
         assert mailed == []
     with webhook(302, 302, 302) as (url, _), pytest.raises(AlertError, match="HTTP 302"):
-        alerts.deliver(FAILURE, Alerts(url))
+        alerts.deliver(FAILURE, Alerts(webhook=url))
     assert alerts.deliver(FAILURE, Alerts()) == []
 
 
@@ -146,11 +148,11 @@ class _Silent(socketserver.StreamRequestHandler):
 def test_a_port_that_speaks_no_http_keeps_no_mail_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with _running(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Silent)) as other, smtp() as (port, mailed):
         with pytest.raises(AlertError, match=r"webhook: 127.0.0.1 can't be reached \(BadStatusLine\)"):
-            alerts.deliver(FAILURE, Alerts(f"http://127.0.0.1:{other}/room/secret", _email(port)))
+            alerts.deliver(FAILURE, Alerts(webhook=f"http://127.0.0.1:{other}/room/secret", email=_email(port)))
         assert len(mailed) == 1
         monkeypatch.setenv("VESPER_ALERT_WEBHOOK", f"http://127.0.0.1:{other}/room/my secret")
         with pytest.raises(AlertError, match="without blanks in \\$VESPER_ALERT_WEBHOOK") as told:
-            alerts.deliver(FAILURE, Alerts("", _email(port)))
+            alerts.deliver(FAILURE, Alerts(email=_email(port)))
         assert len(mailed) == 2 and "secret" not in str(told.value)
 
 
@@ -160,13 +162,13 @@ def test_a_way_that_breaks_is_told_by_the_errors_type_alone(monkeypatch: pytest.
 
     monkeypatch.setattr(alerts, "post", broken)
     with smtp() as (port, mailed), pytest.raises(AlertError, match=r"webhook: not sent \(RuntimeError\)") as told:
-        alerts.deliver(FAILURE, Alerts("http://127.0.0.1/room/secret", _email(port)))
+        alerts.deliver(FAILURE, Alerts(webhook="http://127.0.0.1/room/secret", email=_email(port)))
     assert len(mailed) == 1 and "secret" not in str(told.value) and told.value.__context__ is None
 
 
 def test_a_recipient_who_was_refused_is_named_and_the_others_are_told_once() -> None:
     with smtp(refuse="b@") as (port, mailed), pytest.raises(AlertError, match=r"refused b@example.org \(550\)"):
-        alerts.deliver(FAILURE, Alerts("", _email(port)))
+        alerts.deliver(FAILURE, Alerts(email=_email(port)))
     assert len(mailed) == 1, "a would have it twice"
 
 
@@ -201,7 +203,7 @@ def test_a_failed_run_is_told_by_the_sensor(tmp_path: Path, monkeypatch: pytest.
     run = refresh_sources.execute_in_process(
         {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}, instance=instance, raise_on_error=False
     )
-    loaded = definitions.build(deployment.Deployment(tmp_path))
+    loaded = definitions.build(deployment.Deployment(raw_root=tmp_path))
     sensor = loaded.resolve_sensor_def("tell_of_failures")
     assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
     context = dg.build_run_status_sensor_context(
@@ -237,7 +239,7 @@ def test_a_check_that_begins_to_warn_is_told_once(tmp_path: Path, monkeypatch: p
     job = dg.Definitions([unified], jobs=[dg.define_asset_job("refresh_sources")]).resolve_job_def("refresh_sources")
     monkeypatch.setenv("VESPER_HOME", str(tmp_path))
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "d.yaml"))
-    sensor = definitions.build(deployment.Deployment(tmp_path)).resolve_sensor_def("tell_of_warnings")
+    sensor = definitions.build(deployment.Deployment(raw_root=tmp_path)).resolve_sensor_def("tell_of_warnings")
     assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
     with webhook() as (url, posted), dg.DagsterInstance.ephemeral() as instance:
         (tmp_path / "d.yaml").write_text(f'alerts: {{webhook: "{url}", ui: "http://ui"}}\n')
@@ -308,10 +310,13 @@ def test_a_run_without_a_job_is_named_by_its_assets(groups: tuple[str, ...], tol
 @pytest.mark.parametrize(
     ("said", "wanted"),
     [
-        ("{webhook: ftp://x}", "alerts.webhook: expected an http"),
-        ("{email: {to: a@b.org, from: c@d.org}}", "expected to: a list of addresses"),
-        ('{email: {to: ["a@b.org\\nBcc: x@y.org"], from: c@d.org}}', "expected to: a list of addresses"),
-        ("{email: {to: [a@b.org], from: c@d.org, port: 0}}", "expected port"),
+        ("{webhook: ftp://x}", "d.yaml: alerts.webhook: expected an http"),
+        ("{email: {to: a@b.org, from: c@d.org}}", "alerts.email.to: expected a list, found"),
+        ('{email: {to: ["a@b.org\\nBcc: x@y.org"], from: c@d.org}}', "alerts.email.to.0: expected an address"),
+        (
+            "{email: {to: [a@b.org], from: c@d.org, port: 0}}",
+            "alerts.email.port: expected a whole number, 1 or more and",
+        ),
         ("{email: {to: [a@b.org], from: c@d.org, password: x}}", "unknown 'password'"),
     ],
 )

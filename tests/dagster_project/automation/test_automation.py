@@ -357,10 +357,10 @@ def test_a_round_is_steered_only_if_the_deployment_says_so(tmp_path: Path) -> No
     store = Store(tmp_path)
     _evaluated(store, "a", 0.97)
     made = steering.promote_evaluations(store)
-    plain = deployment.Deployment(tmp_path, generation={"tasks": 20})
+    plain = deployment.Deployment(raw_root=tmp_path, generation={"tasks": 20})
     asked = Work(store, plain, partition="round_001")
     assert generation.config_of(asked).evaluations == ""
-    config = generation.config_of(replace(asked, deployment=replace(plain, steer=True)))
+    config = generation.config_of(replace(asked, deployment=plain.changed(generation={"tasks": 20, "steer": True})))
     assert config.evaluations == made["digest"] and config.mix[2] > generation.config_of(asked).mix[2]
     for said in ({"evaluations": "x"}, {"agent": "x"}):
         with pytest.raises(ValueError, match="generation: unknown"):

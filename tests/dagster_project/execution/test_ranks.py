@@ -76,7 +76,7 @@ def test_the_graph_trains_on_two_ranks_as_torchrun_does(tmp_path: Path, monkeypa
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "d.yaml"))
     (tmp_path / "d.yaml").write_text("preflight: {free_gb: 0}\n")
     monkeypatch.setenv("VESPER_TRAINER", json.dumps({**SETTINGS, "ranks": 2}))
-    stages = graph.stages(Deployment(tmp_path / "incoming", free_gb=0))
+    stages = graph.stages(Deployment(raw_root=tmp_path / "incoming", preflight={"free_gb": 0}))
     assert stages[KEY].ranks() == 2 and stages["checkpoints/unified"].ranks() == stages["checkpoints/base"].ranks() == 1
     with dg.DagsterInstance.ephemeral() as instance:
         done = dg.materialize(

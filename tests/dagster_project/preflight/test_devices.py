@@ -38,13 +38,13 @@ def _said(tmp_path: Path, text: str) -> Deployment:
 
 def test_the_deployment_says_where_rounds_are_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = _said(tmp_path, f"generation: {{ground: phone, device: [{NOWHERE}, local], workers: 5}}")
-    assert found.devices == (NOWHERE, "local") and found.workers == 5
-    assert generation.loop_config(found.generation).ground == "phone", "devices are no part of what a round is"
-    assert _said(tmp_path, f"generation: {{device: {NOWHERE!r}}}").devices == (NOWHERE,)
-    assert deployment.load().devices == (), "shipped: as the environment says"
+    assert found.generation.device == (NOWHERE, "local") and found.generation.workers == 5
+    assert generation.loop_config(found.generation.loop).ground == "phone", "devices are no part of what a round is"
+    assert _said(tmp_path, f"generation: {{device: {NOWHERE!r}}}").generation.device == (NOWHERE,)
+    assert deployment.load().generation.device == (), "shipped: as the environment says"
     for text, told in (
-        ("device: nowhere", "generation.device: expected local"),
-        ("device: [1]", "generation.device: expected local"),
+        ("device: nowhere", "generation.device.0: expected local or an http"),
+        ("device: [1]", "generation.device.0: expected a text"),
         ("site_url: pages", "generation.site_url: expected an http"),
         ("workers: 0", "generation.workers: expected"),
     ):
@@ -60,8 +60,8 @@ def test_a_round_of_the_graph_executes_there(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(rounds, "build_trajectories", record)
     stage = graph.stages(deployment.load())["generation/trajectories"]
-    leased = Deployment(tmp_path, generation={"ground": "phone"}, devices=(NOWHERE,), workers=3)
-    here = Deployment(tmp_path, generation={"ground": "phone"})
+    leased = Deployment(raw_root=tmp_path, generation={"ground": "phone", "device": (NOWHERE,), "workers": 3})
+    here = Deployment(raw_root=tmp_path, generation={"ground": "phone"})
     for one in (leased, here):
         stage.run(Work(Store(tmp_path), one, partition="round_001"))
     monkeypatch.setenv("VESPER_DEVICES", NOWHERE)
@@ -75,7 +75,7 @@ def test_gateways_are_asked_before_a_run_costs_anything(tmp_path: Path, monkeypa
     executes, learns = stages["generation/trajectories"], stages["checkpoints/online_web"]
     assert "ground" in executes.needs and "devices" in learns.needs
     monkeypatch.setenv("VESPER_BROWSER", str(tmp_path / "nothing"))
-    here = Work(Store(tmp_path), Deployment(tmp_path, generation={"ground": "phone"}))
+    here = Work(Store(tmp_path), Deployment(raw_root=tmp_path, generation={"ground": "phone"}))
     for probe in (probes.ground, probes.devices):
         assert [line.partition(":")[0] for line in probe(executes, here)] == ["browser"]
     monkeypatch.setenv("VESPER_TRAINER", '{"online": {"worlds": ["desktop"]}}')
@@ -91,7 +91,9 @@ def test_gateways_are_asked_before_a_run_costs_anything(tmp_path: Path, monkeypa
     monkeypatch.delenv("VESPER_TRAINER")
     with parts.gateway(tmp_path) as gateway:
         gateway.register("phone", 9, "adb")
-        leased = replace(here, deployment=replace(here.deployment, devices=(gateway.url,)))
+        leased = replace(
+            here, deployment=here.deployment.changed(generation={"ground": "phone", "device": (gateway.url,)})
+        )
         assert probes.ground(executes, leased) == [], "no browser is needed here"
         monkeypatch.setenv("VESPER_DEVICES", gateway.url)
         assert probes.ground(executes, here) == probes.devices(learns, here) == []

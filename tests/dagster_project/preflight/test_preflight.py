@@ -30,7 +30,7 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @pytest.fixture
 def work(tmp_path: Path) -> Work:
-    return Work(Store(tmp_path), Deployment(tmp_path / "incoming", free_gb=0))
+    return Work(Store(tmp_path), Deployment(raw_root=tmp_path / "incoming", preflight={"free_gb": 0}))
 
 
 def _stage(key: str, *needs: str, deps: tuple[str, ...] = ()) -> Stage:
@@ -112,7 +112,7 @@ def test_a_judge_that_asks_nobody_needs_no_endpoint(work: Work) -> None:
 def test_a_judge_that_is_to_read_needs_tesseract(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     from quality.evidence import reading
 
-    reads = replace(work, deployment=replace(work.deployment, judge=JudgeOptions(read=True)))
+    reads = replace(work, deployment=work.deployment.changed(judge=JudgeOptions(read=True)))
     reading.reader_version.cache_clear()
     monkeypatch.setattr(reading, "PROGRAM", "no-such-tesseract")
     assert probes.judge(_stage("verdicts/aitw", "judge"), work) == []
@@ -128,17 +128,17 @@ def test_the_dask_cluster_of_the_deployment_is_looked_for(work: Work) -> None:
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
         place = f"127.0.0.1:{scheduler.getsockname()[1]}"
         flags = ("--runner=DaskRunner", f"--dask_client_address=tcp://{place}")
-        on_dask = replace(work, deployment=replace(work.deployment, beam=flags))
+        on_dask = replace(work, deployment=work.deployment.changed(beam=flags))
         assert probes.beam(stage, on_dask) == []
     [line] = probes.beam(stage, on_dask)
     assert line.startswith(f"beam: no Dask scheduler answers at tcp://{place} (")
-    nonsense = replace(work, deployment=replace(work.deployment, beam=("--dask_client_address=nowhere:port",)))
+    nonsense = replace(work, deployment=work.deployment.changed(beam=("--dask_client_address=nowhere:port",)))
     assert len(probes.beam(stage, nonsense)) == 1
 
 
 def test_native_files_are_looked_for(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = _stage("raw/aitw", "files")
-    native = replace(work, deployment=replace(work.deployment, embedded=False))
+    native = replace(work, deployment=work.deployment.changed(embedded={"enabled": False}))
     assert "expected native files" in probes.files(stage, native)[0]
     (tmp_path / "incoming" / "aitw").mkdir(parents=True)
     assert "vesper sources pull aitw" in probes.files(stage, native)[0]
@@ -158,11 +158,11 @@ def test_native_files_are_looked_for(work: Work, tmp_path: Path, monkeypatch: py
 def test_disk_and_ground(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = _stage("raw/aitw")
     assert probes.disk(stage, work) == []
-    [line] = probes.disk(stage, replace(work, deployment=replace(work.deployment, free_gb=1e8)))
+    [line] = probes.disk(stage, replace(work, deployment=work.deployment.changed(preflight={"free_gb": 1e8})))
     assert line.startswith("disk: expected 100000.0 TB free")
     monkeypatch.setenv("VESPER_BROWSER", str(tmp_path / "nothing"))
     assert "browser: " in probes.ground(stage, work)[0]
-    wrong = replace(work, deployment=replace(work.deployment, generation={"ground": "moon"}))
+    wrong = replace(work, deployment=work.deployment.changed(generation={"ground": "moon"}))
     assert "expected a ground of" in probes.ground(stage, wrong)[0]
 
 
@@ -245,12 +245,12 @@ def test_a_run_fails_before_it_costs_anything_and_only_where_it_must(
 
 
 def test_needs_are_told_where_they_arise() -> None:
-    stages = graph.stages(Deployment(Path("/nowhere"), sources={"aitw": SourceSettings(owners=("team:x",))}))
+    stages = graph.stages(Deployment(raw_root=Path("/nowhere"), sources={"aitw": SourceSettings(owners=("team:x",))}))
     for key, stage in stages.items():
         assert set(stage.needs) <= set(probes.PROBES), key
         assert ("judge" in stage.needs) == (stage.group in ("verdicts", "gold") and key != "gold/generated"), key
         assert ("files" in stage.needs) == (stage.group == "raw"), key
         assert ("trainer" in stage.needs) == (stage.pool == "trainer" or key == STAIRCASE), key
     assert "ground" in stages["generation/trajectories"].needs and "devices" in stages["checkpoints/online_web"].needs
-    assert sources.follow(Deployment(Path("/nowhere")), "aitw") is None
-    assert deployment.load().free_gb > 0
+    assert sources.follow(Deployment(raw_root=Path("/nowhere")), "aitw") is None
+    assert deployment.load().preflight.free_gb > 0

@@ -91,13 +91,13 @@ def test_a_schedule_gives_each_phase_its_shares_at_any_position() -> None:
 def test_the_schedule_of_a_config_counts_what_there_is(store: Store) -> None:
     mixture, rows = store.require("mid_training/mixture"), light_rows(store.require("mid_training/shards"))
     plain = MixtureSource(store, mixture)
-    config = MidtrainConfig.read(
+    config = MidtrainConfig.parsed(
         {"max_steps": 30, "batch_size": 4, "schedule": [[0.5, {"grounding": 1}], [0.5, {"navigation": 1}]]}
     )
     source = scheduled(plain, config, rows)
     kept = [row["objective"] for row in islice((row for row in source.rows(0) if row), 120)]
     assert set(kept[:45]) == {"grounding"} and set(kept[75:]) == {"navigation"}
-    assert scheduled(plain, MidtrainConfig.read({"max_steps": 3}), rows) is plain
+    assert scheduled(plain, MidtrainConfig.parsed({"max_steps": 3}), rows) is plain
     packed = scheduled(plain, config.changed(packing=True, max_length=4 * int(rows[0]["tokens"])), rows)
     assert packed.digest() != source.digest()
 

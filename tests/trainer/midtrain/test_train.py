@@ -218,17 +218,17 @@ def test_the_order_is_a_pure_function_of_the_position(rows: list[dict[str, Any]]
 
 def test_config_refuses_contradictions_and_unknown_keys() -> None:
     assert (
-        MidtrainConfig.read({"max_steps": 3, "warmup_steps": 1, "sigma": [5, 5], "spans": {"tag": 0.1}}).spans.tag
+        MidtrainConfig.parsed({"max_steps": 3, "warmup_steps": 1, "sigma": [5, 5], "spans": {"tag": 0.1}}).spans.tag
         == 0.1
     )
     for wrong in ({"max_steps": 0}, {"max_steps": 3, "warmup_steps": 9}, {"lr": 1}):
         with pytest.raises(ValueError, match=r"expected|unknown"):
-            MidtrainConfig.read(wrong)
+            MidtrainConfig.parsed(wrong)
 
 
 def test_a_short_run_needs_no_warmup_setting() -> None:
-    assert [MidtrainConfig.read({"max_steps": steps}).warmup_steps for steps in (1, 12, 400)] == [0, 1, 20]
+    assert [MidtrainConfig.parsed({"max_steps": steps}).warmup_steps for steps in (1, 12, 400)] == [0, 1, 20]
     assert (
-        MidtrainConfig.read({}).warmup_steps == MidtrainConfig().warmup_steps
-        and MidtrainConfig.read({"warmup_steps": 0}).warmup_steps == 0
+        MidtrainConfig.parsed({}).warmup_steps == MidtrainConfig().warmup_steps
+        and MidtrainConfig.parsed({"warmup_steps": 0}).warmup_steps == 0
     )

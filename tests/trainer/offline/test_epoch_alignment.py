@@ -157,7 +157,7 @@ def test_published_presets_align_and_nano_and_grounding_do_not() -> None:
     assert wanted(None, "mobile", preset("8b")) and wanted(None, "web", preset("2b"))
     assert not wanted(None, "mobile", preset("nano")) and wanted(True, "mobile", preset("nano"))
     assert not wanted(False, "mobile", preset("8b")) and not wanted(True, "grounding", preset("8b"))
-    made = OfflineConfig.read({"domain": "web", "align": True, "alignment": {"variants": 5}})
+    made = OfflineConfig.parsed({"domain": "web", "align": True, "alignment": {"variants": 5}})
     assert made.align and made.alignment == AlignmentConfig(variants=5)
 
 

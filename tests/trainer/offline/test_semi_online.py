@@ -232,7 +232,7 @@ def test_sop_counts_up_to_the_first_mismatch_and_asks_again_only_where_the_histo
 
 
 def test_settings_are_read_and_contradictions_named() -> None:
-    config = OfflineConfig.read({"domain": "mobile", "semi_online": {"patches": 2}})
+    config = OfflineConfig.parsed({"domain": "mobile", "semi_online": {"patches": 2}})
     assert config.semi_online == SemiOnlineConfig(patches=2) and OfflineConfig(domain="mobile").semi_online is None
     cases: list[tuple[Any, str]] = [
         (lambda: SemiOnlineConfig(gamma=1.5), "gamma"),

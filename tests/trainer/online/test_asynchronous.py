@@ -59,7 +59,7 @@ class Workers:
 
 
 def collector(folder: Path | None = None, **changes: Any) -> tuple[AsyncCollector, Workers]:
-    config, workers = OnlineConfig.read({**CONFIG, **changes}), Workers()
+    config, workers = OnlineConfig.parsed({**CONFIG, **changes}), Workers()
     batches = StratifiedBatches([task(1 + n % 3, n) for n in range(7)], config.edges, 0)
     return AsyncCollector(workers, batches, config, folder), workers  # type: ignore[arg-type]
 
@@ -108,7 +108,7 @@ def test_a_straggler_joins_a_later_update_and_is_compared_with_its_whole_group()
     from trainer.rl.grpo import group_advantages
 
     advantages = _counting(
-        group_advantages([[0.0, 1.0, 0.5]] * 2 + [[1.0, 0.0, 1.0]], OnlineConfig.read({}).grpo), second
+        group_advantages([[0.0, 1.0, 0.5]] * 2 + [[1.0, 0.0, 1.0]], OnlineConfig.parsed({}).grpo), second
     )
     assert advantages.weights[6:8] == (0.0, 0.0) and advantages.weights[8] > 0 and advantages.values[8] > 0
 

@@ -21,10 +21,10 @@ from trainer.settings.online import OnlineConfig, VllmConfig
 
 
 def test_a_config_comes_back_from_its_json() -> None:
-    config = OnlineConfig.read({"mode": "async", "edges": [3, 5], "grpo": {"beta": 0.1}, "limits": {"step_extra": 0}})
+    config = OnlineConfig.parsed({"mode": "async", "edges": [3, 5], "grpo": {"beta": 0.1}, "limits": {"step_extra": 0}})
     assert config.grpo.beta == 0.1 and config.grpo.std_floor == OnlineConfig().grpo.std_floor
     assert config.limits.step_extra == 0 and config.limits.retries == OnlineConfig().limits.retries
-    assert OnlineConfig.read(config.plain()) == config
+    assert OnlineConfig.parsed(config.plain()) == config
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,14 @@ def test_a_config_comes_back_from_its_json() -> None:
 )
 def test_a_wrong_config_is_told(plain: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        OnlineConfig.read(plain)
+        OnlineConfig.parsed(plain)
 
 
 def test_where_servers_stand_is_no_part_of_what_a_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = OnlineConfig.read({"rollout_engine": "vllm", "vllm": {"endpoints": ["http://a:8000"], "weights_dir": "w"}})
-    assert config.run_part() == OnlineConfig.read({"rollout_engine": "vllm"}).run_part() != OnlineConfig().run_part()
+    config = OnlineConfig.parsed(
+        {"rollout_engine": "vllm", "vllm": {"endpoints": ["http://a:8000"], "weights_dir": "w"}}
+    )
+    assert config.run_part() == OnlineConfig.parsed({"rollout_engine": "vllm"}).run_part() != OnlineConfig().run_part()
     assert not {"vllm", "rollout_engine"} & set(OnlineConfig().run_part())
     assert endpoints(config.vllm) == ["http://a:8000"]
     with pytest.raises(ValueError, match="VESPER_VLLM_ENDPOINTS=http"):

@@ -131,7 +131,7 @@ def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
     learner = OnlineLearner(
         loaded.model,
         loaded.processor,
-        OnlineConfig.read(
+        OnlineConfig.parsed(
             {"entropy_decay": 0.5, "warmup_steps": 4, "learning_rate": 0.01, "grpo": {"entropy_coef": 0.08}}
         ),
     )
@@ -148,7 +148,7 @@ def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
 
 
 def test_the_state_comes_back(loaded: Checkpoint) -> None:
-    settings = OnlineConfig.read({"learning_rate": 1e-2})
+    settings = OnlineConfig.parsed({"learning_rate": 1e-2})
     made, advantages = rollouts(loaded), group_advantages([[1.0, 0.0]], settings.grpo)
     learner = OnlineLearner(loaded.model, loaded.processor, settings)
     learner.update(made, advantages, 0)

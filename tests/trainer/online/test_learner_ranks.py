@@ -78,7 +78,13 @@ def whole_run(start: Path, out: Path) -> dict[str, Any]:
         [task(1, 10 + number) for number in range(4)],
     )
     return train_online(
-        start, tasks, out, OnlineConfig.read(RUN), pool=pool(), validation=checked, state_dir=out.with_suffix(".state")
+        start,
+        tasks,
+        out,
+        OnlineConfig.parsed(RUN),
+        pool=pool(),
+        validation=checked,
+        state_dir=out.with_suffix(".state"),
     ).metrics
 
 
@@ -87,7 +93,7 @@ def on_a_rank(folder: Path, start: Path) -> None:
     torch.set_num_threads(1)
     with launched() as group:
         if not group.first:
-            for given in [settings(form) for form in FORMS for _ in range(2)] + [OnlineConfig.read(RUN)]:
+            for given in [settings(form) for form in FORMS for _ in range(2)] + [OnlineConfig.parsed(RUN)]:
                 follow(start, given)
             return
         torch.save({form: course(start, form, folder) for form in FORMS}, folder / "courses.pt")

@@ -16,13 +16,13 @@ from trainer.settings.supervised import MidtrainConfig
 
 
 def _web(plain: Mapping[str, Any]) -> OfflineConfig:
-    return OfflineConfig.read({"domain": "web", **plain}, "run.json")
+    return OfflineConfig.parsed({"domain": "web", **plain}, "run.json")
 
 
 READERS: dict[str, Callable[[Mapping[str, Any]], object]] = {
-    "mid-training": lambda plain: MidtrainConfig.read(plain, "run.json"),
+    "mid-training": lambda plain: MidtrainConfig.parsed(plain, "run.json"),
     "offline RL": _web,
-    "online RL": lambda plain: OnlineConfig.read(plain, "run.json"),
+    "online RL": lambda plain: OnlineConfig.parsed(plain, "run.json"),
 }
 OTHER_WORDS = {"lr", "warmup", "steps", "clip", "group", "iterations", "save_every", "eval_every", "validate_every"}
 

@@ -167,7 +167,7 @@ class Trainings:
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
             from trainer.offline.train import train_offline
 
-            settings = OfflineConfig.read({"threads": config.threads, **given, "seed": config.seed, "domain": domain})
+            settings = OfflineConfig.parsed({"threads": config.threads, **given, "seed": config.seed, "domain": domain})
             looks: list[dict[str, Any]] = []
             state = folder.parent / STATE
 
@@ -222,7 +222,7 @@ class Trainings:
                 self.emit({"stage": name, **told})
 
             shares, screened_s = self._screened(start, folder.parent, watch, event)
-            settings = OnlineConfig.read({"threads": config.threads, **config.online, "seed": config.seed})
+            settings = OnlineConfig.parsed({"threads": config.threads, **config.online, "seed": config.seed})
             if settings.budget_s:
                 settings = settings.changed(budget_s=max(1.0, settings.budget_s - screened_s))
             families = worth_training(shares, config.screen_least)

@@ -118,9 +118,9 @@ def test_what_the_asset_is_told() -> None:
         assert [known[name] for name in families] == [False] * (len(families) - 1) + [True]
     assert config_of(StaircaseForm(form="long")) == long_form("web", 0, str(NANO_BASE))
     with pytest.raises(ValueError, match="form: expected short or long, found 'tall'"):
-        StaircaseForm.read({"form": "tall"})
+        StaircaseForm.parsed({"form": "tall"})
     with pytest.raises(ValueError, match="unknown 'colour'"):
-        StaircaseForm.read({"colour": "red"})
+        StaircaseForm.parsed({"colour": "red"})
 
 
 def test_seeds_are_combined(tmp_path: Path) -> None:

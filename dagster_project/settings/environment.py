@@ -1,0 +1,61 @@
+"""The environment as settings: variables `VESPER_*` that go over `deployment.yaml`, and those that only they say.
+
+Containers are given empty texts for what nobody set: an empty variable is as if it weren't there.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from schemas.settings import SettingsError, problems, setting
+
+PREFIX = "VESPER_"
+
+
+class Environment(BaseSettings):
+    """Variables of the environment, without their prefix."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="ignore")
+
+    deployment: Path | None = setting(None, "The deployment's settings; not set: the file that Vesper ships.")
+    embedded_size: str | None = setting(None, "How much embedded data: `embedded.size` of the deployment.")
+    trainer: Annotated[dict[str, Any], NoDecode] = setting({}, "JSON of the trainer's settings, over the deployment's.")
+    judge: str = setting("rules", "The judge of the graph: rules, nano, openai, or a path to one of your own.")
+    judge_base_url: str = setting("", "The endpoint of a model that judges.")
+    judge_model: str = setting("", "Its name there.")
+    nightly_cron: str = setting("0 2 * * *", "When sources are refreshed.")
+    upstream_cron: str = setting("0 * * * *", "When the hub is asked for new revisions.")
+    alert_webhook: str = setting("", "`alerts.webhook` of the deployment, where the URL is a secret.", repr=False)
+    alert_smtp_password: str = setting("", "The password of `alerts.email.user`.", repr=False)
+
+    @field_validator("trainer", mode="before")
+    @classmethod
+    def _json(cls, text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        try:
+            found = json.loads(text)
+        except ValueError:
+            raise ValueError(f"expected JSON, found {text[:60]!r}") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"expected a JSON object, found {text[:60]!r}")
+        return found
+
+    @classmethod
+    def read(cls) -> Environment:
+        """The present environment. Raises `SettingsError` that names the variable."""
+        try:
+            return cls()
+        except ValidationError as error:
+            found = {(f"{PREFIX}{path[0].upper()}", *path[1:]): said for path, said in problems(cls, error).items()}
+            raise SettingsError("", found) from None
+
+    def over_deployment(self) -> dict[str, Any]:
+        """What of the deployment's settings the environment says."""
+        size = {"embedded": {"size": self.embedded_size}} if self.embedded_size else {}
+        return {**size, **({"trainer": self.trainer} if self.trainer else {})}
