@@ -37,7 +37,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, print, and write the items if asked."""
-    found = compare(Manifests(open_store(options.data)), options.a, options.b)
+    found = compare(Manifests(open_store(options.home)), options.a, options.b)
     if options.items:
         lines = (json.dumps(asdict(change), sort_keys=True, ensure_ascii=False) for change in found.changes)
         write_file(options.items, "".join(f"{line}\n" for line in lines))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dagster_project.commands.store_option import add_store
 from dagster_project.demo.report import interval
 from dagster_project.settings import deployment
 from pipelines.home import named_home
@@ -19,7 +20,7 @@ from trainer.suites.registry import SUITES, suite
 from trainer.suites.run import Subject, SuiteOptions, run_suite
 
 EXAMPLES = """examples:
-  vesper eval out/mid_trained --suite heldout --data .vesper
+  vesper eval out/mid_trained --suite heldout --home .vesper
   vesper eval out/unified --suite screenspot_v2 --raw ~/data/ScreenSpot-v2 --out report.json
   vesper eval out/unified --suite miniwob --limit 60 --temperature 1 --attempts 8 --workers 2 --record
   vesper eval --suite screenspot_pro --raw ~/data/SSPro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B
@@ -32,7 +33,8 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("checkpoint", metavar="CKPT", type=Path, nargs="?", help="a checkpoint folder (or --base-url and --model)")
     add("--suite", default="heldout", metavar="NAME", help="what to evaluate on (heldout); see below")
-    add("--data", type=Path, help="a store: held-out shards, unified sources, the blind table ($VESPER_HOME)")
+    add_store(parser, "a store: held-out shards, unified sources, the blind table")
+    parser.set_defaults(home=None)
     add("--raw", type=Path, metavar="PATH", help="native files of the suite (those of the deployment)")
     add("--out", type=Path, help="write the whole report here as JSON")
     add("--record", action="store_true", help="keep the figures in the store, for the leaderboard")
@@ -101,7 +103,7 @@ def evaluate(options: argparse.Namespace) -> int:
         options.history,
         options.thinking,
     )
-    store = _store(options.data, needed=options.record or known.kind in ("heldout", "latent"))
+    store = _store(options.home, needed=options.record or known.kind in ("heldout", "latent"))
     raw = options.raw or (_native_folder(known.raw) if known.kind == "grounding" else None)
     report = run_suite(
         options.suite,
@@ -141,7 +143,7 @@ def _store(path: Path | None, needed: bool) -> Any:
         return Store(home)
     if path is not None or needed:
         raise ValueError(
-            f"--data {home}: expected a store (a $VESPER_HOME with assets/), found none; run `vesper demo`"
+            f"--home {home}: expected a store (a $VESPER_HOME with assets/), found none; run `vesper demo`"
         )
     return None
 

@@ -32,6 +32,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what is known of it."""
-    answer = explain(Manifests(open_store(options.data)), options.item, options.native)
+    answer = explain(Manifests(open_store(options.home)), options.item, options.native)
     show(explain_lines(answer), answer, options.json)
     return 0

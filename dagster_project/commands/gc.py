@@ -46,7 +46,7 @@ def _seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """List, and delete if asked to."""
-    store = open_store(options.data)
+    store = open_store(options.home)
     act = collect if options.delete else survey
     plan = act(store, options.keep, min_age_s=options.min_age)
     if options.json:

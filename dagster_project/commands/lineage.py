@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("expected NAME (a checkpoint, an asset, a dataset ...), or --openlineage FILE")
     if options.name is None and (options.forward or options.withdrawn or options.svg):
         raise ValueError("--forward, --withdrawn and --svg need NAME")
-    manifests = Manifests(open_store(options.data))
+    manifests = Manifests(open_store(options.home))
     if options.forward or options.withdrawn:
         if options.openlineage:
             raise ValueError("--openlineage is written of an ancestry or of the whole store, not forward")

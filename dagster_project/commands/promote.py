@@ -43,7 +43,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def promote(options: argparse.Namespace) -> int:
     """Make a version current, or list them."""
-    store = open_store(options.data)
+    store = open_store(options.home)
     asset, _, version = options.asset.partition("@")
     if options.list or options.json:
         return _show(store, asset, options.json)
@@ -53,7 +53,7 @@ def promote(options: argparse.Namespace) -> int:
 
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
-    store = open_store(options.data)
+    store = open_store(options.home)
     change = choose_version.roll_back(store, options.asset, options.to, why=options.reason, force=options.force)
     _tell(options.asset, change)
     return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
-from pipelines.home import named_home
+from dagster_project.commands.store_option import add_store
 from pipelines.store import Store, StoreError, has_store
 from quality.judges.registry import build_judge
 from quality.review import server
@@ -42,7 +42,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
     def action(name: str, told: str) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
-        sub.add_argument("--home", type=Path, default=named_home(), help="the store ($VESPER_HOME)")
+        add_store(sub)
         sub.set_defaults(run=globals()[name if name != "import" else "import_file"])
         return sub
 

@@ -1,4 +1,4 @@
-"""`--data`, for the commands that work on a store."""
+"""`--home`, for the commands that work on a store."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from pipelines.store import Store
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add `--data`: the store that a command works on."""
-    parser.add_argument("--data", type=Path, default=named_home(), help="the store ($VESPER_HOME)")
+def add_store(parser: argparse.ArgumentParser, told: str = "the store") -> None:
+    """Add `--home`: the store that a command works on, $VESPER_HOME unless another is given. `--data`, under which
+    the entry points promise it, is the same option."""
+    text = f"{told} ($VESPER_HOME)"
+    parser.add_argument("--home", "--data", dest="home", metavar="DIR", type=Path, default=named_home(), help=text)
 
 
 def open_store(home: Path) -> Store:
     """The store at `home`. Raises `ValueError` if there is none."""
     if not has_store(home):
-        raise ValueError(f"--data {home}: expected a store (a $VESPER_HOME with assets/), found none")
+        raise ValueError(f"--home {home}: expected a store (a $VESPER_HOME with assets/), found none")
     return Store(home)

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     """Take down and verify. Exit code 1 if anything is left."""
     from pipelines.takedown.withdrawn import TakenDown
 
-    store = open_store(options.data)
+    store = open_store(options.home)
     if options.verify and options.list is not None:
         raise ValueError("--verify looks for what the store remembers; expected no LIST beside it")
     entries = read_list(options.list) if options.list is not None else []

@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dagster_project.commands.store_option import add_store
 from dagster_project.settings import deployment
 from dagster_project.stages.sources import client_options
-from pipelines.home import named_home
 from pipelines.store import has_store
 from trainer.merging.merge import merge as merge_checkpoints
 from trainer.stages.assets import CHECKPOINTS, checkpoint_folder
 from trainer.stages.run import run_stage
 
 EXAMPLES = {
-    "train": "vesper train mid_trained --preset nano --data .vesper --out out/mid_trained",
+    "train": "vesper train mid_trained --preset nano --home .vesper --out out/mid_trained",
     "merge": "vesper merge --method ties --base out/mid --model out/a --model out/b --density 0.5 --out out/merged",
 }
 
@@ -29,16 +29,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     {"train": _train_arguments, "merge": _merge_arguments}[command](parser)
 
 
-def _home() -> Path:
-    return named_home()
-
-
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stage", metavar="STAGE", choices=CHECKPOINTS, help=f"one of {', '.join(CHECKPOINTS)}")
     parser.add_argument(
         "--preset", default="nano", choices=("nano", "2b", "8b", "30b-a3b"), help="what to train (nano)"
     )
-    parser.add_argument("--data", type=Path, default=_home(), help="a store with shards and mixture ($VESPER_HOME)")
+    add_store(parser, "a store with shards and mixture")
     parser.add_argument("--out", type=Path, help="folder for a copy of the checkpoint (it stays in the store as well)")
     parser.add_argument("--config", default="{}", metavar="JSON", help="settings, see docs/reference/settings.md")
     parser.set_defaults(run=train)
@@ -72,7 +68,7 @@ def train(options: argparse.Namespace) -> int:
     config.setdefault("preset", options.preset)
     manifest = run_stage(
         options.stage,
-        _store_home(options.data),
+        _store_home(options.home),
         config,
         progress=sys.stderr.isatty(),
         judge=client_options(deployment.load().judge),
@@ -113,7 +109,7 @@ def merge(options: argparse.Namespace) -> int:
 def _store_home(path: Path) -> Path:
     if not has_store(path):
         raise ValueError(
-            f"--data {path}: expected a store (a $VESPER_HOME with assets/), found none; run `vesper demo`"
+            f"--home {path}: expected a store (a $VESPER_HOME with assets/), found none; run `vesper demo`"
         )
     return path
 

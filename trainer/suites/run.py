@@ -133,7 +133,7 @@ def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnE
 
 def _store(options: SuiteOptions, name: str) -> Store:
     if options.store is None:
-        raise ValueError(f"suite {name}: expected a store (--data, a $VESPER_HOME with assets/), found none")
+        raise ValueError(f"suite {name}: expected a store (--home, a $VESPER_HOME with assets/), found none")
     return options.store
 
 
@@ -269,7 +269,7 @@ def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEv
         elif store is None:
             raise ValueError(
                 f"suite {known.name}: expected native files of {known.raw} (--raw), or a store with "
-                f"unified/{known.raw} (--data), found neither"
+                f"unified/{known.raw} (--home), found neither"
             )
         answers = _answers(subject, options)
         most = options.max_new_tokens or answers.max_answer_tokens

@@ -65,10 +65,10 @@ BAD = {
     "dedup threshold": ["dedup", "texts.jsonl", "--threshold", "1.5", "--out", "out"],
     "dedup columns": ["dedup", "texts.jsonl", "--threshold", "0.9", "--out", "out"],
     "shard nothing": ["shard", "empty", "--out", "out"],
-    "train without a store": ["train", "base", "--data", "empty", "--out", "out"],
+    "train without a store": ["train", "base", "--home", "empty", "--out", "out"],
     "eval no checkpoint": ["eval", "empty"],
     "merge no checkpoint": ["merge", "--method", "ties", "--base", "empty", "--model", "empty", "--out", "out"],
-    "lineage without a store": ["lineage", "unified", "--data", "empty"],
+    "lineage without a store": ["lineage", "unified", "--home", "empty"],
     "pull unknown": ["sources", "pull", "nope", "--from", "empty"],
     "pull nothing": ["sources", "pull", "aitw", "--from", "missing", "--to", "out"],
     "demo report": ["demo", "--report", "missing/report.json"],
@@ -128,7 +128,7 @@ def test_train_gives_the_success_judge_the_deployments_ceiling(tmp_path: Path, m
     (tmp_path / "deployment.yaml").write_text("judge: {requests_per_night: 3}\n")
     monkeypatch.setenv("VESPER_DEPLOYMENT", str(tmp_path / "deployment.yaml"))
     monkeypatch.setattr(training, "run_stage", stage)
-    assert cli.main(["train", "online_web", "--data", str(store.home)]) == 0
+    assert cli.main(["train", "online_web", "--home", str(store.home)]) == 0
     ceiling = given["online_web"]["ceiling"]
     assert isinstance(ceiling, Ceiling) and (ceiling.requests, ceiling.tokens) == (3, None)
 
@@ -164,12 +164,12 @@ def test_lineage_follows_manifests_to_the_raw_files(store: Store, capsys: pytest
     gold = _commit(store, "gold/aitw", {"raw/aitw": raw})
     mid = _commit(store, "checkpoints/mid_trained", {"gold/aitw": gold})
     _commit(store, "checkpoints/unified", {"checkpoints/mid_trained": mid, "gold/aitw": gold})
-    assert cli.main(["lineage", "unified", "--data", str(store.home)]) == 0
+    assert cli.main(["lineage", "unified", "--home", str(store.home)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("checkpoints/unified ")
     assert any(line.endswith(f"raw/aitw {raw}  1 files") for line in lines)
     assert sum("raw/aitw" in line for line in lines) == 1, "what was shown above isn't shown again"
-    assert cli.main(["lineage", "unified", "--data", str(store.home), "--json"]) == 0
+    assert cli.main(["lineage", "unified", "--home", str(store.home), "--json"]) == 0
     assert f"raw/aitw@{raw}" in json.loads(capsys.readouterr().out)["ancestors"]
 
 

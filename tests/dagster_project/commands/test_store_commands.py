@@ -25,7 +25,7 @@ def _commit(store: Store, content: str, *, passed: bool = True) -> str:
 
 def test_promote_list_roll_back_and_collect(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     a, b, bad = _commit(store, "a"), _commit(store, "b"), _commit(store, "c", passed=False)
-    data = ["--data", str(store.home)]
+    data = ["--home", str(store.home)]
     assert cli.main(["rollback", "gold/x", "--reason", "b is worse", *data]) == 0
     assert f"gold/x: {a} rolled back by" in capsys.readouterr().out
     assert cli.main(["promote", f"gold/x@{bad}", *data]) == 2
@@ -54,7 +54,7 @@ def test_takedown_tells_what_went_and_proves_it(
     build_shards(store, ["toy"])
     notes = tmp_path / "withdrawn.csv"
     notes.write_text("id,reason\nepisode:toy/e0001,a person asked\nrecord:toy/unknown,too\n")
-    data = ["--data", str(store.home)]
+    data = ["--home", str(store.home)]
     assert cli.main(["takedown", str(notes), *data]) == 0
     told = capsys.readouterr().out
     assert "2 ids remembered" in told and "not in this store, left out from now on: record:toy/unknown" in told
@@ -68,12 +68,12 @@ def test_takedown_tells_what_went_and_proves_it(
 
 
 BAD = {
-    "promote without a store": ["promote", "gold/x", "--data", "empty"],
-    "promote an unknown asset": ["promote", "gold/x", "--data", "store"],
-    "rollback of nothing": ["rollback", "../x", "--data", "store"],
-    "gc keeps nothing": ["gc", "--keep", "0", "--data", "store"],
-    "takedown of no list": ["takedown", "--data", "store"],
-    "takedown of a strange list": ["takedown", "list.csv", "--data", "store"],
+    "promote without a store": ["promote", "gold/x", "--home", "empty"],
+    "promote an unknown asset": ["promote", "gold/x", "--home", "store"],
+    "rollback of nothing": ["rollback", "../x", "--home", "store"],
+    "gc keeps nothing": ["gc", "--keep", "0", "--home", "store"],
+    "takedown of no list": ["takedown", "--home", "store"],
+    "takedown of a strange list": ["takedown", "list.csv", "--home", "store"],
 }
 
 
@@ -88,3 +88,10 @@ def test_bad_input_is_one_line(
     assert cli.main(arguments) == 2
     told = capsys.readouterr().err.strip().splitlines()
     assert len(told) == 1 and told[0].startswith(f"vesper {arguments[0]}: ") and len(told[0]) > 30
+
+
+@pytest.mark.parametrize("option", ["--home", "--data"])
+def test_the_store_is_called_alike_by_both_of_its_names(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["lineage", "unified"], ["train", "base"], ["gc", "--keep", "1"]):
+        assert cli.main([*command, option, "/no/store"]) == 2
+        assert "--home /no/store: expected a store" in capsys.readouterr().err

@@ -216,7 +216,7 @@ def test_what_was_judged_carries_the_rule(store: Store, tmp_path: Path) -> None:
 def test_the_command(changed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, old, done = changed
     asset = "mid_training/shards"
-    arguments = ["diff", f"{asset}@{old[asset][:6]}", asset, "--data", str(store.home)]
+    arguments = ["diff", f"{asset}@{old[asset][:6]}", asset, "--home", str(store.home)]
     assert main([*arguments, "--items", str(tmp_path / "items.ndjson")]) == 0
     text = capsys.readouterr().out
     assert "unsafe" in text and "new native row" in text and "quarantined: unknown_action" in text
@@ -231,6 +231,6 @@ def test_the_command(changed: Any, tmp_path: Path, capsys: pytest.CaptureFixture
         (["hygiene/safety", "hygiene/safety"], "its rows are no corpus"),
         ([f"{asset}@zzz", asset], "no version that begin"),
     ):
-        assert main(["diff", *wrong, "--data", str(store.home)]) == 2
+        assert main(["diff", *wrong, "--home", str(store.home)]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1

@@ -209,7 +209,7 @@ def test_the_native_record_is_read_back(corpus: Store, monkeypatch: pytest.Monke
 
 
 def test_the_command_in_text_and_json(corpus: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    data = ["--data", str(corpus.home)]
+    data = ["--home", str(corpus.home)]
     for item in (samples_of(corpus, "aitz")[0]["sample_id"], "t-0", "episode:aitz/1"):
         assert main(["explain", item, *data]) == 0
         assert "checkpoints: " in capsys.readouterr().out
@@ -228,11 +228,11 @@ def test_the_command_in_text_and_json(corpus: Store, capsys: pytest.CaptureFixtu
     ],
 )
 def test_bad_input_is_one_line(corpus: Store, capsys: pytest.CaptureFixture[str], item: str, said: str) -> None:
-    assert main(["explain", item, "--data", str(corpus.home)]) == 2
+    assert main(["explain", item, "--home", str(corpus.home)]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
 
 
 def test_a_store_that_is_none_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["explain", "x", "--data", str(tmp_path)]) == 2
+    assert main(["explain", "x", "--home", str(tmp_path)]) == 2
     assert "expected a store" in capsys.readouterr().err

@@ -292,7 +292,7 @@ def test_a_companion_takes_no_source_with_it_and_rounds_go_by_their_stage(tmp_pa
 def test_the_command_in_text_json_and_pictures(
     house: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = ["--data", str(house.home)]
+    data = ["--home", str(house.home)]
     assert main(["lineage", "unified", *data, "--svg", str(tmp_path / "back.svg")]) == 0
     text = capsys.readouterr().out
     assert "raw datasets: 2" in text and "rev-1" in text and "├─" in text or "└─" in text
@@ -333,7 +333,7 @@ def test_a_picture_escapes_what_data_says() -> None:
 def test_bad_input_is_one_line(
     house: Store, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert main(["lineage", *arguments, "--data", str(house.home)]) == 2
+    assert main(["lineage", *arguments, "--home", str(house.home)]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
 

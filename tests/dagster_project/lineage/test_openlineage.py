@@ -138,7 +138,7 @@ def home(store: Store) -> Path:
 
 
 def export(home: Path, folder: Path, *name: str) -> list[dict[str, Any]]:
-    assert main(["lineage", *name, "--data", str(home), "--openlineage", str(folder / "events.ndjson")]) == 0
+    assert main(["lineage", *name, "--home", str(home), "--openlineage", str(folder / "events.ndjson")]) == 0
     return [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
 
 

@@ -55,7 +55,7 @@ def test_a_checkpoint_on_a_benchmark_from_the_command_line_to_the_standings(
         "screenspot_v2",
         "--raw",
         str(tmp_path / "raw"),
-        "--data",
+        "--home",
         str(tmp_path / "home"),
         "--out",
         str(out),
@@ -246,10 +246,10 @@ def test_bad_requests_are_one_line(
         "expected a checkpoint folder, or --base-url and --model": ["--suite", "screenspot"],
         "needs both --base-url and --model": ["--base-url", "http://127.0.0.1:1/v1"],
         "expected a checkpoint folder with config.json": [str(tmp_path), "--suite", "screenspot"],
-        "found a served model": ["--suite", "latent", "--base-url", "http://x", "--model", "m", "--data", home],
+        "found a served model": ["--suite", "latent", "--base-url", "http://x", "--model", "m", "--home", home],
         "expected native files of ScreenSpot in a folder": [str(folder), "--suite", "screenspot"],
         "expected unified/aitz in the store": [str(folder), "--suite", "aitz"],
-        "expected a store": [str(folder), "--suite", "heldout", "--data", str(tmp_path / "none")],
+        "expected a store": [str(folder), "--suite", "heldout", "--home", str(tmp_path / "none")],
         "AndroidWorld isn't installed": [str(folder), "--suite", "android_world"],
         "unknown 'nope'": [str(folder), "--suite", "fsm", "--only", "nope"],
     }
@@ -277,7 +277,7 @@ def test_the_held_out_suite_of_a_store(folder: Path, tmp_path: Path, capsys: pyt
     store = gold(tmp_path, count=20, parts=2)
     build_shards(store, ["toy"])
     build_shards(store, ["toy"], "evaluations/heldout", splits=("test",))
-    given = ["eval", str(folder), "--suite", "heldout", "--data", str(store.home), "--limit", "2", "--record"]
+    given = ["eval", str(folder), "--suite", "heldout", "--home", str(store.home), "--limit", "2", "--record"]
     assert main(given) == 0
     told = capsys.readouterr().out
     assert "control: blind" in told and "control: swapped" in told and "kept as leaderboard/results/heldout/" in told
