@@ -13,7 +13,7 @@ from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import Stage, Work
 from dagster_project.stages.task_pool import pool_config
 from generators.execution.device_sources import Places, open_pool
-from generators.generation import gold, rounds
+from generators.generation import gold, rounds, steering
 from generators.generation.generated_pool import build_pool
 from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, LoopConfig, LoopParts, round_number
 from generators.generation.round_tables import CatalogueRows
