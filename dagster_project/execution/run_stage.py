@@ -24,9 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dagster_project.settings import deployment
-from trainer.runtime.tracking import scalars_of
-
 if TYPE_CHECKING:
     from dagster_pipes import PipesContext
 
@@ -132,6 +129,8 @@ class Reporter:
             print(f"      {kind} " + " ".join(f"{k}={_short(v)}" for k, v in list(said.items())[1:6]), flush=True)
 
     def _measured(self, event: Mapping[str, Any]) -> None:
+        from trainer.runtime.tracking import scalars_of
+
         found = scalars_of(event)
         new = {tag: float(found[tag]) for tag in FIGURES if tag in found and math.isfinite(found[tag])}
         if not new or self._show is None:
@@ -159,6 +158,7 @@ def _short(value: Any) -> str:
 
 def run(key: str, report: Any) -> Any:
     """Run the stage `key`; returns its manifest. Raises `ValueError` for an unknown key."""
+    from dagster_project.settings import deployment
     from dagster_project.settings.environment import Environment
     from dagster_project.stages import graph
     from dagster_project.stages.stage import JudgeSettings, Work
@@ -214,6 +214,7 @@ def _rank(key: str) -> None:
     """What each process that `start_ranks` starts does."""
     from dagster_pipes import open_dagster_pipes
 
+    from dagster_project.settings import deployment
     from dagster_project.stages.training import trainer_config
     from trainer.runtime.parallel import launched
     from trainer.stages.launch import dismiss, follow, lead

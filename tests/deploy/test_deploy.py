@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 import re
-import subprocess
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from composed import BY_COMPOSE, composed
 from helm_chart import rendered
+
+from dagster_project.settings.environment import PREFIX, Environment
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -37,12 +37,6 @@ OF_OTHERS = {
     "VLLM_API_KEY",
 }
 """Variables that programs of others read."""
-BY_COMPOSE = {"VESPER_UID", "VESPER_GID", "VESPER_DATA", "VESPER_POSTGRES_PASSWORD"}
-"""Variables that compose.yaml itself reads, from the `.env` that make_secrets.py writes."""
-
-
-def _compose() -> Any:
-    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
 
 def _pods() -> Iterator[Any]:
@@ -53,7 +47,7 @@ def _pods() -> Iterator[Any]:
 
 def _commands() -> Iterator[list[str]]:
     """Every command that compose.yaml and the chart run, health checks too."""
-    for service in _compose()["services"].values():
+    for service in composed()["services"].values():
         if "command" in service:
             yield service["command"]
         test = service.get("healthcheck", {}).get("test", [])
@@ -84,7 +78,7 @@ def test_every_command_exists_with_its_options(words: list[str]) -> None:
     if words[0] == "vesper":
         from dagster_project import cli
 
-        first = next(number for number, word in enumerate(words) if word.startswith("--"))
+        first = next((number for number, word in enumerate(words) if word.startswith("--")), len(words))
         with pytest.raises(SystemExit) as ended:
             cli.main([*words[1:first], "--help"])
         assert ended.value.code == 0
@@ -114,7 +108,7 @@ def _options(words: list[str]) -> set[str]:
 
 
 def _environments() -> Iterator[str]:
-    for service in _compose()["services"].values():
+    for service in composed()["services"].values():
         yield from service.get("environment", {})
     for _, one in rendered():
         if one["kind"] == "ConfigMap" and one["metadata"]["name"].endswith("environment"):
@@ -133,6 +127,7 @@ def test_every_variable_is_one_that_the_code_reads() -> None:
         for path in (ROOT / name).rglob("*.py")
     ]
     named = {name for text in sources for name in re.findall(r'"(VESPER_[A-Z_]+)"', text)}
+    named |= {f"{PREFIX}{name.upper()}" for name in Environment.model_fields}
     used = set(_environments())
     assert {"VESPER_HOME", "VESPER_POSTGRES_URL", "VESPER_GATEWAY_SECRET", "POSTGRES_PASSWORD"} <= used
     assert used <= named | OF_OTHERS, used - named - OF_OTHERS
@@ -141,7 +136,7 @@ def test_every_variable_is_one_that_the_code_reads() -> None:
 
 
 def test_nobody_runs_as_root_and_nothing_is_published_beyond_loopback() -> None:
-    services = _compose()["services"]
+    services = composed()["services"]
     for name, service in services.items():
         assert all(str(port).startswith("127.0.0.1:") for port in service.get("ports", [])), name
         if name != "postgres":  # its image changes to a user of its own
@@ -157,7 +152,7 @@ def test_nobody_runs_as_root_and_nothing_is_published_beyond_loopback() -> None:
 
 
 def test_what_refers_to_something_refers_to_what_is_there() -> None:
-    compose = _compose()
+    compose = composed()
     for name, service in compose["services"].items():
         assert set(service.get("depends_on", {})) <= set(compose["services"]), name
         assert set(service.get("secrets", [])) <= set(compose["secrets"]), name
@@ -210,7 +205,7 @@ def _given(service: str, settings: Mapping[str, str]) -> dict[str, str]:
         assert said or match[2] != ":?", f"{match[1]}: {match[3]}"
         return said or match[3]
 
-    environment = _compose()["services"][service]["environment"]
+    environment = composed()["services"][service]["environment"]
     found = {
         name: settings.get(name) if value is None else re.sub(r"\$\{(\w+)(:-|:\?)([^}]*)\}", put, str(value))
         for name, value in environment.items()
@@ -240,7 +235,6 @@ def test_the_graph_loads_with_what_containers_are_given(
 ) -> None:
     """And is as without any of it: an empty text counts as not set."""
     from dagster_project import definitions
-    from dagster_project.automation import schedules
     from dagster_project.settings import deployment
     from dagster_project.stages.training import trainer_config
 
@@ -252,7 +246,11 @@ def test_the_graph_loads_with_what_containers_are_given(
     monkeypatch.setenv("VESPER_HOME", str(tmp_path))
     loaded = definitions.build(deployment.load())
     crons = {name: loaded.resolve_schedule_def(name).cron_schedule for name in ("nightly_refresh", "look_upstream")}
-    assert crons == {"nightly_refresh": schedules.DEFAULT_CRON, "look_upstream": schedules.HOURLY}
+    default = Environment.model_fields
+    assert crons == {
+        "nightly_refresh": default["nightly_cron"].default,
+        "look_upstream": default["upstream_cron"].default,
+    }
     assert trainer_config() == {} and deployment.load().source("aitw").enabled is None
     judge = (loaded.resources or {})["judge"]
     assert judge.name == "rules" and judge.settings().base_url is None
@@ -265,7 +263,7 @@ def test_compose_passes_on_every_setting() -> None:
     assert _told() - set(given) == set(ELSEWHERE)
     fixed = {name for name in _told() & set(given) if given[name] != said[name]}
     assert fixed == {"VESPER_HOME", "VESPER_POSTGRES_URL", "VESPER_GATEWAY_URL"}
-    services = _compose()["services"]
+    services = composed()["services"]
     assert all(_given(name, said) == given for name in ("settings", "daemon", "web"))
     store = {name for name in given if name.startswith(("VESPER_STORE_", "VESPER_HOME"))}
     assert store <= set(_given("review", said)), "it reads the store, too"
@@ -327,7 +325,7 @@ def test_the_code_location_gets_gpus_and_a_machine_that_has_them() -> None:
 
     over = yaml.safe_load((DEPLOY / "compose.gpu.yaml").read_text())["services"]
     [device] = over["code"]["deploy"]["resources"]["reservations"]["devices"]
-    assert set(over) <= set(_compose()["services"]) and device["capabilities"] == ["gpu"]
+    assert set(over) <= set(composed()["services"]) and device["capabilities"] == ["gpu"]
 
 
 # --- the image --------------------------------------------------------------------------------------------------------
@@ -342,89 +340,3 @@ def test_large_numbers_stay_whole_numbers() -> None:
         box["args"][-1] for pod in pods for box in pod.get("initContainers", []) if "max_connections" in box["args"][-1]
     ]
     assert '"max_connections": 2000000,' in told
-
-
-def test_the_image_has_what_the_deployment_offers() -> None:
-    told = (DEPLOY / "Dockerfile").read_text()
-    [extras] = re.findall(r"^RUN pip install .*'\.\[(.+)\]'$", told, re.MULTILINE)
-    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(extras.split(",")) == set(known) - {"dev", "docs"}, "s3 for $VESPER_STORE_URL, production for PostgreSQL"
-    [listed] = re.findall(r"apt-get install -y --no-install-recommends (.+) \\$", told, re.MULTILINE)
-    browser = re.findall(r"\bthen install ([\w -]+);", (DEPLOY / "get_browser.sh").read_text())
-    reader = re.findall(r"\[tesseract\]=(\S+)", (DEPLOY / "get_devices.sh").read_text())
-    assert len(browser) == 2 and len(reader) == 1
-    wanted = {package for packages in (*browser, *reader) for package in packages.split()}
-    assert wanted <= set(listed.split()), "what the scripts get elsewhere"
-
-
-def test_the_image_knows_the_codes_revision() -> None:
-    assert "ARG REVISION" in (DEPLOY / "Dockerfile").read_text()
-    builds = [service["build"] for service in _compose()["services"].values() if "build" in service]
-    assert {build["args"]["REVISION"] for build in builds} == {"${VESPER_CODE_REVISION:-}"}
-
-
-@pytest.fixture
-def make_secrets(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(DEPLOY))
-    return importlib.import_module("make_secrets")
-
-
-def test_the_revision_is_written_and_renewed_and_nothing_else_is(
-    make_secrets: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The tests may run as root, whom the script refuses."""
-    monkeypatch.setattr(os, "getuid", lambda: 1000)
-    monkeypatch.setattr(make_secrets, "code_revision", lambda: "a" * 40)
-    arguments = ["--data", str(tmp_path / "data"), "--to", str(tmp_path)]
-    assert make_secrets.main(arguments) == 0
-    settings = tmp_path / ".env"
-    first = settings.read_text()
-    assert first.endswith(f"\nVESPER_CODE_REVISION={'a' * 40}\n")
-    assert {line.partition("=")[0] for line in first.splitlines()} == BY_COMPOSE | {"VESPER_CODE_REVISION"}
-    settings.write_text(f"{first}VESPER_JUDGE=nano")  # a person's own, without an end of line
-    monkeypatch.setattr(make_secrets, "code_revision", lambda: "b" * 40)
-    assert make_secrets.main(arguments) == 0
-    assert settings.read_text() == f"{first}VESPER_JUDGE=nano".replace("a" * 40, "b" * 40)
-    assert settings.stat().st_mode & 0o777 == 0o600 and not (tmp_path / ".env.new").exists()
-    monkeypatch.setattr(make_secrets, "code_revision", lambda: "")
-    assert make_secrets.main(arguments) == 0 and "b" * 40 in settings.read_text()
-    assert make_secrets.with_revision("A=1", "c") == "A=1\nVESPER_CODE_REVISION=c\n"
-
-
-def test_the_revision_is_that_of_the_checkout_itself(make_secrets: Any, tmp_path: Path) -> None:
-    def git(*words: str) -> str:
-        who = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]
-        done = subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    assert make_secrets.code_revision(tmp_path) == ""
-    git("init", "--quiet")
-    assert make_secrets.code_revision(tmp_path) == "", "there is no commit yet"
-    git("commit", "--quiet", "--allow-empty", "-m", "first")
-    assert make_secrets.code_revision(tmp_path) == git("rev-parse", "HEAD")
-    (tmp_path / "inner").mkdir()
-    assert make_secrets.code_revision(tmp_path / "inner") == "", "another repository further up isn't this code"
-
-
-def test_secrets_are_made_once_and_are_settings_that_the_gateway_takes(make_secrets: Any, tmp_path: Path) -> None:
-    from generators.devices.config import authority_config, node_config
-
-    made = make_secrets.gateway_settings(2)
-    authority = authority_config(made["authority.json"])
-    nodes = [node_config(made[f"node-{number}.json"]) for number in range(2)]
-    assert {node.secret for node in nodes} == {authority.secret} and len({node.id for node in nodes}) == 2
-    key = next(key for key in authority.keys if key.key == nodes[0].api_key)
-    assert key.roles == {"node"}
-    services = _compose()["services"]
-    assert {node.public_host for node in nodes} <= set(services)
-    assert f"http://authority:{authority.port}" == nodes[0].authority_url and "authority" in services
-    path = tmp_path / "secrets" / "one"
-    make_secrets.write_private(path, "first")
-    make_secrets.write_private(path, "second")
-    assert path.read_text() == "first" and path.stat().st_mode & 0o777 == 0o600
-
-
-def test_scripts_are_shell_that_parses() -> None:
-    for path in DEPLOY.glob("*.sh"):
-        done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 RECORD = """
 import dagster as dg
-from dagster_project import instance
-instance.prepare()
+from dagster_project.settings import dagster_home
+dagster_home.prepare()
 @dg.op
 def one(): return 1
 @dg.job

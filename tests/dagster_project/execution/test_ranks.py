@@ -147,7 +147,7 @@ def test_what_ends_a_run_ends_its_ranks(how: str, tmp_path: Path) -> None:
 
 FAILING = """
 import sys, time
-from dagster_project import run_stage
+from dagster_project.execution import run_stage
 from trainer.stages import launch
 
 def follow(group, home, config):

@@ -225,21 +225,21 @@ import sys, time
 from pathlib import Path
 from pipelines.takedown import assets as takedown_assets, takedown
 from pipelines.store import Store
-from pipelines.takedown.withdrawn import Entry
+from pipelines.takedown.withdrawn import WithdrawnEntry
 place = sys.argv[2]
 def halt(*_, **__):
     print("here", flush=True); time.sleep(600)
 if place == "two versions made":
-    commit, count = takedown_assets.Rewriter._commit, []
+    commit, count = takedown_assets.VersionRewriter._commit, []
     def counted(self, *given):
         count.append(1)
         halt() if len(count) == 3 else commit(self, *given)
-    takedown_assets.Rewriter._commit = counted
+    takedown_assets.VersionRewriter._commit = counted
 elif place == "half removed":
     takedown_assets._remove_unnamed = halt
 else:
     takedown._remove_screens = halt
-takedown.take_down(Store(sys.argv[1]), [Entry("episode:toy/e0002", "asked")], lambda source: None)
+takedown.take_down(Store(sys.argv[1]), [WithdrawnEntry("episode:toy/e0002", "asked")], lambda source: None)
 """
 
 

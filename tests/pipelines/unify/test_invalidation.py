@@ -22,7 +22,8 @@ from pipelines.unify.unify import unify_source
 
 ADAPTER = """
 import json
-from pipelines.mapping.adapter import Adapter, Descriptor, Loss, Record, Screen
+from pipelines.mapping.adapter import Adapter, Record, RecordScreen
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.builders import EpisodeBuilder
 from schemas.actions import Click
 
@@ -50,7 +51,7 @@ class DotsAdapter(Adapter):
             data = raw.read_if_there(image)
             if data is None:
                 data = raw.read_if_there(image, companion="pictures")
-            screen = Screen.load(data, normalised=True)
+            screen = RecordScreen.load(data, normalised=True)
             episode.add(Click((index % 1000, 0)), native=image, native_index=index, word="tap", screen=screen)
         return episode.finish()
 """

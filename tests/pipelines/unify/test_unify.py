@@ -18,7 +18,8 @@ from pipelines.unify.unify import unify_source
 
 ADAPTER = """
 import json
-from pipelines.mapping.adapter import Adapter, Broken, Descriptor, Loss, Record, RecordError, Screen
+from pipelines.mapping.adapter import Adapter, Broken, Record, RecordError, RecordScreen
+from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.builders import EpisodeBuilder
 from schemas.actions import Click, Type
 from schemas.coordinates import OffScreen, point_to_unit
@@ -49,7 +50,7 @@ class ToyAdapter(Adapter):
         payload = record.payload
         episode = EpisodeBuilder(self.descriptor, record, episode_id=record.native_id, instruction=payload["goal"])
         for index, native in enumerate(payload["actions"]):
-            screen = Screen.load(raw.read_if_there(native.get("image", "none.png")), frame=(100, 200))
+            screen = RecordScreen.load(raw.read_if_there(native.get("image", "none.png")), frame=(100, 200))
             try:
                 click = Click(point_to_unit(native["at"], (100, 200)))
             except OffScreen as error:

@@ -130,17 +130,17 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from pipelines.takedown import assets as takedown_assets, takedown
-from pipelines.store.object_store.copies import Copies
+from pipelines.store.object_store.copies import StoreCopies
 from pipelines.store import Store
-from pipelines.takedown.withdrawn import Entry
-delete, count = Copies.delete, []
+from pipelines.takedown.withdrawn import WithdrawnEntry
+delete, count = StoreCopies.delete, []
 def counted(self, paths):
     count.append(1)
     if len(count) == 3:
         os.kill(os.getpid(), 9)
     delete(self, paths)
-Copies.delete = counted
-takedown.take_down(Store(sys.argv[1], sys.argv[2]), [Entry("episode:toy/e0002", "asked")], lambda source: None)
+StoreCopies.delete = counted
+takedown.take_down(Store(sys.argv[1], sys.argv[2]), [WithdrawnEntry("episode:toy/e0002", "asked")], lambda source: None)
 """
 
 
