@@ -47,7 +47,7 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
 def _latency(count: int) -> Iterator[dict[str, Any]]:
     import gateway_parts as parts
 
-    from generators.devices.gateway.rendezvous import rank
+    from generators.devices.rendezvous import rank
 
     with tempfile.TemporaryDirectory() as folder, parts.gateway(Path(folder), 2) as gateway, role("echo") as echo:
         owner, other = rank("bench", gateway.nodes)
@@ -73,8 +73,8 @@ def _cut(times: list[float], at: int) -> float:
 
 
 async def _ping(paths: dict[str, tuple[tuple[str, int], str | None]], count: int) -> dict[str, list[float]]:
-    from generators.devices.client.tunnel import open_tunnel
     from generators.devices.device import Endpoint
+    from generators.devices.protocols.tunnel import open_tunnel
 
     streams, message = {}, bytes(SIZE)
     for name, ((host, port), token) in paths.items():
@@ -208,7 +208,7 @@ def _commits(path: Path, count: int) -> list[float]:
 def _core_times(path: Path, count: int) -> list[float]:
     """Asks while 900 of 1,000 devices are held, by labels, each lease given back before the next."""
     from generators.devices.authority.leases import Leases
-    from generators.devices.authority.records import DeviceRecord, Lease, LeaseRequest
+    from generators.devices.records import DeviceRecord, Lease, LeaseRequest
 
     leases, held, first = Leases(path), [], []
     for k in range(DEVICES):

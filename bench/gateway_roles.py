@@ -139,9 +139,9 @@ async def _serve_streams(port: int) -> None:
 async def _hold(echo_port: int, count: int, nodes: dict[str, tuple[str, int]], prefix: str) -> None:
     """Open connections, a few at once, each to its device's owner (or straight to a port); say so; on a word speak over
     each and say how many answered."""
-    from generators.devices.client.tunnel import open_tunnel
     from generators.devices.device import Endpoint
-    from generators.devices.gateway.rendezvous import rank
+    from generators.devices.protocols.tunnel import open_tunnel
+    from generators.devices.rendezvous import rank
 
     gate, began = asyncio.Semaphore(AT_ONCE), time.perf_counter()
 

@@ -28,7 +28,9 @@ PEOPLE = ("anna", "bert")
 
 def make_shards(folder: Path, count: int) -> None:
     """Render `count` shards of each source into `folder/<source>-<seed>`; those that are there are left alone."""
-    from generators.proving.embedded.build import DefectRates, RawConfig, make
+    from generators.proving.embedded.build import make
+    from generators.proving.embedded.defects import DefectRates
+    from generators.proving.embedded.makers import RawConfig
 
     for seed in range(count):
         for source in (*BY_HAND, ON_HUB):

@@ -22,8 +22,8 @@ sys.path.insert(0, str(ROOT))
 from generators.devices.client.sync_sdk import SyncClient  # noqa: E402
 from generators.devices.device import DeviceError  # noqa: E402
 from generators.execution.device_pool import GatewayPool, leased_worlds  # noqa: E402
-from generators.execution.execute import Limits  # noqa: E402
 from generators.execution.journal import Journal, turn_to_plain  # noqa: E402
+from generators.execution.limits import Limits  # noqa: E402
 from generators.execution.scheduling import RunStatistics, run_all  # noqa: E402
 from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
 from generators.generation.verify import Verifier  # noqa: E402

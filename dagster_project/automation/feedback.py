@@ -23,7 +23,7 @@ from dagster_project.stages.sources import judge_config
 from dagster_project.stages.stage import Work
 from generators.generation.feedback import promote, promoted, rounds_to_make, verified_mark, verified_rounds
 from generators.generation.loop import round_name
-from generators.generation.proposing.steering import evaluations_mark, policy_mark, promote_evaluations, promote_policy
+from generators.generation.steering import evaluations_mark, policy_mark, promote_evaluations, promote_policy
 from generators.tasks.task_pool import GENERATED
 from pipelines.store import Store
 from pipelines.store.frozen import read_frozen

@@ -13,12 +13,11 @@ from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import Stage, Work
 from dagster_project.stages.task_pool import pool_config
 from generators.execution.device_sources import Places, open_pool
-from generators.generation import gold, rounds
+from generators.generation import gold, rounds, steering
 from generators.generation.generated_pool import build_pool
 from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, LoopConfig, LoopParts, round_number
-from generators.generation.proposing import steering
-from generators.generation.proposing.steering import policy_folder
 from generators.generation.round_tables import CatalogueRows
+from generators.generation.steering import policy_folder
 from generators.generation.tables import SOURCE
 from generators.policies.registry import POLICIES, build_policy
 from generators.tasks.task_pool import GENERATED

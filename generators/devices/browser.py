@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.devices.drivers.cdp_keys import find_key
+from generators.devices.keyboard import find_key
 from generators.tasks.world_interface import WorldError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from generators.devices.authority.records import NAME, PRIORITIES, Rules
+from generators.devices.records import NAME, PRIORITIES, Rules
 from generators.devices.tokens import MIN_SECRET
 
 ROLES = ("client", "node", "admin")

@@ -7,8 +7,8 @@ import json
 import os
 import struct
 
-from generators.devices.authority.records import DeviceRecord
-from generators.devices.gateway.http_head import END, read_head, write_head
+from generators.devices.protocols.http_head import END, read_head, write_head
+from generators.devices.records import DeviceRecord
 
 _A_CNXN, _A_AUTH, _A_STLS = b"CNXN", b"AUTH", b"STLS"
 _BANNER = b"host::\x00"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generators.devices.authority.records import DeviceRecord
+from generators.devices.records import DeviceRecord
 
 ALGORITHM = "HS256"
 AUDIENCE = "vesper-gateway"

@@ -15,16 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from generators.execution.device_pool import Device, DevicePool
-from generators.execution.execute import (
-    InfrastructureFailure,
-    Limits,
-    ScreenKeeper,
-    broke,
-    execute,
-    fail,
-    give_up,
-)
+from generators.execution.execute import InfrastructureFailure, ScreenKeeper, broke, execute, fail, give_up
 from generators.execution.journal import ClaimLost, Journal
+from generators.execution.limits import Limits
 from generators.execution.task_queue import Job, TaskQueue
 from generators.execution.worker_pool import NO_DEVICE_S, Crew, CrewStatistics, Worker
 from generators.policies.policy import CannotDo

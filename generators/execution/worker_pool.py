@@ -18,8 +18,9 @@ from typing import Generic, TypeVar
 
 from generators.devices.browser import BrowserMissing, keep_browser
 from generators.execution.device_pool import Device, DevicePool
-from generators.execution.execute import DECIDE_S, DEVICE_CALLS, POLICY_CALLS, InfrastructureFailure, Limits
+from generators.execution.execute import DEVICE_CALLS, POLICY_CALLS, InfrastructureFailure
 from generators.execution.journal import ClaimLost
+from generators.execution.limits import DECIDE_S, Limits
 
 log = logging.getLogger(__name__)
 NO_DEVICE_S = 2.0

@@ -58,7 +58,7 @@ def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, An
 
 
 def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
-    from generators.worlds.pages import open_pages
+    from generators.worlds.pages.own_pages import open_pages
     from generators.worlds.pages.page_task import evaluator
     from generators.worlds.pages.page_tasks import FAMILIES
     from generators.worlds.pages.recording import OracleError, Plan, record_one

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.execution.scheduling import Progress
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
 from generators.generation.proposing.catalogue import Catalogue

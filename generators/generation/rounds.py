@@ -32,11 +32,11 @@ from generators.generation.loop import (
     round_name,
 )
 from generators.generation.proposing.proposers import Proposed, propose
-from generators.generation.proposing.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.records import read_lines, write_lines
 from generators.generation.round_figures import figures
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
+from generators.generation.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
 from generators.tasks.strata import STRATA

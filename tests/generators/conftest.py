@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from made_once import made_once
 
-from generators.worlds.pages import OwnPages, open_pages
+from generators.worlds.pages.own_pages import OwnPages, open_pages
 from generators.worlds.pages.recording import Episode, Plan, Tally, record
 
 
@@ -22,7 +22,7 @@ def phone(has_chromium: None) -> Iterator[OwnPages]:
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory, has_chromium: None) -> tuple[list[Episode], Tally]:
     """One phone episode of every family but the longest."""
-    from generators.proving.embedded.build import PHONE
+    from generators.proving.embedded.makers import PHONE
 
     def make() -> tuple[list[Episode], Tally]:
         tally = Tally()

@@ -20,8 +20,8 @@ from random import Random
 from typing import Any
 
 from generators.execution.device_pool import LocalPool
-from generators.execution.execute import Limits
 from generators.execution.journal import Journal
+from generators.execution.limits import Limits
 from generators.execution.scheduling import run_all
 from generators.policies.policy import Decision, View
 from generators.policies.policy_maker import PolicyMaker

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generators.devices.client.tunnel import open_tunnel
 from generators.devices.device import DeviceError, Endpoint
+from generators.devices.protocols.tunnel import open_tunnel
 from generators.tasks.world_interface import Observation
 from schemas.actions import Action
 from schemas.actions import format as format_action

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.devices.authority.records import DeviceRecord, Lease, LeaseRequest, Rules, Waiting
+from generators.devices.records import DeviceRecord, Lease, LeaseRequest, Rules, Waiting
 
 RULES = Rules(ttl_s=100, max_ttl_s=1000, idle_s=60, quarantine_after=2)
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from generators.execution.execute import Limits, execute
+from generators.execution.execute import execute
 from generators.execution.journal import Attempt, Claim, ClaimLost, Journal
+from generators.execution.limits import Limits
 from generators.tasks.task_spec import Contract
 from generators.tasks.trajectory import Trajectory, Turn
 from schemas.ids import digest

@@ -22,8 +22,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from generators.execution.device_pool import DevicePool
-from generators.execution.execute import InfrastructureFailure, Limits
+from generators.execution.execute import InfrastructureFailure
 from generators.execution.journal import ClaimLost
+from generators.execution.limits import Limits
 from generators.execution.worker_pool import NO_DEVICE_S, Crew
 from trainer.online.engine import RolloutPolicy
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.tasks.strata import NANO_EDGES
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, neutral, other_default, setting
 from trainer.settings.grpo import GrpoConfig, LearnerConfig

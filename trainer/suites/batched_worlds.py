@@ -20,7 +20,7 @@ from generators.tasks.task_spec import Contract
 
 if TYPE_CHECKING:
     from generators.execution.device_pool import DevicePool
-    from generators.execution.execute import Limits
+    from generators.execution.limits import Limits
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.online.rollouts import Job, Rollout
     from trainer.online.workers import RolloutWorkers

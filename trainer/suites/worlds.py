@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.execution.device_pool import DevicePool
-from generators.execution.execute import Limits
 from generators.execution.journal import Journal
+from generators.execution.limits import Limits
 from generators.execution.scheduling import RunStatistics, run_all
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract

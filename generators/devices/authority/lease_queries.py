@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from generators.devices.authority.records import LeaseRequest, Unknown, Waiting
+from generators.devices.records import LeaseRequest, Unknown, Waiting
 
 USABLE = "quarantined = '' AND health <> 'down' AND removed = 0"
 """As in the partial indexes of `authority.lease_tables`, word for word: SQLite takes them only then."""

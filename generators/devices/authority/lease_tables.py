@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from generators.devices.authority.records import DeviceRecord, DeviceState, Lease, LeaseRequest
+from generators.devices.records import DeviceRecord, DeviceState, Lease, LeaseRequest
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS devices (

@@ -18,9 +18,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from generators.devices.authority.lease_queries import USABLE, check_possible, free_device, lowest_held, place
+from generators.devices.authority.lease_ledger import LeaseLedger
+from generators.devices.authority.lease_queries import check_possible, free_device, lowest_held, place
 from generators.devices.authority.lease_tables import Tables, read_device_state, read_lease, read_request
-from generators.devices.authority.records import (
+from generators.devices.records import (
     DeviceRecord,
     DeviceState,
     Lease,
@@ -45,14 +46,14 @@ class Leases:
         ids: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
         self.rules = rules or Rules()
-        self._clock, self._ids = clock, ids
+        self._clock = clock
         self._tables = Tables(path)
         self._db = self._tables.db
         last = self._db.execute(
             "SELECT max(coalesce(max(beat_at), 0), coalesce(max(ended_at), 0)) FROM leases"
         ).fetchone()[0]
         self._latest = float(last)
-        self._change = int(self._db.execute("SELECT coalesce(max(change), 0) FROM devices").fetchone()[0])
+        self._ledger = LeaseLedger(self._tables, self.rules, ids)
         self._resume()
 
     def copy_log(self) -> None:
@@ -101,7 +102,7 @@ class Leases:
                     labels,
                     options,
                     device.node,
-                    self._next_change(),
+                    self._ledger.next_change(),
                     now,
                 ),
             )
@@ -112,17 +113,17 @@ class Leases:
             if old is not None and tuple(old)[:3] != (device.protocol, device.host, device.port):
                 db.execute("UPDATE devices SET health = 'unknown', health_reason = '' WHERE id = ?", (device.id,))
                 if old["lease"]:
-                    self._end(old["lease"], "removed", f"device {device.id} moved to another address", now)
-            self._offer(device.id, now)
+                    self._ledger.end(old["lease"], "removed", f"device {device.id} moved to another address", now)
+            self._ledger.offer(device.id, now)
 
     def remove(self, device: str) -> None:
         """Take a device out; its lease ends. Its fence is remembered for the day it comes back."""
         now = self.now()
         with self._tables.transaction(durable=True) as db:
-            row = self._device_row(device)
-            db.execute("UPDATE devices SET removed = 1, change = ? WHERE id = ?", (self._next_change(), device))
+            row = self._ledger.device_row(device)
+            db.execute("UPDATE devices SET removed = 1, change = ? WHERE id = ?", (self._ledger.next_change(), device))
             if row["lease"]:
-                self._end(row["lease"], "removed", f"device {device} was removed", now)
+                self._ledger.end(row["lease"], "removed", f"device {device} was removed", now)
 
     def devices(self) -> list[DeviceState]:
         """All registered devices by id."""
@@ -135,14 +136,14 @@ class Leases:
 
     def set_health(self, device: str, up: bool, reason: str = "") -> None:
         """What a probe found. A device that is down isn't given out; a lease that lives on it goes on."""
-        row = self._device_row(device)
+        row = self._ledger.device_row(device)
         health = "up" if up else "down"
         if row["health"] == health and row["health_reason"] == reason[:300]:
             return
         now = self.now()
         with self._tables.transaction() as db:
             db.execute("UPDATE devices SET health = ?, health_reason = ? WHERE id = ?", (health, reason[:300], device))
-            self._offer(device, now)
+            self._ledger.offer(device, now)
 
     def fail(self, device: str, reason: str, lease: str = "", fence: int = -1) -> bool:
         """An infrastructure failure of a device, told by the holder of its lease (`lease`, `fence`) or, with neither,
@@ -151,9 +152,9 @@ class Leases:
         self.tick()
         now = self.now()
         with self._tables.transaction(durable=True) as db:
-            row = self._device_row(device)
+            row = self._ledger.device_row(device)
             if lease:
-                held = self._live(lease, fence)
+                held = self._ledger.live_row(lease, fence)
                 if held["device"] != device:
                     raise Unknown(f"lease {lease}: it is on {held['device']}, not on {device}")
                 db.execute("UPDATE leases SET failed = 1 WHERE id = ?", (lease,))
@@ -164,16 +165,16 @@ class Leases:
             why = f"{failures} infrastructure failures in a row, the last: {reason[:300]}"
             db.execute("UPDATE devices SET quarantined = ? WHERE id = ?", (why, device))
             if row["lease"]:
-                self._end(row["lease"], "quarantined", f"device {device} was quarantined: {why}", now)
+                self._ledger.end(row["lease"], "quarantined", f"device {device} was quarantined: {why}", now)
             return True
 
     def readmit(self, device: str) -> None:
         """Out of quarantine, with a clean slate."""
         now = self.now()
         with self._tables.transaction(durable=True) as db:
-            self._device_row(device)
+            self._ledger.device_row(device)
             db.execute("UPDATE devices SET quarantined = '', failures = 0 WHERE id = ?", (device,))
-            self._offer(device, now)
+            self._ledger.offer(device, now)
 
     def device(self, device: str) -> DeviceState:
         """One device. Raises `Unknown`."""
@@ -207,9 +208,9 @@ class Leases:
                 if victim is not None:
                     device = victim["id"]
                     why = f"device {device} went to a lease of priority {request.priority}"
-                    self._end(victim["lease"], "preempted", why, now, offer=False)
+                    self._ledger.end(victim["lease"], "preempted", why, now, offer=False)
             if device is not None:
-                return self._grant(device, request, now)
+                return self._ledger.grant(device, request, now)
             check_possible(self._db, request)
             db.execute(
                 "INSERT INTO requests (id, holder, protocol, labels, device, priority, ttl_s, idle_s, seen_at) "
@@ -256,7 +257,7 @@ class Leases:
         self.tick()
         now = self.now()
         with self._tables.transaction() as db:
-            row = self._live(lease, fence)
+            row = self._ledger.live_row(lease, fence)
             used = max(row["used_at"], now - max(0.0, unused_s))
             deadline = min(row["expires_at"], now + self.rules.dead_s, used + row["idle_s"])
             db.execute(
@@ -269,10 +270,10 @@ class Leases:
         `Unknown`."""
         self.tick()
         with self._tables.transaction() as db:
-            row = self._live(lease, fence)
+            row = self._ledger.live_row(lease, fence)
             if not row["failed"]:
                 db.execute("UPDATE devices SET failures = 0 WHERE id = ?", (row["device"],))
-            self._end(lease, "released", "given back by its holder", self.now())
+            self._ledger.end(lease, "released", "given back by its holder", self.now())
 
     def lease(self, lease: str) -> Lease:
         """A lease, live or ended. Raises `Unknown` (ended ones are forgotten after `Rules.keep_ended_s`)."""
@@ -298,8 +299,8 @@ class Leases:
         with self._tables.transaction() as db:
             db.execute("DELETE FROM requests WHERE seen_at <= ?", (stale,))
             for row in due:
-                state, reason = self._why_due(row, now)
-                self._end(row["id"], state, reason, now)
+                state, reason = self._ledger.why_due(row, now)
+                self._ledger.end(row["id"], state, reason, now)
             db.execute("DELETE FROM leases WHERE state <> 'live' AND ended_at <= ?", (now - self.rules.keep_ended_s,))
 
     # -- what nodes ask ---------------------------------------------------------------------------------------------
@@ -337,99 +338,9 @@ class Leases:
         self.tick()
         return [read_request(row) for row in self._db.execute("SELECT * FROM requests ORDER BY priority DESC, seq")]
 
-    # -- inside a transaction ---------------------------------------------------------------------------------------
-
-    def _next_change(self) -> int:
-        self._change += 1
-        return self._change
-
-    def _device_row(self, device: str) -> sqlite3.Row:
-        row = self._db.execute("SELECT * FROM devices WHERE id = ? AND removed = 0", (device,)).fetchone()
-        if row is None:
-            raise Unknown(f"device {device[:80]}: not registered")
-        return row
-
-    def _live(self, lease: str, fence: int) -> sqlite3.Row:
-        row = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
-        if row is None or row["fence"] != fence:
-            raise Unknown(f"lease {lease[:80]} with fence {fence}: unknown")
-        if row["state"] != "live":
-            raise LeaseEnded(row["state"], row["reason"])
-        return row
-
     def _mine(self, row: sqlite3.Row, holder: str) -> Lease:
         if row["holder"] != holder:
             raise Unknown(f"request {row['request']}: it isn't yours")
         if row["state"] != "live":
             raise LeaseEnded(row["state"], row["reason"])
         return read_lease(row)
-
-    def _grant(self, device: str, request: LeaseRequest, now: float) -> Lease:
-        fence = self._db.execute(
-            "SELECT max(fence + 1, floor, ?) FROM devices WHERE id = ?", (self._tables.first_fence, device)
-        ).fetchone()[0]
-        lease, rules = self._ids(), self.rules
-        expires = now + min(request.ttl_s or rules.ttl_s, rules.max_ttl_s)
-        idle = request.idle_s or rules.idle_s
-        self._db.execute(
-            "INSERT INTO leases (id, request, device, fence, holder, priority, granted_at, expires_at, idle_s, "
-            "beat_at, used_at, deadline, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?7, ?7, ?10, 'live')",
-            (
-                lease,
-                request.id,
-                device,
-                fence,
-                request.holder,
-                request.priority,
-                now,
-                expires,
-                idle,
-                min(expires, now + rules.dead_s, now + idle),
-            ),
-        )
-        self._db.execute(
-            "UPDATE devices SET fence = ?1, floor = ?1, change = ?2, lease = ?3, priority = ?4, granted_at = ?5 "
-            "WHERE id = ?6",
-            (fence, self._next_change(), lease, request.priority, now, device),
-        )
-        return Lease(lease, request.id, device, fence, request.holder, request.priority, now, expires, "live", "")
-
-    def _end(self, lease: str, state: str, reason: str, now: float, offer: bool = True) -> None:
-        """End a live lease: its fence is cut off, and the device goes to the queue."""
-        self._db.execute(
-            "UPDATE leases SET state = ?, reason = ?, ended_at = ? WHERE id = ? AND state = 'live'",
-            (state, reason, now, lease),
-        )
-        device = self._db.execute("SELECT device FROM leases WHERE id = ?", (lease,)).fetchone()[0]
-        self._db.execute(
-            "UPDATE devices SET floor = fence + 1, change = ?, lease = NULL, priority = NULL, granted_at = NULL, "
-            "free_at = ? WHERE id = ?",
-            (self._next_change(), now, device),
-        )
-        if offer:
-            self._offer(device, now)
-
-    def _offer(self, device: str, now: float) -> None:
-        """Give a device that stands free to the first request in the queue that it suits."""
-        row = self._db.execute(
-            f"SELECT * FROM devices WHERE id = ? AND lease IS NULL AND {USABLE}", (device,)
-        ).fetchone()
-        if row is None:
-            return
-        labels = set(json.loads(row["labels"]))
-        waiting = self._db.execute(
-            "SELECT * FROM requests WHERE protocol = ? ORDER BY priority DESC, seq", (row["protocol"],)
-        )
-        for found in waiting:
-            if found["device"] in ("", device) and labels.issuperset(json.loads(found["labels"])):
-                waiting.close()
-                self._db.execute("DELETE FROM requests WHERE seq = ?", (found["seq"],))
-                self._grant(device, read_request(found), now)
-                return
-
-    def _why_due(self, row: sqlite3.Row, now: float) -> tuple[str, str]:
-        if row["expires_at"] <= now:
-            return "expired", f"its time of {row['expires_at'] - row['granted_at']:g} s is over"
-        if row["beat_at"] + self.rules.dead_s <= now:
-            return "dead", f"no heartbeat for {self.rules.dead_s:g} s"
-        return "idle", f"unused for {row['idle_s']:g} s"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.authority.leases import Leases
-from generators.devices.authority.records import (
+from generators.devices.config import ApiKey
+from generators.devices.records import (
     DeviceRecord,
     DeviceState,
     Lease,
@@ -17,7 +18,6 @@ from generators.devices.authority.records import (
     Unknown,
     Waiting,
 )
-from generators.devices.config import ApiKey
 
 if TYPE_CHECKING:
     from generators.devices.authority.server import Authority

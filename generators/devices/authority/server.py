@@ -21,11 +21,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.authority.leases import Leases
-from generators.devices.authority.records import DeviceRecord, Lease, LeaseEnded, Unknown
 from generators.devices.authority.routes import ROUTES, Answer, Call, node_json
 from generators.devices.config import ApiKey, AuthorityConfig
-from generators.devices.gateway.rendezvous import rank
 from generators.devices.probes import probe
+from generators.devices.records import DeviceRecord, Lease, LeaseEnded, Unknown
+from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
 
 if TYPE_CHECKING:

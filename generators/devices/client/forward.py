@@ -10,8 +10,8 @@ import signal
 from collections.abc import AsyncIterator, Callable
 
 from generators.devices.client.sdk import Client, Session
-from generators.devices.client.tunnel import open_tunnel
 from generators.devices.device import DeviceError
+from generators.devices.protocols.tunnel import open_tunnel
 
 log = logging.getLogger(__name__)
 CHUNK = 65_536

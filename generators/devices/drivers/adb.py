@@ -20,7 +20,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.devices.client.tunnel import open_tunnel
 from generators.devices.device import DeviceError, Endpoint
 from generators.devices.drivers.adb_apps import PACKAGES, pick_package
 from generators.devices.drivers.adb_tree import places_of
@@ -34,6 +33,7 @@ from generators.devices.protocols.adb_harness import (
     HARNESS_STATE,
 )
 from generators.devices.protocols.adb_transport import AdbTransport, Ran, ServerTransport, greet, run
+from generators.devices.protocols.tunnel import open_tunnel
 from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
 from pipelines.native.android_xml import TreeError
 from schemas.actions import (

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from generators.devices.device import DeviceError, Endpoint
-from generators.devices.drivers.cdp_keys import find_key
 from generators.devices.drivers.cdp_page import CdpPage
 from generators.devices.drivers.frames import png_size, read_options, to_px
+from generators.devices.keyboard import find_key
 from generators.devices.protocols.cdp_session import CdpConnection, CommandFailed, open_connection
 from generators.tasks.world_interface import Observation, UnsupportedAction, WorldError
 from schemas.actions import (

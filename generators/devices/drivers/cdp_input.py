@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from generators.devices.drivers.cdp_keys import CONTROL, META, Key
+from generators.devices.keyboard import CONTROL, META, Key
 
 Send = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 Point = tuple[float, float]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.devices.drivers.cdp_keys import find_key
+from generators.devices.keyboard import find_key
 
 _KEYSYMS = {
     "Alt": "alt",

@@ -1,4 +1,4 @@
-"""SSH over the stream that `generators.devices.client.tunnel` opens: straight to the desktop or through a gateway."""
+"""SSH over the stream that `protocols.tunnel` opens: straight to the desktop or through a gateway."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from generators.devices.client.tunnel import open_tunnel
 from generators.devices.device import Endpoint
+from generators.devices.protocols.tunnel import open_tunnel
 
 
 class StreamTransport(asyncio.Transport):

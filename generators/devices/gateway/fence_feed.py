@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from generators.devices.authority.records import NodeRecord
 from generators.devices.config import NodeConfig
+from generators.devices.records import NodeRecord
 
 log = logging.getLogger(__name__)
 WAIT_S = 10.0

@@ -19,15 +19,15 @@ import signal
 import time
 from collections.abc import Callable
 
-from generators.devices.authority.records import NodeRecord
 from generators.devices.config import NodeConfig
 from generators.devices.gateway import cdp_discovery
 from generators.devices.gateway.fence_feed import FenceFeed
-from generators.devices.gateway.http_head import END, LIMIT, BadHead, Head, read_head, write_head, write_reply
 from generators.devices.gateway.node_metrics import NodeMetrics
 from generators.devices.gateway.relay import HeadReader, Relay, Still, close_soon
-from generators.devices.gateway.rendezvous import rank
 from generators.devices.metrics import CONTENT_TYPE
+from generators.devices.protocols.http_head import END, LIMIT, BadHead, Head, read_head, write_head, write_reply
+from generators.devices.records import NodeRecord
+from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, BadToken, Tokens
 
 log = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""What devices speak, on the wire: ADB and CDP."""
+"""What devices speak, on the wire: ADB, CDP, and the way through a gateway."""

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from generators.devices.client.tunnel import authorization
 from generators.devices.device import DeviceError, Endpoint, LeaseLost
-from generators.devices.gateway.http_head import END, read_head, write_head
+from generators.devices.protocols.http_head import END, read_head, write_head
+from generators.devices.protocols.tunnel import authorization
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

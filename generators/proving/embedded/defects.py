@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from generators.worlds.pages import Element
+from generators.worlds.pages.own_pages import Element
 from generators.worlds.pages.recording import DONE, Act, Episode, Point, Step
 
 LOW_ITEM = ("shifted_point", "wrong_element", "off_by_one_screenshot", "flipped_scroll", "wrong_text", "repeated_click")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from generators.devices.browser import RICO
-from generators.worlds.pages import APPS, Element, OwnPages, open_pages
+from generators.worlds.pages.own_pages import APPS, Element, OwnPages, open_pages
 from generators.worlds.pages.recording import split_of
 from schemas.coordinates import centre
 

@@ -10,7 +10,7 @@ from typing import Any
 from generators.worlds.miniwob.goals import TAB, quoted
 from generators.worlds.miniwob.html import OracleMiss
 from generators.worlds.miniwob.recorded import Miniwob
-from generators.worlds.pages import Element
+from generators.worlds.pages.own_pages import Element
 
 
 class Hand:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import MINIWOB, open_browser
 from generators.worlds.miniwob.html import NO_LIMIT_MS, html_folder, page_of
-from generators.worlds.pages import FOLDER, Element, read_elements
+from generators.worlds.pages.own_pages import FOLDER, Element, read_elements
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

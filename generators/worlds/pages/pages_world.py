@@ -8,7 +8,7 @@ from typing import Any
 
 from generators.devices.browser import key_chord
 from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
-from generators.worlds.pages import APPS, Element, OwnPages, open_pages
+from generators.worlds.pages.own_pages import APPS, Element, OwnPages, open_pages
 from generators.worlds.pages.page_task import TITLES
 from generators.worlds.start_checks import check_start
 from schemas.action_types import (

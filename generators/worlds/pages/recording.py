@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, Literal
 
 from generators.devices.browser import evaluate_json
-from generators.worlds.pages import APPS, Element, OwnPages
 from generators.worlds.pages import step_phrases as phrases
+from generators.worlds.pages.own_pages import APPS, Element, OwnPages
 from generators.worlds.pages.page_tasks import TITLES, Task, app_of, holds, make_task
 
 Point = tuple[int, int]

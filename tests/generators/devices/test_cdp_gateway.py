@@ -15,7 +15,7 @@ import pytest
 
 from generators.devices.browser import FLAGS, BrowserMissing, find_chromium
 from generators.devices.gateway.cdp_discovery import rewrite
-from generators.devices.gateway.rendezvous import rank
+from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
 
 
@@ -85,8 +85,8 @@ def test_playwright_works_through_any_node_with_header_or_path(tmp_path: Path) -
 
 
 def test_probes_tell_what_answers_and_what_does_not(tmp_path: Path) -> None:
-    from generators.devices.authority.records import DeviceRecord
     from generators.devices.probes import probe
+    from generators.devices.records import DeviceRecord
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

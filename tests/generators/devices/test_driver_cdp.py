@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import http.server
-import json
-import threading
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from chromium import open_chromium
+from cdp_pages import opened, run
 
-from generators.devices.device import AsyncDevice, DeviceError, Endpoint
-from generators.devices.drivers.cdp import CdpDevice, CdpOptions, connect
-from generators.devices.drivers.cdp_keys import find_key
+from generators.devices.device import AsyncDevice
+from generators.devices.drivers.cdp import CdpDevice, CdpOptions
 from generators.devices.drivers.frames import read_options
+from generators.devices.keyboard import find_key
 from generators.tasks.world_interface import UnsupportedAction, WorldError
 from schemas.actions import (
     CallUser,
@@ -41,28 +34,6 @@ from schemas.actions import (
 
 pytestmark = pytest.mark.slow
 
-PAGE = """<!doctype html><meta charset=utf-8><title>t</title>
-<style>body{margin:0;height:3000px} div,textarea,button,a{position:absolute}</style>
-<textarea id=box style="left:0;top:0;width:200px;height:60px"></textarea>
-<button id=go style="left:300px;top:0;width:100px;height:40px">Go &lt;b&gt;</button>
-<a id=other href="second.html" style="left:300px;top:60px">Second</a>
-<button id=popup style="left:300px;top:100px" onclick="window.open('second.html')">Popup</button>
-<button id=ask style="left:300px;top:150px;width:100px;height:40px" onclick="asked=confirm('sure?')">Ask</button>
-<div id=thing draggable=true style="left:0;top:300px;width:60px;height:60px;background:red">D</div>
-<div id=place style="left:300px;top:300px;width:100px;height:100px;background:blue"></div>
-<script>
-var log=[], asked=null;
-for (const kind of ['click','dblclick','mousemove','mousedown','mouseup','keydown','touchstart','touchend'])
-  document.addEventListener(kind,
-    e => log.push([kind, e.target.id||'', e.key||'', !!e.ctrlKey, Math.round(performance.now())]));
-thing.addEventListener('dragstart', e => e.dataTransfer.setData('text/plain','carried'));
-place.addEventListener('dragover', e => e.preventDefault());
-place.addEventListener('drop',
-  e => { e.preventDefault(); log.push(['drop','place',e.dataTransfer.getData('text/plain'),false,0]); });
-function truth(){ return {value: box.value, cookie: document.cookie, started: window.started||null} }
-function begin(config){ window.started = config }
-</script>"""
-
 NASTY = [
     "emoji 👩‍👩‍👧‍👦🇨🇭 and 你好,世界",
     "'\"`$(rm -rf /);rm -rf / && echo %s %d \\n \\\\",
@@ -72,51 +43,6 @@ NASTY = [
     "\U0010ffff\uffff",
     "x" * 4095 + "😀" + "é" * 6000,
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[int]:
-    """Port of a Chromium's DevTools."""
-    with open_chromium() as port:
-        yield port
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "first.html").write_text(PAGE)
-    (folder / "second.html").write_text(
-        "<title>second</title><h1>Second</h1><button onclick=window.close()>Close</button>"
-    )
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@asynccontextmanager
-async def opened(port: int, site: str = "", **options: Any) -> AsyncIterator[CdpDevice]:
-    wanted = {"call_s": 15.0, "wait_s": 0.01, "press_s": 0.5, "drag_s": 0.05, **options}
-    async with connect(Endpoint("cdp", "127.0.0.1", port, options=wanted)) as device:
-        if site:
-            await device.reset({"url": f"{site}/first.html"})
-        yield device
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    async def limited() -> Any:
-        async with asyncio.timeout(60):
-            return await work
-
-    return asyncio.run(limited())
 
 
 async def at(device: CdpDevice, element: str) -> tuple[int, int]:
@@ -334,95 +260,6 @@ def test_only_allowed_addresses_open(chromium: int, url: str) -> None:
                     await device.act(Launch(url=none))
                 with pytest.raises(WorldError, match="Launch: "):
                     await device.reset({"url": none})
-
-    run(work())
-
-
-def test_a_crashed_page_is_told_and_reset_goes_on(chromium: int, site: str) -> None:
-    async def work() -> None:
-        async with opened(chromium, site) as device:
-            with pytest.raises(DeviceError, match="crashed"):
-                await device.page.send("Page.crash")
-            with pytest.raises(DeviceError, match="crashed"):
-                await device.observe()
-        async with opened(chromium, site) as device:  # the next one finds it so
-            assert (await device.observe()).place("go")
-            with pytest.raises(DeviceError, match="crashed"):
-                await device.page.send("Page.crash")
-            await device.reset({"url": f"{site}/first.html"})
-            assert (await device.observe()).place("go")
-
-    run(work())
-
-
-def test_a_page_that_hangs_ends_in_time(chromium: int, site: str) -> None:
-    async def work() -> None:
-        async with opened(chromium, site) as device:
-            device.page._call_s = 1.5
-            began = time.monotonic()
-            with pytest.raises(DeviceError, match="longer than"):
-                await device.page.evaluate("(() => { for (const end = Date.now() + 4000; Date.now() < end;); })()")
-            assert time.monotonic() - began < 3.9
-
-    run(work())
-
-
-def test_a_dead_browser_is_told(site: str) -> None:
-    async def work() -> None:
-        browser = open_chromium()
-        with browser as port:
-            async with opened(port, site) as device:
-                await device.observe()
-                asyncio.get_running_loop().call_later(0.2, browser.process.kill)
-                with pytest.raises(DeviceError, match="browser is gone"):
-                    await device.page.evaluate("new Promise(() => 0)")
-                with pytest.raises(DeviceError, match="browser is gone"):
-                    await device.observe()
-
-    run(work())
-
-
-Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
-
-
-def _http(body: bytes, status: str = "200 OK", length: int | None = None) -> Peer:
-    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        said = len(body) if length is None else length
-        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {said}\r\n\r\n".encode() + body)
-        await writer.drain()
-        writer.close()
-
-    return peer
-
-
-async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read()
-    writer.close()
-
-
-@pytest.mark.parametrize(
-    ("peer", "message"),
-    [
-        (_http(b"{}"), "webSocketDebuggerUrl"),
-        (_http(b"[1"), "something else"),
-        (_http(b"{}", length=1 << 40), "status 200 and a length"),
-        (_http(b"{}", length=100), "something else"),
-        (_http(b"x", "401 Unauthorized"), "refuses the token"),
-        (_http(json.dumps({"webSocketDebuggerUrl": "ws://elsewhere/devtools/x"}).encode()), "WebSocket was refused"),
-        (_silent, "within 1 s"),
-    ],
-)
-def test_endpoints_that_lie(peer: Peer, message: str) -> None:
-    async def work() -> None:
-        server = await asyncio.start_server(peer, "127.0.0.1", 0)
-        try:
-            port = server.sockets[0].getsockname()[1]
-            with pytest.raises(DeviceError, match=message):
-                async with opened(port, call_s=1.0 if peer is _silent else 10.0):
-                    pass
-        finally:
-            server.close()
 
     run(work())
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lease_parts import RULES, Clock, ask, phone
 
 from generators.devices.authority.leases import Leases
-from generators.devices.authority.records import Lease, LeaseEnded, Unknown, Waiting
+from generators.devices.records import Lease, LeaseEnded, Unknown, Waiting
 
 DEVICES = ("d0", "d1", "d2")
 LABELS: dict[str, tuple[str, ...]] = {"d0": (), "d1": ("x",), "d2": ("x", "y")}

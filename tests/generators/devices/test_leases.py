@@ -12,7 +12,7 @@ from lease_parts import RULES, Clock, ask, granted, phone
 
 from generators.devices.authority.lease_tables import AlreadyRunning
 from generators.devices.authority.leases import Leases
-from generators.devices.authority.records import (
+from generators.devices.records import (
     DeviceRecord,
     LeaseEnded,
     LeaseRequest,

@@ -14,10 +14,10 @@ from pathlib import Path
 import gateway_parts as parts
 import pytest
 
-from generators.devices.client.tunnel import GatewayRefused, open_tunnel
 from generators.devices.device import DeviceError, Endpoint, LeaseLost
-from generators.devices.gateway.http_head import END, BadHead, Head, read_head, write_head
-from generators.devices.gateway.rendezvous import rank
+from generators.devices.protocols.http_head import END, BadHead, Head, read_head, write_head
+from generators.devices.protocols.tunnel import GatewayRefused, open_tunnel
+from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
 
 pytestmark = pytest.mark.slow

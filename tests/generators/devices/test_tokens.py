@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.devices.gateway.rendezvous import rank
+from generators.devices.rendezvous import rank
 from generators.devices.tokens import AUDIENCE, Access, BadToken, Tokens
 
 SECRET = "x" * 32

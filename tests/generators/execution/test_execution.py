@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from executing import Faults, FaultyWorld, PathPolicy, contract_of, fsm_contracts, fsm_tasks, what_was_done
 
-from generators.execution.execute import InfrastructureFailure, Limits, execute, give_up
+from generators.execution.execute import InfrastructureFailure, execute, give_up
 from generators.execution.journal import Journal
+from generators.execution.limits import Limits
 from generators.generation.loop import LoopConfig
 from generators.generation.verify import VerifyConfig, broken_rule
 from generators.policies.policy import Decision, PolicyError, View

@@ -32,8 +32,8 @@ from executing import (
 from generators.devices.browser import BrowserMissing, keep_browser
 from generators.execution import worker_pool as crew
 from generators.execution.device_pool import Device, LocalPool, Pools
-from generators.execution.execute import Limits
 from generators.execution.journal import Journal, JournalError, read_journal
+from generators.execution.limits import Limits
 from generators.execution.scheduling import RunStatistics, run_all
 from generators.generation.verify import Verifier
 from generators.policies.policy import Decision, View

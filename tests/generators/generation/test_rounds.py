@@ -16,7 +16,7 @@ from executing import FaultyWorld, pool
 
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.execution.device_pool import LocalPool
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.generation import rounds
 from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of, rounds_to_make
 from generators.generation.generated_pool import build_pool

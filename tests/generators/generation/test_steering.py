@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.generation import rounds
+from generators.generation import rounds, steering
 from generators.generation.loop import BANK, CATALOGUE, LoopConfig
-from generators.generation.proposing import steering
-from generators.generation.proposing.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.generation.rounds import build_bank, build_catalogue
+from generators.generation.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.tasks.strata import STRATA
 from pipelines.store import Check, PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError

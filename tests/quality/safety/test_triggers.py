@@ -15,7 +15,7 @@ from trigger_attacks import HELD_OUT, SEEN, Attack, encoded, pattern_of, plant
 from trigger_bench import Bench, BenchScreen, table
 
 from generators.devices.browser import Viewport
-from generators.worlds.pages import APPS, open_pages
+from generators.worlds.pages.own_pages import APPS, open_pages
 from quality.safety.trigger_match import Pattern, find_patterns
 from quality.safety.trigger_patches import MAX_PATCHES, find_patches, grown, roughness
 from quality.safety.trigger_scan import PNG, Facts, aims, find_triggers, look, patch_in_units, search

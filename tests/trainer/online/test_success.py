@@ -16,7 +16,7 @@ from online_runs import settings, train
 from openai_server import OpenAIServer
 from PIL import Image
 
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.tasks.task_spec import FINAL_KEYFRAME, VOTES, Contract
 from generators.tasks.trajectory import Trajectory
 from generators.tasks.world_interface import Observation

@@ -13,7 +13,7 @@ import pytest
 from choice_world import ChoiceWorld, Slow, pool, task
 
 from generators.execution.device_pool import LocalPool
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
 from trainer.online import workers
 from trainer.online.engine import ReplyEngine

@@ -18,7 +18,7 @@ from dagster_project.assets.keys import asset_key
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
 from dagster_project.stages.stage import Work
-from generators.generation.proposing import steering
+from generators.generation import steering
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from trainer.stages import suites as stage

@@ -13,7 +13,7 @@ from executing import Faults, FaultyWorld, fsm_contracts, fsm_tasks, path_polici
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.policies.policy import Decision, PolicyError, View
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.tasks.task_spec import Contract
 from pipelines.whole_files import put_json
 from trainer.proving.staircase.config import StaircaseConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.proving.embedded.native import common
-from generators.worlds.pages import Element
+from generators.worlds.pages.own_pages import Element
 from generators.worlds.pages.recording import Act, Episode
 from pipelines.native import accessibility, tf_example, tfrecord
 

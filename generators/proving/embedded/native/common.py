@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
-from generators.worlds.pages import Element
+from generators.worlds.pages.own_pages import Element
 from generators.worlds.pages.recording import Episode
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from typing import Any
 
 from generators.proving.embedded.defects import DefectRates, Truth, shift_point
 from generators.proving.embedded.native import common
-from generators.worlds.pages import APPS, DESKTOP, Element, OwnPages, open_pages
+from generators.worlds.pages.own_pages import APPS, DESKTOP, Element, OwnPages, open_pages
 from generators.worlds.pages.recording import split_of
 
 SPLIT_FILES = {"train": "train", "validation": "val", "test": "test"}

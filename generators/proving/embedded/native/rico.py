@@ -9,7 +9,7 @@ from typing import Any
 
 from generators.proving.embedded.native import common
 from generators.proving.embedded.screens import StillScreen
-from generators.worlds.pages import Element
+from generators.worlds.pages.own_pages import Element
 
 FRAME = 4  # hierarchy pixels a CSS pixel: 360 x 640 -> 1440 x 2560
 

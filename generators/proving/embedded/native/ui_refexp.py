@@ -11,7 +11,7 @@ from generators.devices.browser import RICO
 from generators.proving.embedded.defects import DefectRates, Truth, shift_point
 from generators.proving.embedded.native import common
 from generators.proving.embedded.screens import StillScreen, expression, nameable, picture_box
-from generators.worlds.pages import Element
+from generators.worlds.pages.own_pages import Element
 from pipelines.native import tf_example, tfrecord
 from schemas.ids import digest
 

@@ -13,7 +13,7 @@ from generators.proving.judge_bench.recorders.references import references
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import GroundingScreen, Move, Trace
 from generators.tasks.world_interface import Observation, Place, WorldError
-from generators.worlds.pages import APPS
+from generators.worlds.pages.own_pages import APPS
 from generators.worlds.pages.page_task import evaluator
 from generators.worlds.pages.page_tasks import FAMILIES, TITLES, Task, app_of, holds, make_task
 from generators.worlds.pages.pages_world import PagesWorld, open_pages_world

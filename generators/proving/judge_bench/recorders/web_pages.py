@@ -16,7 +16,8 @@ from random import Random
 from typing import Any
 
 from generators.proving.judge_bench.recorders.losses import Losses
-from generators.proving.judge_bench.recorders.web_pages_oracle import SKILLS, Clause, Oracle
+from generators.proving.judge_bench.recorders.web_pages_oracle import Clause, Oracle
+from generators.proving.judge_bench.recorders.web_pages_skills import SKILLS
 from generators.proving.judge_bench.recorders.web_pages_words import joined, thinks
 from generators.proving.judge_bench.trace import GroundingScreen, Trace, perform, reached
 from generators.tasks.world_interface import WorldError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from generators.proving.embedded import defects
 from generators.proving.embedded.defects import LOW_ITEM, UNREADABLE, DefectRates, Marked, Truth, plant, shift_point
-from generators.worlds.pages import Element
+from generators.worlds.pages.own_pages import Element
 from generators.worlds.pages.recording import Episode, Tally
 
 pytestmark = pytest.mark.slow

@@ -367,6 +367,6 @@ def test_held_out_pictures_are_not_in_training(raw: Callable[[str], Path]) -> No
 
 
 def test_all_sources_have_a_maker_and_counts() -> None:
-    from generators.proving.embedded.build import COUNTS, MAKERS
+    from generators.proving.embedded.makers import COUNTS, MAKERS
 
     assert set(MAKERS) == set(SOURCES) == set(COUNTS["tiny"])

@@ -9,7 +9,8 @@ import pytest
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.policies.policy import Decision, Policy, View
 from generators.proving.judge_bench.recorders.failing_policies import KINDS, fail, follow
-from generators.proving.judge_bench.recorders.odd_pages import OddPages, OddWorld
+from generators.proving.judge_bench.recorders.odd_pages import OddPages
+from generators.proving.judge_bench.recorders.odd_world import OddWorld
 from generators.proving.judge_bench.trace import Trace, perform, reached
 from schemas.action_types import Click, Finished, Wait
 from schemas.actions import Action, format

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from generators.devices.browser import BrowserMissing, find_chromium
-from generators.proving.judge_bench.recorders.odd_pages import OddPages, OddWorld, _turns
-from generators.proving.judge_bench.recorders.odd_tasks_forms import KINDS, SCENARIOS
+from generators.proving.judge_bench.recorders.odd_pages import OddPages, _turns
+from generators.proving.judge_bench.recorders.odd_scenarios import KINDS, SCENARIOS
+from generators.proving.judge_bench.recorders.odd_world import OddWorld
 from generators.proving.judge_bench.trace import Trace, arrive, perform, reached
 from generators.tasks.world_interface import UnsupportedAction, WorldError
 from schemas.action_types import Click, Finished, Hotkey, Launch, Scroll, Type, Wait

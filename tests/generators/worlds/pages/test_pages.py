@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from generators.devices.browser import MAC_CHROME, NAMES, BrowserMissing, find_chromium
-from generators.worlds.pages import APPS, OwnPages
+from generators.worlds.pages.own_pages import APPS, OwnPages
 
 
 def test_a_chromium_that_is_named_but_absent_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from generators.worlds.pages import OwnPages
+from generators.worlds.pages.own_pages import OwnPages
 from generators.worlds.pages.page_tasks import holds, make_task
 from generators.worlds.pages.recording import Episode, Plan, Tally, record_one
 

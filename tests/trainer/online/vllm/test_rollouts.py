@@ -18,7 +18,7 @@ from rollout_servers import ServerProcess, rollout_server
 from vllm_engines import ask, engine, gap, job
 
 from generators.execution.device_pool import LocalPool
-from generators.execution.execute import Limits
+from generators.execution.limits import Limits
 from generators.policies.policy import PolicyError
 from generators.tasks.world_interface import World
 from trainer.modeling.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ import asyncio
 import re
 
 from generators.devices.device import DeviceError, Endpoint, LeaseLost
-from generators.devices.gateway.http_head import END, BadHead, read_head, write_head
+from generators.devices.protocols.http_head import END, BadHead, read_head, write_head
 
 CONNECT_S = 10.0
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,200}")

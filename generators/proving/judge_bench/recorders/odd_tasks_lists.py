@@ -1,0 +1,246 @@
+"""Tasks of the odd apps whose screens are a document or a list: notes, orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from generators.proving.judge_bench.recorders.odd_tasks import (
+    Do,
+    OddTask,
+    Slots,
+    State,
+    _some,
+    _tap,
+    _task,
+)
+
+COLOURS = ("Red", "Blue", "Green", "Black", "Purple")
+FILTERS = ("All", "Open", "Shipped")
+
+
+# --- notes ------------------------------------------------------------------------------------------------------------
+def _other_colour(state: State, rng: Random) -> str:
+    return rng.choice([colour for colour in COLOURS if colour != state["colour"]])
+
+
+def _notes_undo(state: State, rng: Random) -> OddTask:
+    colour = _other_colour(state, rng)
+    return _task(
+        rng,
+        ("Colour the title {c}, undo that, then redo it", "Make the title {c}; undo and redo it to compare"),
+        {"c": colour},
+        {"c": COLOURS},
+        lambda s: (("colour", s["c"]), ("undone", 1), ("redone", 1)),
+        _tap(f"colour:{colour}"),
+        _tap("undo", "undo_redo"),
+        _tap("redo", "undo_redo"),
+    )
+
+
+def _notes_plus(state: State, rng: Random) -> OddTask:
+    more = rng.randint(3, 5)
+    size = state["size"] + more
+    return _task(
+        rng,
+        ("Set the size of the title to {n}", "Make the title larger: size {n}"),
+        {"n": str(size)},
+        {"n": [str(size + by) for by in (-2, -1, 1, 2)]},
+        lambda s: (("size", int(s["n"])),),
+        *[_tap("size:plus", "repeated_click")] * more,
+    )
+
+
+def _notes_late(state: State, rng: Random) -> OddTask:
+    colour = _other_colour(state, rng)
+    return _task(
+        rng,
+        ("Colour the title {c} and keep the changes", "Make the title {c}, then keep that change"),
+        {"c": colour},
+        {"c": COLOURS},
+        lambda s: (("kept.colour", s["c"]),),
+        _tap(f"colour:{colour}"),
+        _tap("keep", "late_effect"),
+        Do("wait", odd="late_effect"),
+    )
+
+
+def _notes_selected(state: State, rng: Random) -> OddTask:
+    colour = state["colour"]
+    return _task(
+        rng,
+        ("Make sure the title is {c}, and make it bold", "The title must be {c} and bold"),
+        {"c": colour},
+        {"c": COLOURS},
+        lambda s: (("colour", s["c"]), ("bold", True)),
+        _tap(f"colour:{colour}", "noop_selected"),
+        _tap("bold"),
+    )
+
+
+def _notes_pin(state: State, rng: Random) -> OddTask:
+    pins = [str(rng.randint(1000, 9999)) for _ in range(4)]
+    return _task(
+        rng,
+        ("Lock the note with the PIN {w}", "Protect this note: lock it with PIN {w}"),
+        {"w": pins[0]},
+        {"w": pins},
+        lambda s: (("locked", True), ("pin", s["w"])),
+        _tap("lock"),
+        Do("write", "pin", pins[0], "noop_password"),
+        _tap("setpin", "toast"),
+    )
+
+
+# --- orders -----------------------------------------------------------------------------------------------------------
+def _open_orders(state: State) -> list[str]:
+    return [order for order in state["list"] if state["status"][order] == "Open"]
+
+
+def _orders_alike(state: State, rng: Random) -> OddTask:
+    names = _open_orders(state)
+    order = rng.choice(names[len(names) // 2 :])
+    return _task(
+        rng,
+        ("Mark order {o} as shipped", "Open order {o} in the list and mark it as shipped"),
+        {"o": order},
+        {"o": names},
+        lambda s: (("shipped", [s["o"]]),),
+        _tap(f"order:{order}"),
+        _tap("ship", "toast"),
+    )
+
+
+def _orders_rows(state: State, rng: Random) -> OddTask | None:
+    if not state["inline"]:
+        return None
+    names = _open_orders(state)
+    chosen = sorted(_some(names[:9], rng, rng.randint(1, 2)))
+    slots = dict(zip("op", chosen, strict=False))
+    text = "orders {o} and {p}" if len(chosen) == 2 else "order {o}"
+    return _task(
+        rng,
+        (f"Ship {text} from the list", f"Use the Ship button in the list for {text}"),
+        slots,
+        {slot: [n for n in names if n not in chosen] for slot in slots},
+        lambda s: (("shipped", sorted(s.values())), ("opened", [])),
+        *(_tap(f"ship:{order}", "same_buttons", f"Order {order}") for order in chosen),
+    )
+
+
+def _orders_scroll(state: State, rng: Random) -> OddTask:
+    return _task(
+        rng,
+        (
+            "Look at the orders down to the last one, then export the list of {f} orders",
+            "Scroll to the end of the list, come back up and export {f} orders",
+        ),
+        {"f": "All"},
+        {"f": FILTERS},
+        lambda s: (("ends.main", True), ("exported", s["f"])),
+        Do("bottom"),
+        Do("top"),
+        _tap("export", "wait"),
+    )
+
+
+def _orders_selected(state: State, rng: Random) -> OddTask:
+    return _task(
+        rng,
+        ("Make sure the filter is set to {f}, then export the list", "With the filter on {f}, export the orders"),
+        {"f": "All"},
+        {"f": FILTERS},
+        lambda s: (("exported", s["f"]),),
+        _tap("filter:All", "noop_selected"),
+        _tap("export", "wait"),
+    )
+
+
+def _orders_refresh(state: State, rng: Random) -> OddTask:
+    order = rng.choice(state["list"][:8])
+    return _task(
+        rng,
+        ("Refresh the orders and open order {o}", "See if there are new orders with refresh, then open order {o}"),
+        {"o": order},
+        {"o": state["list"]},
+        lambda s: (("refreshed", True), ("opened", [s["o"]])),
+        _tap("refresh", "noop_refresh"),
+        _tap(f"order:{order}"),
+    )
+
+
+def _orders_wait(state: State, rng: Random) -> OddTask:
+    which = rng.choice(("Open", "Shipped"))
+    return _task(
+        rng,
+        ("Show only {f} orders and export them", "Set the filter to {f} and export the list"),
+        {"f": which},
+        {"f": FILTERS},
+        lambda s: (("exported", s["f"]),),
+        _tap(f"filter:{which}"),
+        _tap("export", "wait"),
+    )
+
+
+def _orders_pin(state: State, rng: Random) -> OddTask:
+    order, pins = rng.choice(state["list"][:8]), [str(rng.randint(1000, 9999)) for _ in range(4)]
+    return _task(
+        rng,
+        ("Approve order {o} with the PIN {w}", "Open order {o} and approve it; the PIN is {w}"),
+        {"o": order, "w": pins[0]},
+        {"o": state["list"], "w": pins},
+        lambda s: (("approved", {"id": s["o"], "pin": s["w"]}),),
+        _tap(f"order:{order}"),
+        _tap("approve"),
+        Do("write", "pin", pins[0], "noop_password"),
+        _tap("confirm"),
+    )
+
+
+def _orders_compare(state: State, rng: Random) -> OddTask | None:
+    names, items = _open_orders(state)[:6], state["items"]
+    pairs = [(a, b) for a in names for b in names if items[a] != items[b]]
+    if not pairs:
+        return None
+    a, b = rng.choice(pairs)
+    which = rng.choice(("more", "fewer"))
+
+    def best(s: Slots) -> str:
+        return (max if s["which"] == "more" else min)((s["a"], s["b"]), key=lambda order: items[order])
+
+    slots, kind = {"a": a, "b": b, "which": which}, "compare_pages"
+    return _task(
+        rng,
+        ("Open orders {a} and {b} and mark the one with {which} items as shipped",),
+        slots,
+        {"which": ("more", "fewer")},
+        lambda s: (("shipped", [best(s)]), ("opened", [s["a"], s["b"], best(s)])),
+        _tap(f"order:{a}"),
+        Do("back", odd=kind),
+        _tap(f"order:{b}", kind),
+        Do("back", odd=kind),
+        _tap(f"order:{best(slots)}", kind),
+        _tap("ship"),
+    )
+
+
+NOTES: dict[str, Callable[[State, Random], OddTask | None]] = {
+    "undo_redo": _notes_undo,
+    "repeated_click": _notes_plus,
+    "late_effect": _notes_late,
+    "noop_selected": _notes_selected,
+    "noop_password": _notes_pin,
+    "animation": _notes_undo,
+}
+ORDERS: dict[str, Callable[[State, Random], OddTask | None]] = {
+    "look_alike_list": _orders_alike,
+    "same_buttons": _orders_rows,
+    "scroll_back": _orders_scroll,
+    "noop_selected": _orders_selected,
+    "noop_refresh": _orders_refresh,
+    "wait": _orders_wait,
+    "noop_password": _orders_pin,
+    "compare_pages": _orders_compare,
+    "animation": _orders_alike,
+}
+"""Kind of oddness → maker of a task."""

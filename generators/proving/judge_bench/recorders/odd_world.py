@@ -1,0 +1,124 @@
+"""The odd pages as a world: time is a count of actions, so a trace that is performed again shows the same pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from generators.devices.browser import Camera, evaluate_json, key_chord
+from generators.tasks.world_interface import Observation, Place, UnsupportedAction
+from generators.worlds.pages.own_pages import VIEWPORTS, Element, read_elements
+from schemas.action_types import (
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Finished,
+    Hotkey,
+    Hover,
+    LongPress,
+    PressBack,
+    PressEnter,
+    Scroll,
+    Type,
+    Wait,
+)
+from schemas.actions import Action
+from schemas.coordinates import OffScreen, box_to_unit
+from schemas.ids import digest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+PLATFORM = {"phone": "mobile", "desktop": "desktop"}
+WHEEL_PX = 250
+
+
+class OddWorld:
+    """One browser page that shows any of the apps (see `World`)."""
+
+    name = "odd"
+
+    def __init__(self, page: Page, kind: str) -> None:
+        self.page = page
+        self.kind = kind
+        self.platform = PLATFORM[kind]
+        viewport = VIEWPORTS[kind]
+        self.size_px = (viewport.width, viewport.height)
+        self._camera = Camera(page, viewport)
+
+    def reset(self, start: Mapping[str, Any]) -> None:
+        """`start` = {"app", "seed", "anim", "waits", "rows"}: anim as in `MOVING` or "", waits = actions that loading
+        lasts, rows = whether every row of a list surely has its button."""
+        self.page.mouse.move(0, 0)
+        self.page.evaluate("config => oddStart(config)", {**start, "platform": self.kind})
+
+    def elements(self) -> list[Element]:
+        return read_elements(self.page)
+
+    def observe(self) -> Observation:
+        places = (self.place(element) for element in self.elements())
+        return Observation(self._camera.shoot(), tuple(place for place in places if place), digest(self.state()))
+
+    def place(self, element: Element) -> Place | None:
+        """An element in the frame of the schema; a secret shows as dots, as on the screen."""
+        try:
+            box = box_to_unit(element.box, self.size_px)
+        except OffScreen:
+            return None
+        text = "•" * len(element.value) if "secret" in element.classes else element.text
+        return Place(tuple(box), element.role, text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
+
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = evaluate_json(self.page, "oddState()")
+        return state
+
+    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
+        """A point of 0..1000 in CSS pixels, inside the screen."""
+        width, height = self.size_px
+        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
+
+    def act(self, action: Action) -> None:
+        """See `World.act`; every action but Finished and CallUser lets one tick pass."""
+        if isinstance(action, Finished | CallUser):
+            return
+        do = _ACTS.get(type(action))
+        if do is None:
+            raise UnsupportedAction(f"the odd pages on {self.platform} have no action {type(action).__name__}")
+        do(self, action)
+        self.page.evaluate("oddTick()")
+
+    def _click(self, action: Any) -> None:
+        mouse = self.page.mouse
+        (mouse.dblclick if isinstance(action, DoubleClick) else mouse.click)(*self.pixel(action.box))
+        mouse.move(0, 0)
+
+    def _scroll(self, action: Scroll) -> None:
+        if self.platform == "mobile" and action.start and action.end:
+            (x, y), (_, y2) = self.pixel(action.start), self.pixel(action.end)
+            path = [x, y, y - y2]
+        else:
+            path = [*self.pixel((500, 500)), {"down": WHEEL_PX, "up": -WHEEL_PX}.get(action.direction, 0)]
+        self.page.evaluate("([x, y, dy]) => oddScroll(x, y, dy)", path)
+
+    def _hotkey(self, action: Hotkey) -> None:
+        if tuple(key.lower() for key in action.keys) == ("alt", "left"):
+            self.page.evaluate("oddBack()")
+            return
+        self.page.keyboard.press(key_chord(action.keys))
+
+
+_ACTS: dict[type, Callable[[OddWorld, Any], object]] = {
+    Click: OddWorld._click,
+    DoubleClick: OddWorld._click,
+    LongPress: OddWorld._click,
+    Scroll: OddWorld._scroll,
+    Hotkey: OddWorld._hotkey,
+    Type: lambda world, action: world.page.keyboard.type(action.content),
+    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    PressBack: lambda world, _: world.page.evaluate("oddBack()"),
+    Hover: lambda world, _: None,  # nothing shows a hover
+    Drag: lambda world, _: None,  # nothing can be dragged
+    Wait: lambda world, _: None,  # the tick does it
+}
