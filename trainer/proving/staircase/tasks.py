@@ -17,7 +17,6 @@ from random import Random
 from typing import Any, cast
 
 from generators.execution.device_pool import LocalPool
-from generators.policies.oracles.miniwob_rules import RULES
 from generators.policies.oracles.oracle import Guide
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World, WorldError
