@@ -13,6 +13,7 @@ from dagster_project.settings.deployment import Deployment, JudgeOptions
 from dagster_project.stages.deployment_names import check_sources
 from dagster_project.stages.stage import Stage, Work
 from generators.proving.embedded import build as embedded
+from generators.proving.embedded import makers
 from pipelines import sources as adapters
 from pipelines.mapping.adapter import Raw
 from pipelines.mapping.card import Descriptor, Download
@@ -31,7 +32,7 @@ from quality.refinement.rewriters import build_rewriter
 from quality.review.promote import admit
 from schemas.tables import Samples, Steps, Verdicts
 
-RAW_VERSION = f"1.{embedded.CODE_VERSION}"
+RAW_VERSION = f"1.{makers.CODE_VERSION}"
 """Of the listing of native files, and of the generator of those that are embedded."""
 
 
