@@ -71,7 +71,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "again: a task goes to the first that has its world ($VESPER_DEVICES, else local)",
     )
     parser.add_argument("--site-url", help="with a gateway: where its browsers find the sites' page ($VESPER_SITE_URL)")
-    parser.add_argument("--policy", choices=POLICIES, default="scripted", help="who acts (scripted)")
+    parser.add_argument(
+        "--policy",
+        default="scripted",
+        metavar="POLICY",
+        help=f"who acts: {', '.join(POLICIES)}, or one of your own as module:maker or file.py:maker (scripted)",
+    )
     parser.add_argument("--error-rate", type=float, default=0.02, help="of the scripted policy, a turn (0.02)")
     parser.add_argument("--base-url", help="of an OpenAI-protocol server, for all that says model here, and --propose")
     parser.add_argument("--model", help="the model's name on that server")

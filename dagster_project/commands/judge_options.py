@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.settings import deployment
-from pipelines.extensions import find_part
+from pipelines.extensions import find_part, is_outside
 from pipelines.store import Store
 from quality.judges.registry import JUDGES, JudgeConfig
 
@@ -15,7 +15,10 @@ _NAMES = "rules, openai, ensemble, cascade, keypoints, nano, or one of your own 
 
 
 def judge_name(text: str) -> str:
-    """The name of a judge, as it was given. Raises `ArgumentTypeError` where there is no such judge."""
+    """The name of a judge, as it was given; one of your own is looked for when it is built. Raises
+    `ArgumentTypeError` where no judge of that name comes with Vesper."""
+    if is_outside(text):
+        return text
     try:
         find_part("judge", text, JUDGES)
     except ValueError as error:

@@ -1,6 +1,7 @@
 """All policies by name: `build_policy("scripted", error_rate=0.1)` gives what a run needs to make one per execution.
 
-A new policy is a function that takes options and returns a `PolicyMaker`, and an entry in `POLICIES`. Callers that know
+A new policy is a function that takes options and returns a `PolicyMaker`, and an entry in `POLICIES`; one that stands
+outside this tree is named as `pipelines.extensions` says. Callers that know
 more (checkpoints live in the trainer) extend a copy: `build_policy("checkpoint", {**POLICIES, "checkpoint": …}, …)`.
 """
 
@@ -15,6 +16,7 @@ from generators.policies.policy import CannotDo, Policy
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World
+from pipelines.extensions import find_part
 
 if TYPE_CHECKING:
     from generators.policies.demonstrations import DemonstrationMemory
@@ -149,15 +151,13 @@ def build_policy(
     name: str, policies: Mapping[str, Callable[..., PolicyMaker]] | None = None, /, **options: Any
 ) -> PolicyMaker:
     """The policy of that name with options. Raises `ValueError` for an unknown name, option or value."""
-    known = policies if policies is not None else POLICIES
-    if name not in known:
-        raise ValueError(f"policy: expected one of {', '.join(sorted(known))}, found {name!r:.60}")
+    maker = find_part("policy", name, policies if policies is not None else POLICIES)
     try:
-        inspect.signature(known[name]).bind(**options)
+        inspect.signature(maker).bind(**options)
     except TypeError as error:
-        takes = ", ".join(inspect.signature(known[name]).parameters)
+        takes = ", ".join(inspect.signature(maker).parameters)
         raise ValueError(f"policy {name}: {error}; it takes {takes}") from None
-    return known[name](**options)
+    return maker(**options)
 
 
 # --- wrappers

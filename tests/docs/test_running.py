@@ -10,6 +10,7 @@ import yaml
 
 from dagster_project import definitions
 from dagster_project.settings import deployment
+from dagster_project.settings.environment import PREFIX, Environment
 
 ROOT = Path(__file__).parents[2]
 OF_ITS_OWN = {"VESPER_DESKTOP_PROGRAM"}
@@ -38,6 +39,7 @@ def test_every_variable_stands_on_the_page_and_no_other(page: str) -> None:
     code = "".join(path.read_text(encoding="utf-8") for one in folders for path in (ROOT / one).rglob("*.py"))
     scripts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "deploy").glob("*.sh"))
     read = {*re.findall(r'"(VESPER_[A-Z_]+)"', code), *re.findall(r"\$\{(VESPER_[A-Z_]+)", scripts)} - OF_ITS_OWN
+    read |= {f"{PREFIX}{name.upper()}" for name in Environment.model_fields}
     table = page[page.index("| variable | what |") :].partition("\n\n")[0]
     cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
     named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]

@@ -202,7 +202,7 @@ def test_a_bench_is_built_once_and_reused(
         (folder / "bench.json").write_text(json.dumps(report))
         return report
 
-    monkeypatch.setattr(build, "build", fake)
+    monkeypatch.setattr("dagster_project.commands.judge_bench.build", fake)
     monkeypatch.setenv("VESPER_HOME", str(tmp_path / "home"))
     for words in ((), (), ("--size", "300"), ("--size", "30"), ("--size", "30"), (), ("--size", "30", "--seed", "2")):
         assert run("--elements", "no", *words) == 0
