@@ -73,12 +73,12 @@ def _cut(times: list[float], at: int) -> float:
 
 
 async def _ping(paths: dict[str, tuple[tuple[str, int], str | None]], count: int) -> dict[str, list[float]]:
-    from generators.devices.device import Endpoint
+    from generators.devices.device import DeviceEndpoint
     from generators.devices.protocols.tunnel import open_tunnel
 
     streams, message = {}, bytes(SIZE)
     for name, ((host, port), token) in paths.items():
-        streams[name] = await open_tunnel(Endpoint("ssh", host, port, "bench", token))
+        streams[name] = await open_tunnel(DeviceEndpoint("ssh", host, port, "bench", token))
     times: dict[str, list[float]] = {name: [] for name in paths}
     for turn in range(count + 100):  # the first hundred warm up
         for name, (reader, writer) in streams.items():
@@ -208,7 +208,7 @@ def _commits(path: Path, count: int) -> list[float]:
 def _core_times(path: Path, count: int) -> list[float]:
     """Asks while 900 of 1,000 devices are held, by labels, each lease given back before the next."""
     from generators.devices.authority.leases import Leases
-    from generators.devices.records import DeviceRecord, Lease, LeaseRequest
+    from generators.devices.records import DeviceLease, DeviceRecord, LeaseRequest
 
     leases, held, first = Leases(path), [], []
     for k in range(DEVICES):
@@ -218,13 +218,13 @@ def _core_times(path: Path, count: int) -> list[float]:
 
     def ask(k: int) -> None:
         found = leases.ask(LeaseRequest(f"r{k}", "anna", "ssh", (f"rack={k % 10}",), priority=1))
-        if not isinstance(found, Lease):
+        if not isinstance(found, DeviceLease):
             raise AssertionError("allocation: a free device wasn't given")
         held.append(found)
 
     times = _times(count, ask, lambda: leases.release(held[-1].id, held[-1].fence))
     for lease in first:
-        if isinstance(lease, Lease) and leases.lease(lease.id).state == "live":
+        if isinstance(lease, DeviceLease) and leases.lease(lease.id).state == "live":
             leases.release(lease.id, lease.fence)
     leases.close()
     return times

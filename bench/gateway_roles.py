@@ -139,7 +139,7 @@ async def _serve_streams(port: int) -> None:
 async def _hold(echo_port: int, count: int, nodes: dict[str, tuple[str, int]], prefix: str) -> None:
     """Open connections, a few at once, each to its device's owner (or straight to a port); say so; on a word speak over
     each and say how many answered."""
-    from generators.devices.device import Endpoint
+    from generators.devices.device import DeviceEndpoint
     from generators.devices.protocols.tunnel import open_tunnel
     from generators.devices.rendezvous import rank
 
@@ -148,10 +148,10 @@ async def _hold(echo_port: int, count: int, nodes: dict[str, tuple[str, int]], p
     async def connect(k: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with gate:
             if not nodes:
-                return await open_tunnel(Endpoint("ssh", "127.0.0.1", echo_port), 60)
+                return await open_tunnel(DeviceEndpoint("ssh", "127.0.0.1", echo_port), 60)
             device = f"{prefix}{k}"
             host, port = nodes[rank(device, nodes)[0]]
-            return await open_tunnel(Endpoint("ssh", host, port, device, token_for(device, echo_port)), 60)
+            return await open_tunnel(DeviceEndpoint("ssh", host, port, device, token_for(device, echo_port)), 60)
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         async with gate:

@@ -173,7 +173,7 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
 def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str, Any]:
     """Figures of an optimiser step of RL whose policy is made on `device`; {} on ranks that only follow."""
     from trainer.rl.grpo import group_advantages
-    from trainer.rl.learner import Learner, Reply
+    from trainer.rl.learner import Learner, SampledReply
     from trainer.runtime.deterministic import deterministic
     from trainer.settings.grpo import GrpoConfig, LearnerConfig
 
@@ -198,7 +198,7 @@ def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str
             rows = [source.row(step * options.replies + screen) for screen in range(options.replies // options.group)]
             answers = [processor.answer(row["answer"]) for row in rows]
             replies = [
-                Reply(
+                SampledReply(
                     rows[place],
                     (answers[place] * options.reply_tokens)[: options.reply_tokens],
                     [guess] * options.reply_tokens,
@@ -284,7 +284,7 @@ class Screens:
 
         from pipelines.prompts import messages, navigation_text, reply_text
         from schemas.actions import Click
-        from trainer.modeling.batches import Picture
+        from trainer.modeling.batches import PixelPicture
 
         columns, rows = (side // 32 * 32 for side in self._size)
         pixels = np.full((3, rows, columns), 255, np.uint8)
@@ -296,7 +296,7 @@ class Screens:
             "sample_id": f"{position:032x}",
             "objective": "navigation",
             "platform": "web",
-            "images": [Picture(str(position), pixels)],
+            "images": [PixelPicture(str(position), pixels)],
             "answer": reply_text(Click(point), "web"),
             "messages": messages("navigation", navigation_text("Click the coloured box.", history)),
         }

@@ -23,17 +23,17 @@ from generators.devices.client.sync_sdk import SyncClient  # noqa: E402
 from generators.devices.device import DeviceError  # noqa: E402
 from generators.execution.device_pool import GatewayPool, leased_worlds  # noqa: E402
 from generators.execution.journal import Journal, turn_to_plain  # noqa: E402
-from generators.execution.limits import Limits  # noqa: E402
+from generators.execution.limits import AttemptLimits  # noqa: E402
 from generators.execution.scheduling import RunStatistics, run_all  # noqa: E402
 from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
 from generators.generation.verify import Verifier  # noqa: E402
 from generators.policies.oracles.fsm_oracle import FsmGuide  # noqa: E402
 from generators.policies.oracles.plan_oracles import PhoneGuide  # noqa: E402
-from generators.policies.policy import Decision, View  # noqa: E402
+from generators.policies.policy import Decision, PolicyView  # noqa: E402
 from generators.policies.policy_maker import PolicyMaker  # noqa: E402
 from generators.policies.scripted_agent import ScriptedAgent, scripted_name  # noqa: E402
 from generators.tasks.task_spec import Contract  # noqa: E402
-from generators.tasks.trajectory import Trajectory  # noqa: E402
+from generators.tasks.trajectory import ExecutedTrajectory  # noqa: E402
 from generators.tasks.world_interface import World  # noqa: E402
 from generators.worlds.fsm.fsm_tasks import TaskMaker  # noqa: E402
 from generators.worlds.fsm.sites import make_site  # noqa: E402
@@ -71,7 +71,7 @@ def batches(shard: int, shards: int) -> Iterator[tuple[list[Contract], int]]:
             yield mine[at : at + BATCH], lap
 
 
-def fingerprint(done: Trajectory) -> str:
+def fingerprint(done: ExecutedTrajectory) -> str:
     """Of all in a trajectory that no device, time or luck decides."""
     turns = [{name: part for name, part in turn_to_plain(turn).items() if name not in TIMINGS} for turn in done.turns]
     kept = {name: getattr(done, name) for name in ("answer", "ended", "failure_kind", "failure", "policy", "seed")}
@@ -83,11 +83,11 @@ class Noted(ScriptedAgent):
 
     log: Path
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         note(self.log, [self._contract.task_id, self._seed, len(view.past)])
         return super().decide(view)
 
-    def recall(self, view: View, action: Action | None) -> None:
+    def recall(self, view: PolicyView, action: Action | None) -> None:
         super().decide(view)
 
 
@@ -113,12 +113,12 @@ def work(plan: dict[str, Any], shard: int) -> None:
     folder = Path(plan["folder"])
     store = Store(folder / "home")
     verifier = Verifier([WorldRule(), TreeEvidence(store)])
-    limits = Limits(retries=50, call_s=60.0, pause_s=0.2, device_s=3600.0)
+    limits = AttemptLimits(retries=50, call_s=60.0, pause_s=0.2, device_s=3600.0)
     policies = PolicyMaker(
         scripted_name(ERROR_RATE), lambda contract, world: make_policy(contract, world, folder / "decisions")
     )
 
-    def tell(done: Trajectory, count: int, total: int) -> None:
+    def tell(done: ExecutedTrajectory, count: int, total: int) -> None:
         verdict = verifier.verify(done)
         note(folder / "told", [done.trajectory_id, fingerprint(done), verdict.verified, verdict.failure_kind])
 

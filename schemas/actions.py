@@ -50,12 +50,12 @@ __all__ = [
     "Hover",
     "Launch",
     "LongPress",
+    "ModelReply",
     "Point",
     "PressBack",
     "PressEnter",
     "PressHome",
     "PressRecent",
-    "Reply",
     "Scroll",
     "Type",
     "Wait",
@@ -189,7 +189,7 @@ def render(action: Action, platform: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """What a model wrote, read leniently.
 
     `point` is set for a grounding reply `[x,y]`; (-1, -1) means refusal. `confidence` is what it states behind that
@@ -228,8 +228,8 @@ def _between(text: str, tag: str) -> str | None:
     return match.group(1).strip() if match else None
 
 
-def parse_reply(text: str) -> Reply:
-    """Model output → `Reply`; never raises on text.
+def parse_reply(text: str) -> ModelReply:
+    """Model output → `ModelReply`; never raises on text.
 
     Reads the three tags (in any order, or none), blanks anywhere between tokens, `key=` for `keys=`, points as
     tuples or lists, a box of four numbers as its centre, a confidence behind either, floats, either quote. Backslashes
@@ -247,10 +247,10 @@ def parse_reply(text: str) -> Reply:
             numbers = [float(number) for number in re.findall(_NUMBER, grounding.group(1))]
             point = REFUSED if numbers == [-1.0, -1.0] else _centre(numbers)
             stated = grounding.group(2)
-            return Reply(thought, None, conclusion, point, tags_ok, None, float(stated) if stated else None)
-        return Reply(thought, _lenient_action(body), conclusion, None, tags_ok)
+            return ModelReply(thought, None, conclusion, point, tags_ok, None, float(stated) if stated else None)
+        return ModelReply(thought, _lenient_action(body), conclusion, None, tags_ok)
     except ValueError as error:
-        return Reply(thought, None, conclusion, None, tags_ok, str(error))
+        return ModelReply(thought, None, conclusion, None, tags_ok, str(error))
 
 
 def _centre(numbers: list[float]) -> Point:

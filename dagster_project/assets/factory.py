@@ -23,7 +23,7 @@ from dagster_project.execution.live_pictures import LiveReader, show_on
 from dagster_project.execution.run_stage import Reporter
 from dagster_project.preflight import probes
 from dagster_project.settings.deployment import Deployment
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
@@ -40,7 +40,7 @@ ROUNDS = dg.DynamicPartitionsDefinition(name="round")
 
 
 def build(
-    stages: Mapping[str, Stage], late: Mapping[str, float] | None = None, here: Collection[str] = ()
+    stages: Mapping[str, GraphStage], late: Mapping[str, float] | None = None, here: Collection[str] = ()
 ) -> list[dg.AssetsDefinition]:
     """One asset with one blocking check for each stage. `late`: hours after which a group or asset is late. `here`:
     stages that would have a process of their own, and run in this one all the same."""
@@ -50,7 +50,7 @@ def build(
     ]
 
 
-def _freshness(stage: Stage, late: Mapping[str, float]) -> dg.FreshnessPolicy | None:
+def _freshness(stage: GraphStage, late: Mapping[str, float]) -> dg.FreshnessPolicy | None:
     """Late after so many hours, by the asset's key, else its group's; a warning after three quarters of them."""
     hours = late.get(stage.key, late.get(stage.group))
     if hours is None or stage.by_round:
@@ -75,7 +75,7 @@ def external(reasons: Mapping[str, str], deployment: Deployment) -> list[dg.Asse
 
 
 def _asset(
-    stage: Stage, stages: Mapping[str, Stage], freshness: dg.FreshnessPolicy | None, own_process: bool
+    stage: GraphStage, stages: Mapping[str, GraphStage], freshness: dg.FreshnessPolicy | None, own_process: bool
 ) -> dg.AssetsDefinition:
     metadata: dict[str, Any] = {}
     if stage.columns is not None:
@@ -131,7 +131,9 @@ _known: dict[str, probes.Known] = {}
 """Run → what was looked for in this process already; of the last run only."""
 
 
-def _preflight(stage: Stage, stages: Mapping[str, Stage], context: dg.AssetExecutionContext, given: Work) -> None:
+def _preflight(
+    stage: GraphStage, stages: Mapping[str, GraphStage], context: dg.AssetExecutionContext, given: StageWork
+) -> None:
     """Fail before anything is spent if what this stage needs, or what the run makes of it, isn't here."""
     if context.run.run_id not in _known:
         _known.clear()
@@ -149,7 +151,7 @@ def _tell(what: str, key: str, facts: Mapping[str, Any]) -> None:
 
 
 def _result(
-    stage: Stage, manifest: Manifest, store: StoreResource, instance: dg.DagsterInstance, seconds: float
+    stage: GraphStage, manifest: Manifest, store: StoreResource, instance: dg.DagsterInstance, seconds: float
 ) -> dg.MaterializeResult:
     metadata = describe(stage, manifest, store.open(), _confirmed(instance, manifest.inputs))
     return dg.MaterializeResult(
@@ -173,7 +175,7 @@ def _confirmed(instance: dg.DagsterInstance, keys: Iterable[str]) -> dict[str, C
 
 
 def _in_own_process(
-    stage: Stage, name: str, context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource
+    stage: GraphStage, name: str, context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource
 ) -> Manifest:
     """Run a stage through `run_stage.py`; its events are logged, its version comes back as a message. `name` is the
     stage's key, with the round where it has one. Raises `dg.Failure` with the reason that the process told, and

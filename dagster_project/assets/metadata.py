@@ -13,7 +13,7 @@ import dagster as dg
 from dagster_project.assets.plotted_metrics import plotted, tonight
 from dagster_project.pictures import asset_pictures
 from dagster_project.settings import deployment
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
@@ -23,7 +23,7 @@ MAX_NUMBERS = 60
 """More numeric entries than this are no plots anyone opens; the rest goes into one JSON entry."""
 
 
-def row_count(stage: Stage, manifest: Manifest) -> int:
+def row_count(stage: GraphStage, manifest: Manifest) -> int:
     """Rows of the asset's main table; where it has none, its records, or its (native) files."""
     if stage.table:
         return manifest.rows(stage.table)
@@ -39,7 +39,7 @@ class Confirmed:
 
 
 def describe(
-    stage: Stage, manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed] | None = None
+    stage: GraphStage, manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed] | None = None
 ) -> dict[str, Any]:
     """All metadata of a materialisation. `confirmed`: what is known of its inputs, by key."""
     inputs = input_rows(manifest, store, confirmed or {})
@@ -79,7 +79,7 @@ def describe(
     return metadata
 
 
-def _pictures(stage: Stage, manifest: Manifest, store: Store) -> dict[str, str]:
+def _pictures(stage: GraphStage, manifest: Manifest, store: Store) -> dict[str, str]:
     try:
         return asset_pictures.of(manifest, store)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:  # a picture isn't worth a night's run

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dagster_project.settings import deployment
 from dagster_project.settings.environment import Environment
-from dagster_project.stages.stage import JudgeSettings, Work
+from dagster_project.stages.stage import JudgeSettings, StageWork
 from pipelines.store import Store
 
 
@@ -41,6 +41,6 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return JudgeSettings(self.name or "rules", self.base_url or None, self.model or None)
 
 
-def work(store: StoreResource, judge: JudgeResource) -> Work:
+def work(store: StoreResource, judge: JudgeResource) -> StageWork:
     """What a stage's function is given in this process."""
-    return Work(store.open(), deployment.load(), judge.settings())
+    return StageWork(store.open(), deployment.load(), judge.settings())

@@ -18,7 +18,7 @@ from dagster_project.assets.resources import StoreResource
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.sources import embedded_version, follow, raw_folder
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.raw import upstream
 from pipelines.raw.remote_file import PullError
 
@@ -28,7 +28,7 @@ AT_ONCE = 8
 """Repositories that are asked at the same time."""
 
 
-def names_of(stages: Mapping[str, Stage]) -> list[str]:
+def names_of(stages: Mapping[str, GraphStage]) -> list[str]:
     """The sources, companions and suites whose raw files the graph reads."""
     return sorted(key.partition("/")[2] for key in stages if key.startswith("raw/"))
 
@@ -38,7 +38,7 @@ def key_of(name: str) -> dg.AssetKey:
     return dg.AssetKey([GROUP, name])
 
 
-def assets(stages: Mapping[str, Stage], settings: Deployment) -> list[Any]:
+def assets(stages: Mapping[str, GraphStage], settings: Deployment) -> list[Any]:
     """One observable source asset a source, all looked at by one step, so that a hub that doesn't answer for one of
     them holds up none."""
     owners = {name: list(stages[f"raw/{name}"].owners) for name in names_of(stages)}
@@ -59,7 +59,7 @@ def assets(stages: Mapping[str, Stage], settings: Deployment) -> list[Any]:
         ],
     )
     def observe(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[dg.ObserveResult]:
-        work = Work(store.open(), deployment.load())
+        work = StageWork(store.open(), deployment.load())
         names = sorted(key.path[-1] for key in context.selected_asset_keys)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for seen in pool.map(lambda name: look(work, name), names):
@@ -75,7 +75,7 @@ def assets(stages: Mapping[str, Stage], settings: Deployment) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class UpstreamVersion:
     """What was found upstream of a source. `version` "" if that couldn't be known now; `problem` says why."""
 
     name: str
@@ -84,20 +84,20 @@ class Seen:
     problem: str = ""
 
 
-def look(work: Work, name: str) -> Seen:
+def look(work: StageWork, name: str) -> UpstreamVersion:
     """What is upstream of a source now. Never raises: what can't be seen is told."""
     origin = told(work.deployment, name)
     try:
         if (followed := follow(work.deployment, name)) is not None:
-            return Seen(
+            return UpstreamVersion(
                 name, upstream.hub_version(followed.download, followed.revision, endpoint=followed.endpoint), origin
             )
         if work.deployment.native_folder(name) is None and work.deployment.embedded.enabled:
-            return Seen(name, embedded_version(work.deployment), origin)
+            return UpstreamVersion(name, embedded_version(work.deployment), origin)
         found = upstream.files_version(work.store.home, name, raw_folder(work, name))
-        return Seen(name, found, origin, "" if found else "there are no native files")
+        return UpstreamVersion(name, found, origin, "" if found else "there are no native files")
     except (PullError, OSError, ValueError) as error:
-        return Seen(name, "", origin, str(error).splitlines()[0][:300])
+        return UpstreamVersion(name, "", origin, str(error).splitlines()[0][:300])
 
 
 def told(settings: Deployment, name: str) -> str:

@@ -14,7 +14,7 @@ import dagster as dg
 
 from dagster_project.assets import upstream
 from dagster_project.assets.keys import asset_key
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 
 RETRIES = {"observe_upstream": 0, "train": 5}
 """How often a run of a job is taken up again when its process died; all others as `dagster.yaml` says."""
@@ -23,7 +23,7 @@ ONE_AT_A_TIME = "vesper/one_at_a_time"
 and the second one would find their locks taken."""
 
 
-def jobs(stages: Mapping[str, Stage]) -> dict[str, Any]:
+def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
     """`observe_upstream` (new revisions), `refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the
     generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations), `evaluate_suites`."""
     told = {

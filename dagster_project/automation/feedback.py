@@ -20,7 +20,7 @@ from dagster_project.settings import deployment
 from dagster_project.stages import review
 from dagster_project.stages.generation import GOLD
 from dagster_project.stages.sources import judge_config
-from dagster_project.stages.stage import Work
+from dagster_project.stages.stage import StageWork
 from generators.generation.feedback import promote, promoted, rounds_to_make, verified_mark, verified_rounds
 from generators.generation.loop import round_name
 from generators.generation.steering import evaluations_mark, policy_mark, promote_evaluations, promote_policy
@@ -41,7 +41,7 @@ class Promotion:
 
     name: str
     description: str
-    promote: Callable[[Work], dict[str, Any]]
+    promote: Callable[[StageWork], dict[str, Any]]
     """Writes the manifest and makes it the current one."""
     told: Callable[[dict[str, Any]], dict[str, Any]]
     """What of a manifest the asset's new version shows."""
@@ -96,7 +96,7 @@ class Promotion:
 
 
 # --- what people agreed on --------------------------------------------------------------------------------------------
-def _promote_answers(given: Work) -> dict[str, Any]:
+def _promote_answers(given: StageWork) -> dict[str, Any]:
     """The judge in use is asked about them once."""
     return people.promote(given.store, build_judge(judge_config(given)))
 
@@ -157,7 +157,7 @@ def _asking(requests: Sequence[dg.RunRequest | None], why: Sequence[str], kept: 
 
 
 # --- what rounds verified ---------------------------------------------------------------------------------------------
-def _promote_rounds(given: Work) -> dict[str, Any]:
+def _promote_rounds(given: StageWork) -> dict[str, Any]:
     return promote(given.store)
 
 
@@ -236,7 +236,7 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
-def _promote_evaluations(given: Work) -> dict[str, Any]:
+def _promote_evaluations(given: StageWork) -> dict[str, Any]:
     return promote_evaluations(given.store)
 
 
@@ -244,7 +244,7 @@ def _evaluations_mark(store: Store) -> str:
     return evaluations_mark(store)
 
 
-def _promote_policy(given: Work) -> dict[str, Any]:
+def _promote_policy(given: StageWork) -> dict[str, Any]:
     return promote_policy(given.store)
 
 

@@ -17,7 +17,7 @@ from dagster_project.assets import upstream
 from dagster_project.assets.keys import asset_key
 from dagster_project.automation.requested_runs import read_cursor
 from dagster_project.settings import deployment
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 from pipelines.raw.unpacked import FOLDER as UNPACKED
 from schemas.ids import digest
 
@@ -28,7 +28,7 @@ LEFT_AFTER_S = 3600.0
 attempts a pull waits for seconds."""
 
 
-def new_files_sensor(names: list[str], stages: Mapping[str, Stage], refresh: Any) -> Any:
+def new_files_sensor(names: list[str], stages: Mapping[str, GraphStage], refresh: Any) -> Any:
     """Refresh a source when the files in its folder have changed and then rested for one look."""
 
     @dg.sensor(
@@ -59,7 +59,7 @@ def new_files_sensor(names: list[str], stages: Mapping[str, Stage], refresh: Any
 
 
 @dataclass(frozen=True)
-class Looked:
+class FolderCheck:
     """What a look at all folders found."""
 
     requests: dict[str, str]
@@ -78,11 +78,11 @@ class Looked:
         return "; ".join([said, *(f"{name}: a pull left {file} unfinished" for name, file in self.left.items())])
 
 
-def look(names: list[str], known: Mapping[str, Mapping[str, Any]], now_s: float) -> Looked:
+def look(names: list[str], known: Mapping[str, Mapping[str, Any]], now_s: float) -> FolderCheck:
     """Look at the sources' folders at a time (seconds since 1970); `known` is what the last look remembered. A folder
     must look the same twice in a row, with no file coming in, so that a copy or a pull under way isn't read."""
     settings = deployment.load()
-    found = Looked({}, {}, [], {})
+    found = FolderCheck({}, {}, [], {})
     # Of one whose folder is away nothing is remembered but the count, which goes on: no run key may come again.
     found.now.update({name: {"seen": "", "done": "", "asked": one.get("asked", 0)} for name, one in known.items()})
     for name in names:
@@ -140,7 +140,7 @@ def _being_unpacked(inside: Path) -> bool:
     return inside.is_relative_to(UNPACKED) and len(inside.relative_to(UNPACKED).parts) > 2
 
 
-def chain_of(stages: Mapping[str, Stage], name: str) -> list[dg.AssetKey]:
+def chain_of(stages: Mapping[str, GraphStage], name: str) -> list[dg.AssetKey]:
     """A source's raw to gold; for a companion its own raw and the chains of the sources that use it. What is upstream
     of its raw files is looked at first."""
     own = [key for key in (f"{part}/{name}" for part in ("raw", "unified", "verdicts", "gold")) if key in stages]

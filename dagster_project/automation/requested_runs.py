@@ -28,7 +28,7 @@ OPEN = (Status.QUEUED, Status.STARTING, Status.STARTED, Status.CANCELING)
 
 
 @dataclass(frozen=True)
-class Asked:
+class LastRequest:
     """The last request for a run of a job: for what `event`, at what time (seconds since 1970), how many times; and how
     many requests there were in all."""
 
@@ -51,10 +51,10 @@ def read_cursor(cursor: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_asked(kept: Mapping[str, Any], job: str) -> Asked:
+def read_asked(kept: Mapping[str, Any], job: str) -> LastRequest:
     """What was asked of a job by a cursor's plain data; nothing if that doesn't say."""
     found = kept.get(job)
-    return Asked(**found) if isinstance(found, dict) else Asked()
+    return LastRequest(**found) if isinstance(found, dict) else LastRequest()
 
 
 def ask(
@@ -68,7 +68,7 @@ def ask(
     """
     before = read_asked(kept, job)
     if not event:
-        return {job: asdict(Asked(count=before.count))}, None, f"{job}: nothing new"
+        return {job: asdict(LastRequest(count=before.count))}, None, f"{job}: nothing new"
     same = {job: asdict(before)}
     if instance.get_runs_count(dg.RunsFilter(job_name=job, statuses=list(OPEN))):
         return same, None, f"{job}: a run is queued or in progress"
@@ -78,5 +78,5 @@ def ask(
     if again and now - before.at < AGAIN_S:
         wait = time.strftime("%H:%M:%S UTC", time.gmtime(before.at + AGAIN_S))
         return same, None, f"{job}: was asked for already; if nothing comes of it, again at {wait}"
-    asked = Asked(event, now, before.tries + 1 if again else 1, before.count + 1)
+    asked = LastRequest(event, now, before.tries + 1 if again else 1, before.count + 1)
     return {job: asdict(asked)}, dg.RunRequest(run_key=asked.key(job), job_name=job), ""

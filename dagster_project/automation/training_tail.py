@@ -8,10 +8,10 @@ import dagster as dg
 
 from dagster_project.assets.keys import asset_key
 from dagster_project.automation.asset_jobs import tags_of
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 
 
-def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
+def tail_sensor(stages: Mapping[str, GraphStage]) -> dg.AutomationConditionSensorDefinition:
     """Evaluates the training tail's condition. Its runs are of no job, so they are given the tags of `train` here."""
     keys = [asset_key(s.key) for s in stages.values() if s.job == "train"]
     return dg.AutomationConditionSensorDefinition(
@@ -24,7 +24,7 @@ def tail_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefi
     )
 
 
-def suites_sensor(stages: Mapping[str, Stage]) -> dg.AutomationConditionSensorDefinition:
+def suites_sensor(stages: Mapping[str, GraphStage]) -> dg.AutomationConditionSensorDefinition:
     """The same condition for the suites, which take longer than anybody may want after each training: off until it is
     switched on."""
     keys = [asset_key(s.key) for s in stages.values() if s.job == "evaluate_suites"]

@@ -17,7 +17,7 @@ from pipelines.prompts import HISTORY_FORMS
 from pipelines.store import Store, has_store
 from trainer.suites.leaderboard import record
 from trainer.suites.registry import SUITES, suite
-from trainer.suites.run import Subject, SuiteOptions, run_suite
+from trainer.suites.run import EvaluationSubject, SuiteOptions, run_suite
 
 EXAMPLES = """examples:
   vesper eval out/mid_trained --suite heldout --home .vesper
@@ -94,7 +94,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def evaluate(options: argparse.Namespace) -> int:
     """Run a suite, print its figures, write and keep the report."""
     known = suite(options.suite)
-    subject = Subject(
+    subject = EvaluationSubject(
         options.checkpoint,
         options.base_url,
         options.model,

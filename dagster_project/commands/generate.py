@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.execution.device_sources import Places, open_pool
+from generators.execution.device_sources import DevicePlaces, open_pool
 from generators.execution.journal import SUFFIX, read_journal
 from generators.generation.feedback import rounds_to_make
 from generators.generation.loop import TRAJECTORIES, LoopConfig, LoopParts
@@ -216,7 +216,7 @@ def _show(path: Path) -> int:
 def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopParts, PolicyMaker]]:
     """What runs the rounds, and who acts in them."""
     with contextlib.ExitStack() as stack:
-        places = Places.of(options.device or (), options.site_url or "")
+        places = DevicePlaces.of(options.device or (), options.site_url or "")
         pool = stack.enter_context(open_pool(places, [options.ground]))
         policies = _chosen(options, _policies(options), stack)
         parts = LoopParts(workers=options.workers, progress=_bar(options.tasks), pool=pool)

@@ -35,7 +35,7 @@ MARK = "vesper/demo"
 """Tag of a demo's runs."""
 
 
-class Progress:
+class DemoProgress:
     """A line for each stage: its place in the graph, its seconds, its rows."""
 
     def __init__(self, total: int) -> None:
@@ -80,7 +80,7 @@ def run(report_path: Path) -> int:
     stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job != "evaluate_suites"}
     runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
-    progress = Progress(runs)
+    progress = DemoProgress(runs)
     with output_lock(home, "demo"):
         end_killed()
         _execute(progress)
@@ -122,7 +122,7 @@ def end_killed() -> None:
             history.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
-def _execute(progress: Progress) -> None:
+def _execute(progress: DemoProgress) -> None:
     """The jobs one after the other, each as a run of its own in the instance's history; the second process beside."""
     context = multiprocessing.get_context("spawn")
     told: Any = context.Queue()
@@ -165,7 +165,7 @@ def _beside(told: Any) -> None:
             runs.job(name)
 
 
-def _listen(told: Any, progress: Progress) -> None:
+def _listen(told: Any, progress: DemoProgress) -> None:
     for event in iter(told.get, None):
         progress(*event)
 

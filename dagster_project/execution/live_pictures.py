@@ -53,11 +53,11 @@ class LiveReader(dg.PipesTempFileMessageReader):
     @contextmanager
     def read_messages(self, handler: dg.PipesMessageHandler) -> Iterator[Any]:
         """See the base class."""
-        with super().read_messages(cast("dg.PipesMessageHandler", _Handler(handler, self._show))) as parameters:
+        with super().read_messages(cast("dg.PipesMessageHandler", _LiveMessages(handler, self._show))) as parameters:
             yield parameters
 
 
-class _Handler:
+class _LiveMessages:
     """Pipes' own handler, but for what is shown at once."""
 
     def __init__(self, handler: dg.PipesMessageHandler, show: Show) -> None:

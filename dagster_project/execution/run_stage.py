@@ -161,7 +161,7 @@ def run(key: str, report: Any) -> Any:
     from dagster_project.settings import deployment
     from dagster_project.settings.environment import Environment
     from dagster_project.stages import graph
-    from dagster_project.stages.stage import JudgeSettings, Work
+    from dagster_project.stages.stage import JudgeSettings, StageWork
     from pipelines.store import Store
 
     settings = deployment.load()
@@ -175,7 +175,7 @@ def run(key: str, report: Any) -> Any:
     judge = JudgeSettings(said.judge, said.judge_base_url or None, said.judge_model or None)
     store = Store(deployment.home())
     with output_lock(store.home, key):
-        return stages[stage].run(Work(store, settings, judge, report, sys.stderr.isatty(), partition))
+        return stages[stage].run(StageWork(store, settings, judge, report, sys.stderr.isatty(), partition))
 
 
 def start_ranks(count: int, words: Sequence[str]) -> None:

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from dagster_project.lineage.fates import Fate, fates, native_keys
 from dagster_project.lineage.manifests import Manifests, name_of
-from dagster_project.lineage.rows import Tables, isin
+from dagster_project.lineage.rows import TableVersions, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
-from dagster_project.lineage.world import Item, World
+from dagster_project.lineage.world import CorpusVersions, TracedItem
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest
@@ -61,7 +61,7 @@ _CONTENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ItemChange:
     """An item that left, entered or changed; `reason` is that of `WORDS`, `detail` the deciding stage's words."""
 
     id: str
@@ -79,13 +79,13 @@ class Diff:
     before: list[str]
     after: list[str]
     shared_files: int
-    changes: list[Change]
+    changes: list[ItemChange]
     inputs: dict[str, list[str | None]] = field(default_factory=dict)
     code: dict[str, list[str]] = field(default_factory=dict)
 
     def groups(self) -> list[dict[str, Any]]:
         """Changes by direction, reason and source, with how many and a few ids; the largest first."""
-        found: dict[tuple[str, str, str, str], list[Change]] = {}
+        found: dict[tuple[str, str, str, str], list[ItemChange]] = {}
         for change in self.changes:
             word = brief(change.detail) if change.reason not in ("duplicate", "was a duplicate") else ""
             found.setdefault((change.direction, change.reason, word, change.source), []).append(change)
@@ -120,7 +120,7 @@ def brief(detail: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _DiffMember:
     """`content` tells whether an item is the same; `name` is what it is called in its version."""
 
     source: str
@@ -144,7 +144,7 @@ def compare(manifests: Manifests, before: str, after: str) -> Diff:
     here = _all(members(manifests, manifest, shared) for manifest in new)
     left = {there[key].name: there[key] for key in sorted(there.keys() - here.keys())}
     entered = {here[key].name: here[key] for key in sorted(here.keys() - there.keys())}
-    worlds = World.of(manifests, *old), World.of(manifests, *new)
+    worlds = CorpusVersions.of(manifests, *old), CorpusVersions.of(manifests, *new)
     changes = _explained(manifests, asset, worlds, left, LEFT)
     changes += _explained(manifests, asset, (worlds[1], worlds[0]), entered, ENTERED)
     for key in sorted(there.keys() & here.keys()):
@@ -167,18 +167,18 @@ def corpus(manifests: Manifests, word: str) -> list[Manifest]:
     raise ValueError(f"{word[:120]!r}: nothing that it was trained on is in this store")
 
 
-def _changed(asset: str, before: _Member, after: _Member) -> list[Change]:
+def _changed(asset: str, before: _DiffMember, after: _DiffMember) -> list[ItemChange]:
     """How an item that both versions hold differs; nothing if it doesn't."""
     if before.content != after.content:
         repeats = f"{before.content} → {after.content}" if asset == MIXTURE else ""
         word = "other repeats" if repeats else "other content"
-        return [Change(after.name, after.source, CHANGED, word, repeats)]
+        return [ItemChange(after.name, after.source, CHANGED, word, repeats)]
     if before.name != after.name:
-        return [Change(after.name, after.source, CHANGED, "another number", f"was {before.name}")]
+        return [ItemChange(after.name, after.source, CHANGED, "another number", f"was {before.name}")]
     return []
 
 
-_Read = Callable[[Manifests, Manifest, set[str]], dict[str, _Member]]
+_Read = Callable[[Manifests, Manifest, set[str]], dict[str, _DiffMember]]
 
 
 def _reader(asset: str) -> _Read:
@@ -210,40 +210,40 @@ def _mark(unit: FileEntry | dict[str, Any]) -> str:
     return unit.sha256 if isinstance(unit, FileEntry) else digest(unit)
 
 
-def _all(parts: Iterable[dict[str, _Member]]) -> dict[str, _Member]:
-    found: dict[str, _Member] = {}
+def _all(parts: Iterable[dict[str, _DiffMember]]) -> dict[str, _DiffMember]:
+    found: dict[str, _DiffMember] = {}
     for part in parts:
         found |= part
     return found
 
 
-def _packed(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _Member]:
+def _packed(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _DiffMember]:
     found = {}
     for entry in manifest.files:
         if entry.table == "index" and entry.sha256 not in shared:
             table = pq.read_table(manifest.root / entry.path, columns=["sample_id", "source"])
             for name, source in zip(table["sample_id"].to_pylist(), table["source"].to_pylist(), strict=True):
-                found[name] = _Member(source, "", name)
+                found[name] = _DiffMember(source, "", name)
     return found
 
 
-def _mixed(manifests: Manifests, mixture: Manifest, shared: set[str]) -> dict[str, _Member]:
+def _mixed(manifests: Manifests, mixture: Manifest, shared: set[str]) -> dict[str, _DiffMember]:
     """Samples that the mixture takes, with how often; of shards that both mixtures take alike nothing is read."""
     shards = manifests.find((SHARDS, mixture.inputs.get(SHARDS, "")))
     if shards is None:
         raise ValueError(f"{name_of((mixture.asset, mixture.version))}: its shards aren't in this store any more")
     taken = {row["shard"]: row for row in _units(mixture) if isinstance(row, dict) and _mark(row) not in shared}
     columns = ["sample_id", "source", "shard", "row"]
-    rows = Tables([shards], "index").where(columns, isin("shard", sorted(taken))) if taken else []
+    rows = TableVersions([shards], "index").where(columns, isin("shard", sorted(taken))) if taken else []
     repeats = {shard: dict(zip(row["rows"], row["repeats"], strict=True)) for shard, row in taken.items()}
     return {
-        row["sample_id"]: _Member(row["source"], str(repeats[row["shard"]][row["row"]]), row["sample_id"])
+        row["sample_id"]: _DiffMember(row["source"], str(repeats[row["shard"]][row["row"]]), row["sample_id"])
         for _, row in rows
         if row["row"] in repeats[row["shard"]]
     }
 
 
-def _items(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _Member]:
+def _items(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _DiffMember]:
     """Samples by id; steps by the native action that they are, so that a new number makes no new step."""
     source = manifest.asset.partition("/")[2]
     found = {}
@@ -259,32 +259,38 @@ def _items(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[s
             for row in rows:
                 step = (row["episode_id"], row["step_index"])
                 name = f"step:{source}/{step[0]}/{step[1]}"
-                found[str(keys[step])] = _Member(source, digest({key: row[key] for key in content}), name)
+                found[str(keys[step])] = _DiffMember(source, digest({key: row[key] for key in content}), name)
         else:
             for row in table.to_pylist():
-                found[row["sample_id"]] = _Member(source, digest({key: row[key] for key in content}), row["sample_id"])
+                found[row["sample_id"]] = _DiffMember(
+                    source, digest({key: row[key] for key in content}), row["sample_id"]
+                )
     return found
 
 
-def _files(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _Member]:
+def _files(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[str, _DiffMember]:
     listing = json.loads(manifest.file("files.json").read_text(encoding="utf-8"))
     source = manifest.asset.partition("/")[2]
-    return {str(e["path"]): _Member(source, str(e["sha256"]), str(e["path"])) for e in listing}
+    return {str(e["path"]): _DiffMember(source, str(e["sha256"]), str(e["path"])) for e in listing}
 
 
 def _explained(
-    manifests: Manifests, asset: str, worlds: tuple[World, World], members: Mapping[str, _Member], direction: str
-) -> list[Change]:
+    manifests: Manifests,
+    asset: str,
+    worlds: tuple[CorpusVersions, CorpusVersions],
+    members: Mapping[str, _DiffMember],
+    direction: str,
+) -> list[ItemChange]:
     """Why items of the first world (by name) aren't in the second."""
     side = 0 if direction == LEFT else 1
     names = sorted(members)
     if asset.startswith("raw/"):
         word = ("file gone", "new file")[side]
-        return [Change(name, members[name].source, direction, word, "") for name in names]
+        return [ItemChange(name, members[name].source, direction, word, "") for name in names]
     own, other = worlds
     found = fates(manifests, other, own, _described(own, names, members), _stop(asset))
     return [
-        Change(name, members[name].source, direction, WORDS[fate.kind][side], fate.detail)
+        ItemChange(name, members[name].source, direction, WORDS[fate.kind][side], fate.detail)
         for name in names
         if (fate := found.get(name, Fate("not_gold")))
     ]
@@ -294,9 +300,9 @@ def _stop(asset: str) -> str:
     return SHARDS if asset == HELDOUT else asset
 
 
-def _described(own: World, names: Sequence[str], members: Mapping[str, _Member]) -> list[Item]:
+def _described(own: CorpusVersions, names: Sequence[str], members: Mapping[str, _DiffMember]) -> list[TracedItem]:
     """The items with their parents and pictures, as the world that holds them says."""
-    items = {name: Item(name, members[name].source) for name in names}
+    items = {name: TracedItem(name, members[name].source) for name in names}
     by_source: dict[str, list[str]] = {}
     for name in names:
         if not items[name].is_step:
@@ -307,7 +313,7 @@ def _described(own: World, names: Sequence[str], members: Mapping[str, _Member])
     return list(items.values())
 
 
-def _above(old: World, new: World) -> tuple[dict[str, list[str | None]], dict[str, list[str]]]:
+def _above(old: CorpusVersions, new: CorpusVersions) -> tuple[dict[str, list[str | None]], dict[str, list[str]]]:
     """Versions that differ above two corpora, and code versions that differ."""
     inputs: dict[str, list[str | None]] = {}
     code: dict[str, list[str]] = {}

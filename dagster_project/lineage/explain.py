@@ -13,10 +13,10 @@ from dagster_project.lineage.fates import KINDS, Fate, fates
 from dagster_project.lineage.identify import Identity, current, identify
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import dataset_licence, revision_of
-from dagster_project.lineage.rows import Row, Tables, isin, plain_json, with_rounds, without_round
+from dagster_project.lineage.rows import Row, TableVersions, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
-from dagster_project.lineage.world import World
+from dagster_project.lineage.world import CorpusVersions
 from dagster_project.settings import deployment
 from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
@@ -69,7 +69,7 @@ def explain(manifests: Manifests, word: str, native: bool = False) -> Answer:
     """What is known of an item in the current versions. With `native`, its record is read back from the raw files.
     Raises `ValueError` if there is no such item."""
     found = identify(manifests, word)
-    world = World.current(manifests)
+    world = CorpusVersions.current(manifests)
     if found.kind == "quarantined":
         return _quarantined(world, found)
     rows = _rows(world, found)
@@ -86,7 +86,7 @@ def explain(manifests: Manifests, word: str, native: bool = False) -> Answer:
     return answer
 
 
-def _quarantined(world: World, found: Identity) -> Answer:
+def _quarantined(world: CorpusVersions, found: Identity) -> Answer:
     rows = [{**row, "native": plain_json(row["native"])} for row in found.rows]
     return {
         "item": found.item_id,
@@ -99,7 +99,7 @@ def _quarantined(world: World, found: Identity) -> Answer:
     }
 
 
-def _rows(world: World, found: Identity) -> dict[str, list[Row]]:
+def _rows(world: CorpusVersions, found: Identity) -> dict[str, list[Row]]:
     """The item's rows in `unified` and in `gold`."""
     if found.kind == "sample":
         table, columns, where = "samples", SAMPLE, pc.field("sample_id") == found.key
@@ -133,7 +133,7 @@ def _shown(row: Row) -> Row:
     return {key: plain_json(value) if key in ("provenance", "native_action") else value for key, value in row.items()}
 
 
-def _origin(world: World, found: Identity, rows: list[Row], names: list[str], native: bool) -> list[Answer]:
+def _origin(world: CorpusVersions, found: Identity, rows: list[Row], names: list[str], native: bool) -> list[Answer]:
     """Where the item's native rows lie; of a derived sample those of its parents."""
     told = [plain_json(row["provenance"]) or {} for row in rows]
     if found.kind == "sample" and told and not told[0].get("file"):
@@ -157,7 +157,7 @@ def _origin(world: World, found: Identity, rows: list[Row], names: list[str], na
     return origins
 
 
-def _provenance(world: World, source: str, name: str) -> list[Mapping[str, Any]]:
+def _provenance(world: CorpusVersions, source: str, name: str) -> list[Mapping[str, Any]]:
     episode, _, index = name.partition("/")[2].rpartition("/")
     where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
     for group in ("unified", "gold"):
@@ -167,12 +167,12 @@ def _provenance(world: World, source: str, name: str) -> list[Mapping[str, Any]]
     return []
 
 
-def _sample_provenance(world: World, source: str, name: str) -> list[Mapping[str, Any]]:
+def _sample_provenance(world: CorpusVersions, source: str, name: str) -> list[Mapping[str, Any]]:
     rows = world.table(f"unified/{source}", "samples").where(["provenance"], pc.field("sample_id") == name)
     return [plain_json(row["provenance"]) or {} for _, row in rows]
 
 
-def _raw_file(world: World, source: str, file: str, place: str) -> Answer:
+def _raw_file(world: CorpusVersions, source: str, file: str, place: str) -> Answer:
     """A native file as `raw/<source>` lists it; without digest where it doesn't (it left the folder since)."""
     raw = world.get(f"raw/{source}")
     answer: Answer = {"file": file, "place": place, "asset": f"raw/{source}", "licence": dataset_licence(source)}
@@ -183,7 +183,7 @@ def _raw_file(world: World, source: str, file: str, place: str) -> Answer:
     return answer | next(({k: e[k] for k in ("sha256", "bytes")} for e in listing if e["path"] == file), {})
 
 
-def native_record(world: World, source: str, file: str, place: str) -> Any:
+def native_record(world: CorpusVersions, source: str, file: str, place: str) -> Any:
     """A record as its adapter reads it from the raw files; pictures as digests. Reads its part up to it. Raises
     `ValueError` if the source has no adapter or no files here, or the record isn't there any more."""
     adapter = sources.registry().get(source)
@@ -203,7 +203,7 @@ def native_record(world: World, source: str, file: str, place: str) -> Any:
     raise ValueError(f"--native: raw/{source}: no record at {place!r} of {file!r} in the native files as they are now")
 
 
-def _verdicts(world: World, source: str, names: Iterable[str]) -> list[Row]:
+def _verdicts(world: CorpusVersions, source: str, names: Iterable[str]) -> list[Row]:
     """All verdicts, first round first; by which judge, under which rubric."""
     where = isin("item_id", with_rounds(names))
     rows = [
@@ -214,7 +214,7 @@ def _verdicts(world: World, source: str, names: Iterable[str]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["round"], row["item_id"]))
 
 
-def _gold(world: World, found: Identity, gold: list[Row], names: list[str]) -> Answer:
+def _gold(world: CorpusVersions, found: Identity, gold: list[Row], names: list[str]) -> Answer:
     """Kept, rewritten, reconstructed, or rejected and why; of an episode also which of its steps were."""
     kinds = ("episode:", "step:") if found.kind == "episode" else (f"{found.kind}:",)
     where = isin("item_id", with_rounds(n for n in names if n.startswith(kinds) or not gold))
@@ -245,13 +245,13 @@ def _trajectory(manifests: Manifests, found: Identity) -> list[Answer]:
         return []
     rest = found.key.partition("/")[2]
     name = rest if found.kind == "episode" else rest.rpartition("/")[0]
-    tables = Tables(current(manifests, "generation/verified/"), "trajectories")
+    tables = TableVersions(current(manifests, "generation/verified/"), "trajectories")
     columns = ["trajectory_id", "task_id", "policy", "outcome", "verified", "reason", "failure_kind", "votes"]
     rows = tables.where(columns, pc.field("trajectory_id") == name)
     return [{**row, "votes": plain_json(row["votes"]), "asset": sorted(tables.versions([p]))[0][0]} for p, row in rows]
 
 
-def _hygiene(world: World, names: list[str]) -> Answer:
+def _hygiene(world: CorpusVersions, names: list[str]) -> Answer:
     """What the stages that see all sources found: evaluation data, safety, duplicates both ways."""
     wanted = isin("item_id", names)
     answer: Answer = {}
@@ -270,7 +270,7 @@ def _hygiene(world: World, names: list[str]) -> Answer:
     return {key: value for key, value in answer.items() if value}
 
 
-def _corpus(manifests: Manifests, world: World, found: Identity) -> Answer:
+def _corpus(manifests: Manifests, world: CorpusVersions, found: Identity) -> Answer:
     """Samples, shards and rows, the mixture's repeats, why a sample doesn't train, and the checkpoints."""
     try:
         subject = find_subject(manifests, found.item_id)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.rows import Row, isin, plain_json, with_rounds, without_round
-from dagster_project.lineage.touched import MIXTURE, SHARDS, Place, chosen, places
-from dagster_project.lineage.world import Item, World
+from dagster_project.lineage.touched import MIXTURE, SHARDS, ShardRow, chosen, places
+from dagster_project.lineage.world import CorpusVersions, TracedItem
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
@@ -51,15 +51,15 @@ class Fate:
 
 
 def fates(
-    manifests: Manifests, world: World, own: World, items: Sequence[Item], stop: str = MIXTURE
+    manifests: Manifests, world: CorpusVersions, own: CorpusVersions, items: Sequence[TracedItem], stop: str = MIXTURE
 ) -> dict[str, Fate]:
     """What becomes of each item in `world`; `own` is the world that the items come from. `stop`: the asset whose rows
     count as being in (the mixture; shards; a gold or unified asset)."""
-    by_source: dict[str, list[Item]] = {}
+    by_source: dict[str, list[TracedItem]] = {}
     for item in items:
         by_source.setdefault(item.source, []).append(item)
     found: dict[str, Fate] = {}
-    left: list[Item] = []
+    left: list[TracedItem] = []
     for source, mine in sorted(by_source.items()):
         early = _before_gold(world, own, source, mine, stop)
         found |= early
@@ -70,7 +70,9 @@ def fates(
     return found
 
 
-def _before_gold(world: World, own: World, source: str, items: list[Item], stop: str) -> dict[str, Fate]:
+def _before_gold(
+    world: CorpusVersions, own: CorpusVersions, source: str, items: list[TracedItem], stop: str
+) -> dict[str, Fate]:
     """Fates of the samples that aren't gold (or unified) rows of this source, and of steps, which the caller knows to
     be absent: by the same number another native action may go. Samples that are there get none."""
     gold, unified = world.get(f"gold/{source}"), world.get(f"unified/{source}")
@@ -95,7 +97,7 @@ def _before_gold(world: World, own: World, source: str, items: list[Item], stop:
 
 
 def _fate(
-    item: Item,
+    item: TracedItem,
     now: Mapping[str, str | None],
     golden: set[str],
     rejected: Mapping[str, str],
@@ -122,7 +124,7 @@ def _fate(
     return Fate("derived_otherwise" if any(name in golden for name in there) else "not_gold", told)
 
 
-def _now(world: World, own: World, source: str, names: Iterable[str]) -> dict[str, str | None]:
+def _now(world: CorpusVersions, own: CorpusVersions, source: str, names: Iterable[str]) -> dict[str, str | None]:
     """Native items by the names that they have in `own` → their names in `world`, None where they aren't mapped.
 
     A step's number counts what was mapped before it, so the same native action can be another step in another version.
@@ -142,7 +144,7 @@ def _now(world: World, own: World, source: str, names: Iterable[str]) -> dict[st
     return found
 
 
-def _native_keys(world: World, asset: str, episodes: set[str]) -> dict[tuple[str, int], NativeKey]:
+def _native_keys(world: CorpusVersions, asset: str, episodes: set[str]) -> dict[tuple[str, int], NativeKey]:
     """(episode, number) of steps → which native action each is."""
     columns = ["episode_id", "step_index", "provenance"]
     where = isin("episode_id", sorted(episodes))
@@ -168,7 +170,7 @@ def native_keys(rows: Iterable[Row]) -> dict[tuple[str, int], NativeKey]:
     return found
 
 
-def _names(item: Item) -> list[str]:
+def _names(item: TracedItem) -> list[str]:
     """The native items that an item stands on: itself, or its parents."""
     if item.is_step:
         return [item.id]
@@ -179,7 +181,7 @@ def _bare(names: Iterable[str]) -> list[str]:
     return [name.removeprefix("sample:") for name in names if name.startswith("sample:")]
 
 
-def _samples(world: World, asset: str, ids: Iterable[str]) -> set[str]:
+def _samples(world: CorpusVersions, asset: str, ids: Iterable[str]) -> set[str]:
     wanted = sorted(set(ids))
     rows = world.table(asset, "samples").where(["sample_id"], isin("sample_id", wanted)) if wanted else []
     return {row["sample_id"] for _, row in rows}
@@ -191,7 +193,7 @@ def step_key(name: str) -> tuple[str, int]:
     return episode, int(index)
 
 
-def _steps(world: World, asset: str, names: Iterable[str]) -> set[str]:
+def _steps(world: CorpusVersions, asset: str, names: Iterable[str]) -> set[str]:
     """Which of `step:...` are rows of an asset."""
     keys = {step_key(name): name for name in names if name.startswith("step:")}
     if not keys:
@@ -201,7 +203,7 @@ def _steps(world: World, asset: str, names: Iterable[str]) -> set[str]:
     return {keys[key] for _, row in rows if (key := (row["episode_id"], row["step_index"])) in keys}
 
 
-def _by_id(world: World, asset: str, table: str, column: str, names: Iterable[str]) -> list[Row]:
+def _by_id(world: CorpusVersions, asset: str, table: str, column: str, names: Iterable[str]) -> list[Row]:
     """Rows of a table by `item_id`; an episode's row stands for its steps."""
     wanted = set(names)
     episodes: dict[str, list[str]] = {}
@@ -219,7 +221,7 @@ def _by_id(world: World, asset: str, table: str, column: str, names: Iterable[st
     return sorted(found, key=lambda row: row["item_id"] not in wanted)
 
 
-def _quarantine(world: World, own: World, source: str, names: set[str]) -> dict[str, str]:
+def _quarantine(world: CorpusVersions, own: CorpusVersions, source: str, names: set[str]) -> dict[str, str]:
     """Native items that aren't mapped in `world` → why, found by the native record that they came from in `own`."""
     origin: dict[str, Mapping[str, object]] = {}
     keys = {step_key(name): name for name in names if name.startswith("step:")}
@@ -258,12 +260,12 @@ def quarantine_holds(row: Row, told: Mapping[str, object]) -> bool:
     return row["record"] == told.get("locator") or (record is not None and json.dumps(record) in row["native"])
 
 
-def _after_gold(manifests: Manifests, world: World, items: list[Item], stop: str) -> dict[str, Fate]:
+def _after_gold(manifests: Manifests, world: CorpusVersions, items: list[TracedItem], stop: str) -> dict[str, Fate]:
     """Fates of gold samples: left out of the shards, or of the mixture."""
     shards, mixture = world.get(SHARDS), world.get(MIXTURE)
     if mixture is not None and shards is not None and mixture.inputs.get(SHARDS) != shards.version:
         mixture = None  # of older shards: it says nothing of these
-    here: list[Place] = []
+    here: list[ShardRow] = []
     if shards is not None:
         all_places = places(manifests, frozenset(item.id for item in items), (SHARDS,))
         here = [place for place in all_places if place.shards == (shards.asset, shards.version)]
@@ -292,7 +294,7 @@ def _after_gold(manifests: Manifests, world: World, items: list[Item], stop: str
     return found
 
 
-def _packed_from(shards: Manifest, world: World, source: str) -> bool:
+def _packed_from(shards: Manifest, world: CorpusVersions, source: str) -> bool:
     """Whether shards were made of what this world has of a source, and of all that it bars."""
     read = [f"gold/{source}", CONTAMINATION, SAFETY, PEOPLE]
     now = [manifest.version if (manifest := world.get(asset)) is not None else None for asset in read]
@@ -300,7 +302,7 @@ def _packed_from(shards: Manifest, world: World, source: str) -> bool:
 
 
 def _mixed(
-    item: Item, stop: str, mixture: Manifest | None, drawn: Mapping[str, int], displaced: Mapping[str, str]
+    item: TracedItem, stop: str, mixture: Manifest | None, drawn: Mapping[str, int], displaced: Mapping[str, str]
 ) -> Fate:
     if stop == SHARDS:
         return Fate("trained", "packed")
@@ -311,7 +313,7 @@ def _mixed(
     return Fate("no_mixture") if mixture is None else Fate("not_drawn")
 
 
-def _displaced(world: World, items: list[Item]) -> dict[str, str]:
+def _displaced(world: CorpusVersions, items: list[TracedItem]) -> dict[str, str]:
     """Samples that are duplicates → of what, and how alike. One that goes with its episode has a row of its own; the
     episode's says nothing of its other samples, which stay."""
     rows = world.table(DUPLICATES, "displaced").where(
@@ -327,12 +329,12 @@ def _alike(similarity: float | None) -> str:
     return "" if similarity is None else f", similarity {similarity:.3f}"
 
 
-def _episodes(item: Item) -> set[str]:
+def _episodes(item: TracedItem) -> set[str]:
     steps = (parent for parent in item.parents if parent.startswith("step:"))
     return {"episode:" + parent.removeprefix("step:").rpartition("/")[0] for parent in steps}
 
 
-def _words(world: World, asset: str, item: Item) -> str:
+def _words(world: CorpusVersions, asset: str, item: TracedItem) -> str:
     """The reason that a hygiene stage wrote down."""
     names = sorted({f"sample:{item.id}", *item.parents, *_episodes(item)})
     columns = ["item_id", "reason", *(["suite", "because"] if asset == CONTAMINATION else [])]

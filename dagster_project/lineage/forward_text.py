@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dagster_project.lineage.manifests import Manifests, name_of
 from dagster_project.lineage.picture import Box, draw
-from dagster_project.lineage.rebuild import Plan
-from dagster_project.lineage.subjects import Subject
+from dagster_project.lineage.rebuild import RebuildPlan
+from dagster_project.lineage.subjects import LineageSubject
 from dagster_project.lineage.tables import clean, table
 from dagster_project.lineage.touched import Forward, Touch
 
@@ -44,7 +44,7 @@ def _touches(touches: list[Touch]) -> Iterator[str]:
     yield from table(("checkpoint", "version", *(f"rows: {name}" for name in COLUMNS), "from touched"), rows, 90)
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
+def plan_lines(plan: RebuildPlan) -> Iterator[str]:
     """What is stale without it, and what to build again, in order."""
     yield f"without it {len(plan.stale)} current assets are stale, {len(plan.fresh)} stay as they are"
     if plan.gone:
@@ -65,7 +65,7 @@ def _some(names: list[str], limit: int = 6) -> str:
     return shown + (f" and {len(names) - limit} more" if len(names) > limit else "") if names else "none"
 
 
-def forward_picture(manifests: Manifests, subject: Subject, plan: Plan | None) -> str:
+def forward_picture(manifests: Manifests, subject: LineageSubject, plan: RebuildPlan | None) -> str:
     """The current versions below it; with a plan, what goes is dashed and what is built again has a red border."""
     nodes = [n for n in {*manifests.downstream(subject.holders), *subject.holders} if manifests.is_current(n)]
     gone = set(plan.gone) if plan else set()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from dagster_project.lineage.manifests import Manifests
-from dagster_project.lineage.rows import Row, Tables, plain_json, without_round
+from dagster_project.lineage.rows import Row, TableVersions, plain_json, without_round
 from dagster_project.lineage.subjects import HEX32, ITEM
 from pipelines.store.manifest import Manifest
 
@@ -68,10 +68,10 @@ def _named(manifests: Manifests, kind: str, key: str) -> list[Identity]:
             raise ValueError(f"step:{key[:100]}: expected step:<source>/<episode>/<number>, found no number last")
         where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
         rest = episode
-    if Tables(here, "steps").where(["step_index"], where):
+    if TableVersions(here, "steps").where(["step_index"], where):
         return [Identity(kind, source, key)]
     item = f"{kind}:{key}"
-    if Tables(here, "rejects").where(["item_id"], pc.field("item_id") == item):
+    if TableVersions(here, "rejects").where(["item_id"], pc.field("item_id") == item):
         return [Identity(kind, source, key)]
     rows = quarantined(here, rest)
     return [Identity("quarantined", source, rest, rows)] if rows else []
@@ -80,7 +80,7 @@ def _named(manifests: Manifests, kind: str, key: str) -> list[Identity]:
 def _sample(manifests: Manifests, name: str) -> list[Identity]:
     for table in ("samples", "rejects"):
         column, wanted = ("sample_id", name) if table == "samples" else ("item_id", f"sample:{name}")
-        tables = Tables(current(manifests, "gold/", "unified/"), table)
+        tables = TableVersions(current(manifests, "gold/", "unified/"), table)
         rows = tables.where([column], pc.field(column) == wanted)
         if rows:
             [(asset, _), *_] = sorted(tables.versions([rows[0][0]]))
@@ -103,9 +103,9 @@ def _bare(manifests: Manifests, word: str) -> list[Identity]:
         rows = _placed(manifests, source, rest)
         if rows:
             return [Identity("quarantined", source, rest, rows)]
-    steps = Tables(current(manifests, "unified/", "gold/", "generation/verified/"), "steps")
+    steps = TableVersions(current(manifests, "unified/", "gold/", "generation/verified/"), "steps")
     met = steps.where(["source"], pc.field("episode_id") == word)
-    ran = Tables(current(manifests, "generation/verified/"), "trajectories")
+    ran = TableVersions(current(manifests, "generation/verified/"), "trajectories")
     sources = {row["source"] for _, row in met}
     sources |= {"generated" for _ in ran.where(["trajectory_id"], pc.field("trajectory_id") == word)}
     if sources:
@@ -117,7 +117,7 @@ def _native(manifests: Manifests, word: str) -> list[Identity]:
     """Samples of a native record, else what was quarantined of it."""
     named = f'"record":{json.dumps(word, ensure_ascii=False)}'
     unified = current(manifests, "unified/")
-    samples = Tables(unified, "samples").where(
+    samples = TableVersions(unified, "samples").where(
         ["sample_id", "source"], pc.match_substring(pc.field("provenance"), named)
     )
     if samples:
@@ -133,7 +133,7 @@ def quarantined(manifests: list[Manifest], record: str) -> list[Row]:
         return []
     said = json.dumps(record, ensure_ascii=False)
     where = pc.match_substring(pc.field("native"), said) | pc.match_substring(pc.field("detail"), f"'{record}'")
-    rows = [row for _, row in Tables(manifests, "quarantine").where(QUARANTINE, where)]
+    rows = [row for _, row in TableVersions(manifests, "quarantine").where(QUARANTINE, where)]
     own = [row for row in rows if _names(plain_json(row["native"]), record) or f"'{record}'" in row["detail"]]
     return own or rows
 
@@ -151,5 +151,7 @@ def _placed(manifests: Manifests, source: str, place: str) -> list[Row]:
     here = current(manifests, f"unified/{source}")
     return [
         row
-        for _, row in Tables([m for m in here if m.asset == f"unified/{source}"], "quarantine").where(QUARANTINE, where)
+        for _, row in TableVersions([m for m in here if m.asset == f"unified/{source}"], "quarantine").where(
+            QUARANTINE, where
+        )
     ]

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dagster_project.lineage.manifests import Manifests, Node
-from dagster_project.lineage.subjects import Subject
-from dagster_project.stages.stage import Stage
+from dagster_project.lineage.subjects import LineageSubject
+from dagster_project.stages.stage import GraphStage
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RebuildStep:
     """An asset to build again: its Dagster asset (without the round of the generation loop), the job that makes it,
     and the stale assets that it reads. `job` is empty where the graph as deployed has no such asset."""
 
@@ -30,13 +30,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RebuildPlan:
     """The answer of `vesper lineage --withdrawn`. `gone`: nothing is left to make them from; `steps`: to build again,
     in order; `fresh`: current assets that stay as they are; `old`: stale versions that are current no more."""
 
     withdrawn: str
     gone: list[str]
-    steps: list[Step]
+    steps: list[RebuildStep]
     fresh: list[str]
     old: list[str]
     notes: list[str]
@@ -51,7 +51,7 @@ class Plan:
         return {**asdict(self), "stale": self.stale}
 
 
-def plan(manifests: Manifests, subject: Subject, stages: Mapping[str, Stage]) -> Plan:
+def plan(manifests: Manifests, subject: LineageSubject, stages: Mapping[str, GraphStage]) -> RebuildPlan:
     """Stale assets of a withdrawal. A whole dataset goes with all that was made of it alone; of a screen, task or item
     the assets that hold it are built again too. `stages` (the graph as deployed) adds jobs and breaks ties of order."""
     below = manifests.downstream(subject.holders)
@@ -64,7 +64,7 @@ def plan(manifests: Manifests, subject: Subject, stages: Mapping[str, Stage]) ->
         rest |= held
     fresh = sorted(set(manifests.pointers) - set(stale) - set(held))
     old = below | set(subject.holders)
-    return Plan(
+    return RebuildPlan(
         withdrawn=subject.name,
         gone=sorted(gone),
         steps=_steps(manifests, rest, stages),
@@ -92,20 +92,20 @@ def _gone(manifests: Manifests, stale: Mapping[str, Node], held: Mapping[str, No
     return gone
 
 
-def _steps(manifests: Manifests, stale: Mapping[str, Node], stages: Mapping[str, Stage]) -> list[Step]:
+def _steps(manifests: Manifests, stale: Mapping[str, Node], stages: Mapping[str, GraphStage]) -> list[RebuildStep]:
     """The stale assets, each after the stale ones that it reads; among those that are ready, in the graph's order."""
     order = {key: number for number, key in enumerate(stages)}
     reads = {asset: _reads(manifests, node, stale, stages) for asset, node in stale.items()}
     left = {asset: set(deps) for asset, deps in reads.items()}
     ready = [(order.get(stage_of(asset, stages), len(order)), asset) for asset, deps in left.items() if not deps]
     heapq.heapify(ready)
-    steps: list[Step] = []
+    steps: list[RebuildStep] = []
     while ready:
         _, asset = heapq.heappop(ready)
         key = stage_of(asset, stages)
         stage = stages.get(key)
         steps.append(
-            Step(
+            RebuildStep(
                 len(steps) + 1,
                 asset,
                 stale[asset][1],
@@ -127,7 +127,7 @@ def _steps(manifests: Manifests, stale: Mapping[str, Node], stages: Mapping[str,
     return steps
 
 
-def _reads(manifests: Manifests, node: Node, stale: Mapping[str, Node], stages: Mapping[str, Stage]) -> set[str]:
+def _reads(manifests: Manifests, node: Node, stale: Mapping[str, Node], stages: Mapping[str, GraphStage]) -> set[str]:
     """The stale assets that one must wait for: its inputs as recorded, and as the graph has them now. An older version
     of a stale asset, as that of the agent that played a round, is none that is made anew."""
     manifest = manifests.find(node)
@@ -139,13 +139,13 @@ def _reads(manifests: Manifests, node: Node, stale: Mapping[str, Node], stages: 
     return {dep for dep in deps if dep in stale and dep != node[0]}
 
 
-def stage_of(asset: str, stages: Mapping[str, Stage]) -> str:
+def stage_of(asset: str, stages: Mapping[str, GraphStage]) -> str:
     """The Dagster asset that makes an asset: `generation/verified` makes `generation/verified/round_001`."""
     parent = asset.rpartition("/")[0]
     return parent if asset not in stages and parent in stages and stages[parent].by_round else asset
 
 
-def _notes(manifests: Manifests, subject: Subject, rest: Mapping[str, Node], gone: Iterable[str]) -> list[str]:
+def _notes(manifests: Manifests, subject: LineageSubject, rest: Mapping[str, Node], gone: Iterable[str]) -> list[str]:
     if subject.kind != "dataset":
         return []
     name = subject.name.removeprefix("raw/")

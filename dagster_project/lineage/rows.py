@@ -40,7 +40,7 @@ def scan(paths: Sequence[Path], columns: Sequence[str], where: pc.Expression) ->
     return [(names[row.pop(FILE)], row) for row in rows]
 
 
-class Tables:
+class TableVersions:
     """One table (`steps`, `samples`, ...) over versions of assets; a file that several versions hold is read once."""
 
     def __init__(self, manifests: Iterable[Manifest], table: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from dagster_project.lineage.manifests import Manifests, Node
-from dagster_project.lineage.rows import Tables, with_rounds
+from dagster_project.lineage.rows import TableVersions, with_rounds
 from pipelines.store.manifest import Manifest
 
 HEX64, HEX32 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
@@ -17,7 +17,7 @@ ITEM = re.compile(r"(episode|step|sample):(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Subject:
+class LineageSubject:
     """`holders`: the versions that hold it. `samples` None: not known by single samples, but by whole `sources` (None
     of these either: by the graph alone)."""
 
@@ -30,10 +30,10 @@ class Subject:
     notes: tuple[str, ...] = field(default=())
 
 
-def find_subject(manifests: Manifests, word: str) -> Subject:
+def find_subject(manifests: Manifests, word: str) -> LineageSubject:
     """`word`: an asset (`raw/aitw`, `aitw`, `gold/aitw@version`), a screen's sha256, `task:<id>` or a task's id, an
     item id or a sample's id. Raises `ValueError` if nothing of that name is in the store."""
-    subject: Subject | None = None
+    subject: LineageSubject | None = None
     if HEX64.fullmatch(word):
         subject = _screen(manifests, word)
     elif word.startswith("task:"):
@@ -57,7 +57,7 @@ def versions(manifests: Manifests, *groups: str) -> list[Manifest]:
     return [manifest for manifest in manifests.all if manifest.asset.startswith(groups)]
 
 
-def _asset(manifests: Manifests, word: str) -> Subject | None:
+def _asset(manifests: Manifests, word: str) -> LineageSubject | None:
     asset, _, version = word.partition("@")
     named = None
     for key in dict.fromkeys((asset, f"raw/{asset}", f"checkpoints/{asset}")):
@@ -79,49 +79,49 @@ def _asset(manifests: Manifests, word: str) -> Subject | None:
         sources = frozenset(asset.removeprefix("unified/") for asset, _ in readers if asset.startswith("unified/"))
     elif group in ("unified", "verdicts", "gold"):
         sources = frozenset([name])
-    return Subject(kind, named, holders, sources=sources)
+    return LineageSubject(kind, named, holders, sources=sources)
 
 
-def _screen(manifests: Manifests, sha256: str) -> Subject | None:
+def _screen(manifests: Manifests, sha256: str) -> LineageSubject | None:
     here = versions(manifests, "unified/", "gold/")
-    screens = Tables(here, "screens")
+    screens = TableVersions(here, "screens")
     paths = {path for path, _ in screens.where(["screenshot_sha256"], pc.field("screenshot_sha256") == sha256)}
     stems = {screens.stem(path) for path in paths} or None  # a picture without a row of its own: look everywhere
-    samples = Tables(here, "samples")
+    samples = TableVersions(here, "samples")
     shown = samples.listing("images", [sha256], stems)
-    steps = Tables(here, "steps")
+    steps = TableVersions(here, "steps")
     stepped = {path for path, _ in steps.where(["step_index"], pc.field("screenshot_sha256") == sha256, stems)}
     tasks = _tasks_of_screen(manifests, sha256)
     holders = screens.versions(paths) | samples.versions(shown.values()) | steps.versions(stepped)
     holders |= {node for nodes in tasks.values() for node in nodes}
     if not holders:
         return None
-    return Subject("screen", sha256, frozenset(holders), frozenset(shown), tasks=frozenset(tasks))
+    return LineageSubject("screen", sha256, frozenset(holders), frozenset(shown), tasks=frozenset(tasks))
 
 
 def _tasks_of_screen(manifests: Manifests, sha256: str) -> dict[str, set[Node]]:
     """Tasks that begin on a screen, or whose evaluator compares with it."""
-    tables = Tables(versions(manifests, "task_pool/"), "tasks")
+    tables = TableVersions(versions(manifests, "task_pool/"), "tasks")
     shown = pc.match_substring(pc.field("initial_state"), sha256) | pc.match_substring(pc.field("evaluator"), sha256)
     return _held(tables, tables.where(["task_id"], shown))
 
 
-def _held(tables: Tables, rows: list[tuple[Path, dict[str, str]]]) -> dict[str, set[Node]]:
+def _held(tables: TableVersions, rows: list[tuple[Path, dict[str, str]]]) -> dict[str, set[Node]]:
     found: dict[str, set[Node]] = {}
     for path, row in rows:
         found.setdefault(row["task_id"], set()).update(tables.versions([path]))
     return found
 
 
-def _task(manifests: Manifests, task: str) -> Subject | None:
+def _task(manifests: Manifests, task: str) -> LineageSubject | None:
     """A task, the trajectories that executed it, and the samples that came of these."""
-    tables = Tables(versions(manifests, "task_pool/", "generation/task_bank/"), "tasks")
+    tables = TableVersions(versions(manifests, "task_pool/", "generation/task_bank/"), "tasks")
     holders = {
         node
         for nodes in _held(tables, tables.where(["task_id"], pc.field("task_id") == task)).values()
         for node in nodes
     }
-    ran = Tables(versions(manifests, "generation/verified/"), "trajectories")
+    ran = TableVersions(versions(manifests, "generation/verified/"), "trajectories")
     runs = ran.where(["trajectory_id"], pc.field("task_id") == task)
     holders |= ran.versions({path for path, _ in runs})
     samples: set[str] = set()
@@ -132,35 +132,35 @@ def _task(manifests: Manifests, task: str) -> Subject | None:
             holders |= found.holders
     if not holders:
         return None
-    return Subject("task", task, frozenset(holders), frozenset(samples), tasks=frozenset([task]))
+    return LineageSubject("task", task, frozenset(holders), frozenset(samples), tasks=frozenset([task]))
 
 
-def _item(manifests: Manifests, kind: str, name: str) -> Subject | None:
+def _item(manifests: Manifests, kind: str, name: str) -> LineageSubject | None:
     """An episode, a step or a sample; what was derived from it goes with it."""
     if kind == "sample":
-        tables = Tables(versions(manifests, "gold/", "unified/"), "samples")
+        tables = TableVersions(versions(manifests, "gold/", "unified/"), "samples")
         paths = {path for path, _ in tables.where(["sample_id"], pc.field("sample_id") == name)}
         if not paths:
             return None
         derived = tables.listing("parents", with_rounds([f"sample:{name}"]), {tables.stem(path) for path in paths})
         holders = tables.versions(paths) | tables.versions(derived.values())
-        return Subject("sample", f"sample:{name}", frozenset(holders), frozenset([name, *derived]))
+        return LineageSubject("sample", f"sample:{name}", frozenset(holders), frozenset([name, *derived]))
     source, _, rest = name.partition("/")
     here = [m for m in versions(manifests, "gold/", "unified/") if m.asset.partition("/")[2] == source]
     where, item = _rows_of(kind, source, rest)
-    steps = Tables(here, "steps")
+    steps = TableVersions(here, "steps")
     paths = {path for path, _ in steps.where(["step_index"], where)}
     if not paths:
         return None
     stems = {steps.stem(path) for path in paths}
-    samples = Tables([m for m in here if m.asset.startswith("gold/")], "samples")
+    samples = TableVersions([m for m in here if m.asset.startswith("gold/")], "samples")
     whole = kind == "episode"
     parents = [f"step:{source}/{rest}/"] if whole else with_rounds([item])
     derived = samples.listing("parents", parents, stems, prefix=whole)
-    tasks = Tables(versions(manifests, "task_pool/"), "tasks")
+    tasks = TableVersions(versions(manifests, "task_pool/"), "tasks")
     made = tasks.listing("parents", [item], key="task_id")
     holders = steps.versions(paths) | samples.versions(derived.values()) | tasks.versions(made.values())
-    return Subject(kind, item, frozenset(holders), frozenset(derived), tasks=frozenset(made))
+    return LineageSubject(kind, item, frozenset(holders), frozenset(derived), tasks=frozenset(made))
 
 
 def _rows_of(kind: str, source: str, rest: str) -> tuple[pc.Expression, str]:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.lineage.manifests import Manifests, Node, name_of
-from dagster_project.lineage.rows import Tables, isin
-from dagster_project.lineage.subjects import Subject
+from dagster_project.lineage.rows import TableVersions, isin
+from dagster_project.lineage.subjects import LineageSubject
 from pipelines.store.manifest import Manifest
 
 SHARDS, HELDOUT, MIXTURE, POOL = (
@@ -29,7 +29,7 @@ EVALUATED = ("evaluations/", "suites/")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShardRow:
     """A row of a shard that holds a sample; `split` of the shards it lies in."""
 
     sample_id: str
@@ -78,18 +78,20 @@ class Forward:
         return asdict(self)
 
 
-def places(manifests: Manifests, samples: frozenset[str], assets: tuple[str, ...] = (SHARDS, HELDOUT)) -> list[Place]:
+def places(
+    manifests: Manifests, samples: frozenset[str], assets: tuple[str, ...] = (SHARDS, HELDOUT)
+) -> list[ShardRow]:
     """Where samples lie in shards, over all versions of these."""
-    tables = Tables([m for m in manifests.all if m.asset in assets], "index")
+    tables = TableVersions([m for m in manifests.all if m.asset in assets], "index")
     found = tables.where(["sample_id", "shard", "row"], isin("sample_id", sorted(samples))) if samples else []
     return [
-        Place(row["sample_id"], node, row["shard"], row["row"])
+        ShardRow(row["sample_id"], node, row["shard"], row["row"])
         for path, row in found
         for node in sorted(tables.versions([path]))
     ]
 
 
-def chosen(mixture: Manifest, here: list[Place]) -> Counter[str]:
+def chosen(mixture: Manifest, here: list[ShardRow]) -> Counter[str]:
     """How often a mixture takes each sample in one epoch; samples that it doesn't take are left out."""
     wanted: dict[str, dict[int, str]] = {}
     for place in here:
@@ -98,7 +100,7 @@ def chosen(mixture: Manifest, here: list[Place]) -> Counter[str]:
     if not wanted:
         return Counter()
     found: Counter[str] = Counter()
-    tables = Tables([mixture], "mixture")
+    tables = TableVersions([mixture], "mixture")
     for _, row in tables.where(["shard", "rows", "repeats"], isin("shard", sorted(wanted))):
         numbers = pa.array(row["rows"], pa.int64())
         for position in pc.indices_nonzero(pc.is_in(numbers, pa.array(sorted(wanted[row["shard"]])))).to_pylist():
@@ -106,7 +108,7 @@ def chosen(mixture: Manifest, here: list[Place]) -> Counter[str]:
     return found
 
 
-def forward(manifests: Manifests, subject: Subject) -> Forward:
+def forward(manifests: Manifests, subject: LineageSubject) -> Forward:
     """Follow a subject to the checkpoints and evaluations that it reaches."""
     below = manifests.downstream(subject.holders)
     carriers = _carriers(manifests, subject, below | subject.holders)
@@ -135,7 +137,7 @@ def forward(manifests: Manifests, subject: Subject) -> Forward:
     )
 
 
-def _carriers(manifests: Manifests, subject: Subject, nodes: set[Node] | frozenset[Node]) -> dict[Node, int]:
+def _carriers(manifests: Manifests, subject: LineageSubject, nodes: set[Node] | frozenset[Node]) -> dict[Node, int]:
     """Mixtures, shards and task pools that hold some of the subject → how many rows (or tasks)."""
     found: dict[Node, int] = {}
     here = places(manifests, subject.samples) if subject.samples else []
@@ -171,9 +173,9 @@ def _column(path: Path, name: str) -> pa.ChunkedArray:
     return pq.read_table(path, columns=[name])[name]
 
 
-def _tasks(pool: Manifest, subject: Subject) -> int:
+def _tasks(pool: Manifest, subject: LineageSubject) -> int:
     """Tasks of the pool that are the subject's, or were inferred from episodes of its sources."""
-    tables = Tables([pool], "tasks")
+    tables = TableVersions([pool], "tasks")
     if subject.tasks:
         return len(tables.where(["task_id"], isin("task_id", sorted(subject.tasks))))
     if subject.sources:
@@ -182,7 +184,7 @@ def _tasks(pool: Manifest, subject: Subject) -> int:
 
 
 def _touch(
-    manifests: Manifests, node: Node, carriers: dict[Node, int], reached: dict[Node, Touch], subject: Subject
+    manifests: Manifests, node: Node, carriers: dict[Node, int], reached: dict[Node, Touch], subject: LineageSubject
 ) -> Touch | None:
     manifest = manifests.find(node)
     if manifest is None:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dagster_project.lineage.manifests import Manifests
-from dagster_project.lineage.rows import Tables, isin
+from dagster_project.lineage.rows import TableVersions, isin
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.removed import Removed, removed_items
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TracedItem:
     """A sample or step to be looked up, as one world has it. `parents`: the item ids that it was derived from, without
     versions."""
 
@@ -30,20 +30,20 @@ class Item:
 
 
 @dataclass
-class World:
+class CorpusVersions:
     """One version of each asset: what a corpus was made from, or what is current."""
 
     store: Store
     manifests: dict[str, Manifest] = field(default_factory=dict)
 
     @classmethod
-    def current(cls, manifests: Manifests) -> World:
+    def current(cls, manifests: Manifests) -> CorpusVersions:
         """What consumers read now."""
         found = {asset: manifests.current(asset) for asset in manifests.pointers}
         return cls(manifests.store, {asset: manifest for asset, manifest in found.items() if manifest is not None})
 
     @classmethod
-    def of(cls, manifests: Manifests, *made: Manifest) -> World:
+    def of(cls, manifests: Manifests, *made: Manifest) -> CorpusVersions:
         """What some versions were made from, themselves included, but for what only older agents learned from; of
         several versions of an asset the nearest."""
         found: dict[str, Manifest] = {manifest.asset: manifest for manifest in made}
@@ -57,18 +57,18 @@ class World:
         """The version of an asset; None if this corpus has none."""
         return self.manifests.get(asset)
 
-    def table(self, asset: str, name: str) -> Tables:
+    def table(self, asset: str, name: str) -> TableVersions:
         """A table of it; empty if there is none."""
         manifest = self.get(asset)
-        return Tables([manifest] if manifest else [], name)
+        return TableVersions([manifest] if manifest else [], name)
 
-    def samples(self, asset: str, ids: Iterable[str]) -> list[Item]:
+    def samples(self, asset: str, ids: Iterable[str]) -> list[TracedItem]:
         """Those of some samples that an asset here holds, in the order of their ids."""
         wanted = sorted(set(ids))
         columns = ["sample_id", "source", "parents", "images", "split"]
         rows = self.table(asset, "samples").where(columns, isin("sample_id", wanted)) if wanted else []
         found = [
-            Item(row["sample_id"], row["source"], tuple(row["parents"]), tuple(row["images"]), row["split"])
+            TracedItem(row["sample_id"], row["source"], tuple(row["parents"]), tuple(row["images"]), row["split"])
             for _, row in rows
         ]
         return sorted(found, key=lambda item: item.id)

@@ -1,7 +1,7 @@
 """Before a run costs anything: is what its assets need here? One line for each thing that isn't.
 
-A stage names its needs (`Stage.needs`); `PROBES` says how each is looked for. A step of a run asks for itself and for
-all of the run that is made of it (`factory`): a source without files fails alone, a judge that doesn't answer fails
+A stage names its needs (`GraphStage.needs`); `PROBES` says how each is looked for. A step of a run asks for itself and
+for all of the run that is made of it (`factory`): a source without files fails alone, a judge that doesn't answer fails
 everything that leads to a judgement, a full disk fails the run.
 """
 
@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.execution.device_sources import missing as gateways_missing
 from generators.generation.task_worlds.task_world import GROUNDS
@@ -30,7 +30,7 @@ from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 TIMEOUT_S = 10.0
 BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
 
-Probe = Callable[[Stage, Work], list[str]]
+Probe = Callable[[GraphStage, StageWork], list[str]]
 
 
 OWN = ("files", "browser", "trainer")
@@ -39,7 +39,7 @@ Known = dict[tuple[str, str], list[str]]
 
 
 def missing(
-    stages: Mapping[str, Stage], work: Work, key: str, chosen: Collection[str], known: Known | None = None
+    stages: Mapping[str, GraphStage], work: StageWork, key: str, chosen: Collection[str], known: Known | None = None
 ) -> list[str]:
     """What a stage, and those of `chosen` that are made of it, need and don't find; each line once. `known` keeps what
     was looked for already, so that a run asks a judge once and not for every step."""
@@ -54,7 +54,7 @@ def missing(
     return list(found)
 
 
-def _below(stages: Mapping[str, Stage], key: str, chosen: Collection[str]) -> list[str]:
+def _below(stages: Mapping[str, GraphStage], key: str, chosen: Collection[str]) -> list[str]:
     """Those of `chosen` that are made of a stage by way of others of them, in the graph's order."""
     reached = {key}
     for name, stage in stages.items():  # a stage comes after what it depends on
@@ -64,7 +64,7 @@ def _below(stages: Mapping[str, Stage], key: str, chosen: Collection[str]) -> li
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------
-def disk(stage: Stage, work: Work) -> list[str]:
+def disk(stage: GraphStage, work: StageWork) -> list[str]:
     """Free space in the store, as much as the deployment wants."""
     free, wanted = free_bytes(work.store.home), work.deployment.preflight.free_gb * 1e9
     if free >= wanted:
@@ -75,7 +75,7 @@ def disk(stage: Stage, work: Work) -> list[str]:
     ]
 
 
-def files(stage: Stage, work: Work) -> list[str]:
+def files(stage: GraphStage, work: StageWork) -> list[str]:
     """Native files of a source, or what makes the embedded ones."""
     from dagster_project.stages import sources
 
@@ -99,7 +99,7 @@ def files(stage: Stage, work: Work) -> list[str]:
     return [] if made else browser(stage, work)
 
 
-def beam(stage: Stage, work: Work) -> list[str]:
+def beam(stage: GraphStage, work: StageWork) -> list[str]:
     """The Dask cluster that reads native files, where the deployment names one."""
     prefix = "--dask_client_address="
     found = []
@@ -115,7 +115,7 @@ def beam(stage: Stage, work: Work) -> list[str]:
     return found
 
 
-def judge(stage: Stage, work: Work) -> list[str]:
+def judge(stage: GraphStage, work: StageWork) -> list[str]:
     """The judge in use: known, trained where it is trained, its endpoint answering where it asks one."""
     settings = work.judge
     try:
@@ -174,7 +174,7 @@ def _names(body: bytes) -> set[str]:
         return set()
 
 
-def browser(stage: Stage, work: Work) -> list[str]:
+def browser(stage: GraphStage, work: StageWork) -> list[str]:
     """A Chromium. What was drawn once (a bench, a pool of tasks) is there, and isn't drawn again for nothing."""
     if stage.group in ("bench", "task_pool") and work.store.current(stage.key) is not None:
         return []
@@ -185,7 +185,7 @@ def browser(stage: Stage, work: Work) -> list[str]:
     return []
 
 
-def ground(stage: Stage, work: Work) -> list[str]:
+def ground(stage: GraphStage, work: StageWork) -> list[str]:
     """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
     of a desktop."""
     from dagster_project.stages.generation import loop_config, places
@@ -207,18 +207,18 @@ def ground(stage: Stage, work: Work) -> list[str]:
     return found + ([f"desktop: packages are missing: {' '.join(packages)}"] if packages else [])
 
 
-def devices(stage: Stage, work: Work) -> list[str]:
+def devices(stage: GraphStage, work: StageWork) -> list[str]:
     """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
     judge of their success where one was named."""
     from dagster_project.stages.training import success_judge, trainer_worlds
-    from generators.execution.device_sources import Places, missing
+    from generators.execution.device_sources import DevicePlaces, missing
     from trainer.stages.assets import BROWSER_WORLDS
 
     try:
         worlds, model = trainer_worlds(), success_judge()
     except ValueError as error:
         return [f"trainer: {error}"]
-    where = Places.of()
+    where = DevicePlaces.of()
     found = missing(where, worlds or BROWSER_WORLDS)
     if model and not (address := os.environ.get("VESPER_JUDGE_BASE_URL", "")):
         found.append(f"trainer: the success judge {model!r:.80} needs an endpoint: set $VESPER_JUDGE_BASE_URL")
@@ -227,7 +227,7 @@ def devices(stage: Stage, work: Work) -> list[str]:
     return found + browser(stage, work) if where.local and not worlds else found
 
 
-def trainer(stage: Stage, work: Work) -> list[str]:
+def trainer(stage: GraphStage, work: StageWork) -> list[str]:
     """The trainer's settings: known, with specialists that there are, its preset's weights where they were said to be,
     and room for them to be trained on the device and the ranks that the stage gets."""
     from dagster_project.preflight import training_memory
@@ -248,7 +248,7 @@ def trainer(stage: Stage, work: Work) -> list[str]:
     return [f"trainer: {found}"] if found else []
 
 
-def _preset_of_base(work: Work) -> str:
+def _preset_of_base(work: StageWork) -> str:
     """That of the base which was made, by whomever and with which settings; "" if there is none."""
     base = work.store.current("checkpoints/base")
     if base is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import hygiene, task_pool
 from dagster_project.stages.hygiene import with_gold
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from generators.generation import gold
 from generators.generation.tables import SOURCE
 from pipelines.store.manifest import Manifest
@@ -19,21 +19,21 @@ from quality.cards import card
 from trainer.data.rows import HELDOUT
 
 
-def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
+def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:
     """The fan-in over the sources `names`. What has no gold yet is passed over, and shown as such."""
     owners = deployment.owners
     recorded = tuple(f"gold/{name}" for name in names)
     whole = [*names, SOURCE]
     all_gold = (*recorded, gold.ASSET)
 
-    def over_gold(function: Callable[[Work, list[str]], Manifest]) -> Callable[[Work], Manifest]:
+    def over_gold(function: Callable[[StageWork, list[str]], Manifest]) -> Callable[[StageWork], Manifest]:
         return lambda work: function(work, with_gold(work, whole))
 
     def stage(
-        key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest], description: str, **more: object
-    ) -> Stage:
+        key: str, deps: tuple[str, ...], run: Callable[[StageWork], Manifest], description: str, **more: object
+    ) -> GraphStage:
         filled = {"job": "build_corpus", "kinds": ("parquet",), "owners": owners, **more}
-        return Stage(key=key, deps=deps, run=run, description=description, **filled)  # type: ignore[arg-type]
+        return GraphStage(key=key, deps=deps, run=run, description=description, **filled)  # type: ignore[arg-type]
 
     yield from hygiene.stages(deployment, whole)
     yield stage(
@@ -69,7 +69,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     yield from task_pool.stages(deployment, names)
     cards_of = tuple(f"cards/{name}" for name in names)
     for name in names:
-        yield Stage(
+        yield GraphStage(
             key=f"cards/{name}",
             deps=(f"gold/{name}",),
             job="build_corpus",
@@ -89,17 +89,17 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     )
 
 
-def _card(name: str) -> Callable[[Work], Manifest]:
+def _card(name: str) -> Callable[[StageWork], Manifest]:
     return lambda work: card.build_card(work.store, name)
 
 
-def _shards(work: Work, names: list[str]) -> Manifest:
+def _shards(work: StageWork, names: list[str]) -> Manifest:
     return shards.build_shards(work.store, names)
 
 
-def _heldout(work: Work, names: list[str]) -> Manifest:
+def _heldout(work: StageWork, names: list[str]) -> Manifest:
     return shards.build_shards(work.store, names, HELDOUT, ("test",))
 
 
-def _mixture(work: Work) -> Manifest:
+def _mixture(work: StageWork) -> Manifest:
     return mixture.build_mixture(work.store)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 
 from dagster_project.settings.deployment import Deployment, DeploymentError, LicencePolicy, SourceSettings
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 from pipelines import sources, suites
 
 
@@ -42,7 +42,7 @@ def check_sources(deployment: Deployment) -> None:
 
 
 def check_freshness(
-    deployment: Deployment, stages: Mapping[str, Stage], graph_of: Callable[[Deployment], Mapping[str, Stage]]
+    deployment: Deployment, stages: Mapping[str, GraphStage], graph_of: Callable[[Deployment], Mapping[str, GraphStage]]
 ) -> None:
     """Look at the groups and assets that `freshness` names; `stages` are those of this deployment, `graph_of` makes
     those of another. One that is switched off here, or waits for its files, may be named. Raises `DeploymentError` for
@@ -64,7 +64,7 @@ def check_freshness(
             raise _unknown("freshness: unknown group or asset", name, known, groups)
 
 
-def _dated(stages: Mapping[str, Stage]) -> set[str]:
+def _dated(stages: Mapping[str, GraphStage]) -> set[str]:
     """Assets that can be late, and their groups."""
     return {name for stage in stages.values() if not stage.by_round for name in (stage.key, stage.group)}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.settings.deployment import Deployment
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from dagster_project.stages.task_pool import pool_config
-from generators.execution.device_sources import Places, open_pool
+from generators.execution.device_sources import DevicePlaces, open_pool
 from generators.generation import gold, rounds, steering
 from generators.generation.generated_pool import build_pool
 from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, LoopConfig, LoopParts, round_number
@@ -26,7 +26,7 @@ from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 from trainer.serving.checkpoint_policy import checkpoint_policies
 
 if TYPE_CHECKING:
-    from generators.execution.device_sources import Places
+    from generators.execution.device_sources import DevicePlaces
     from generators.generation.loop import LoopConfig
 
 GOLD = gold.ASSET
@@ -34,7 +34,7 @@ ROUND_STAGES = (CATALOGUE, BANK, TRAJECTORIES, VERIFIED)
 VERSION = "1"
 
 
-def stages(deployment: Deployment) -> Iterator[Stage]:
+def stages(deployment: Deployment) -> Iterator[GraphStage]:
     """Four stages a round, then `gold/generated` and `task_pool/generated` over all rounds."""
     told = [
         (
@@ -73,7 +73,7 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
         ),
     ]
     for key, deps, run, table, columns, description in told:
-        yield Stage(
+        yield GraphStage(
             key=key,
             deps=deps,
             job="generate_round",
@@ -89,7 +89,7 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
             pool="devices" if key == TRAJECTORIES else None,
             needs=("ground",) if key == TRAJECTORIES else (),
         )
-    yield Stage(
+    yield GraphStage(
         key=GOLD,
         deps=(VERIFIED,),
         job="collect_rounds",
@@ -102,7 +102,7 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
         tags={"source": SOURCE},
         description="Verified trajectories of all rounds as a source of the corpus, and the samples derived from them.",
     )
-    yield Stage(
+    yield GraphStage(
         key=GENERATED,
         deps=(VERIFIED,),
         job="collect_rounds",
@@ -127,26 +127,26 @@ def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
     return LoopConfig(**told)
 
 
-def _number(work: Work) -> int:
+def _number(work: StageWork) -> int:
     return round_number(work.partition)
 
 
-def config_of(work: Work) -> LoopConfig:
+def config_of(work: StageWork) -> LoopConfig:
     """The loop for a round: its tasks' difficulty follows the promoted evaluations if the deployment says so, and a
     policy `checkpoint` is the promoted agent. A round keeps what it began with."""
     config = steering.with_agent(work.store, loop_config(work.deployment.generation.loop), work.partition)
     return steering.steered(work.store, config, work.partition) if work.deployment.generation.steer else config
 
 
-def _catalogue(work: Work) -> Manifest:
+def _catalogue(work: StageWork) -> Manifest:
     return rounds.build_catalogue(work.store, _number(work), config_of(work))
 
 
-def _bank(work: Work) -> Manifest:
+def _bank(work: StageWork) -> Manifest:
     return rounds.build_bank(work.store, _number(work), config_of(work))
 
 
-def _trajectories(work: Work) -> Manifest:
+def _trajectories(work: StageWork) -> Manifest:
     def tell(done: Any, number: int, total: int) -> None:
         work.on_event({"event": "trajectory", "number": number, "of": total, "ended": done.ended})
 
@@ -157,25 +157,25 @@ def _trajectories(work: Work) -> Manifest:
         return rounds.build_trajectories(work.store, _number(work), config, parts)
 
 
-def places(deployment: Deployment) -> Places:
+def places(deployment: Deployment) -> DevicePlaces:
     """Where a round's tasks are executed. No part of what a round is: another device makes nothing anew."""
-    return Places.of(deployment.generation.device, deployment.generation.site_url or "")
+    return DevicePlaces.of(deployment.generation.device, deployment.generation.site_url or "")
 
 
-def _agent(work: Work, config: LoopConfig) -> Callable[[LoopConfig], Any]:
+def _agent(work: StageWork, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
     _, folder = policy_folder(work.store, config.agent)
     made = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
     return lambda _: made
 
 
-def _verified(work: Work) -> Manifest:
+def _verified(work: StageWork) -> Manifest:
     return rounds.build_verified(work.store, _number(work), config_of(work))
 
 
-def _gold(work: Work) -> Manifest:
+def _gold(work: StageWork) -> Manifest:
     return gold.build_generated(work.store)
 
 
-def _pool(work: Work) -> Manifest:
+def _pool(work: StageWork) -> Manifest:
     return build_pool(work.store, pool_config(work.deployment))

@@ -19,16 +19,16 @@ from dagster_project.stages import (
     training,
 )
 from dagster_project.stages.deployment_names import check_freshness
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 from generators.generation.tables import SOURCE
 
 
-def stages(deployment: Deployment) -> dict[str, Stage]:
+def stages(deployment: Deployment) -> dict[str, GraphStage]:
     """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early, or
     if the deployment names what there isn't."""
     names = sources.enabled(deployment)
     asked = list(suites.stages(deployment))
-    found: dict[str, Stage] = {}
+    found: dict[str, GraphStage] = {}
     listed = (
         *sources.stages(deployment),
         *hygiene.prints(deployment, names),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import sources
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines import suites
 from pipelines.mapping.adapter import Raw
 from pipelines.store.files import StoreError
@@ -18,12 +18,12 @@ from quality.duplicates import dedup, screen_owners
 from schemas.tables import Pairs
 
 
-def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
+def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:
     """`raw/<suite>` → `fingerprints/<suite>` for the suites whose files are here, and the test splits of sources."""
     for name, suite in suites.registry().items():
         if deployment.native_folder(name) is None:
             continue
-        yield Stage(
+        yield GraphStage(
             key=f"raw/{name}",
             deps=(),
             job="refresh_sources",
@@ -41,8 +41,8 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         yield _prints(split, f"unified/{name}", functools.partial(_split, name), deployment)
 
 
-def _prints(name: str, dep: str, run: functools.partial[Manifest], deployment: Deployment) -> Stage:
-    return Stage(
+def _prints(name: str, dep: str, run: functools.partial[Manifest], deployment: Deployment) -> GraphStage:
+    return GraphStage(
         key=fingerprints.asset_of(name),
         deps=(dep,),
         job="refresh_sources",
@@ -72,11 +72,11 @@ def absent(deployment: Deployment) -> dict[str, str]:
     }
 
 
-def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
+def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:
     """Contamination and duplicates over the gold of `names`; the scan comes after the shards (`scan`)."""
     gold = tuple(f"gold/{name}" for name in names)
     evaluations = tuple(stage.key for stage in prints(deployment, names) if stage.group == "fingerprints")
-    yield Stage(
+    yield GraphStage(
         key=contamination.ASSET,
         deps=(*gold, *evaluations),
         job="build_corpus",
@@ -89,7 +89,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         description="Training items that evaluation data holds too, by picture and by words; they go to quarantine, "
         "each beside what it equals.",
     )
-    yield Stage(
+    yield GraphStage(
         key=screen_owners.ASSET,
         deps=gold,
         job="build_corpus",
@@ -101,7 +101,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         owners=deployment.owners,
         description="Screens and recordings that several sources share, and the one source each belongs to.",
     )
-    yield Stage(
+    yield GraphStage(
         key=dedup.ASSET,
         deps=(*gold, screen_owners.ASSET),
         job="build_corpus",
@@ -116,10 +116,10 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     )
 
 
-def scan(deployment: Deployment, names: Sequence[str]) -> Stage:
+def scan(deployment: Deployment, names: Sequence[str]) -> GraphStage:
     """The blocking look at the packed shards."""
     evaluations = tuple(stage.key for stage in prints(deployment, names) if stage.group == "fingerprints")
-    return Stage(
+    return GraphStage(
         key=shard_scan.ASSET,
         deps=(SHARDS, *evaluations),
         job="build_corpus",
@@ -134,7 +134,7 @@ def scan(deployment: Deployment, names: Sequence[str]) -> Stage:
     )
 
 
-def with_gold(work: Work, names: Sequence[str]) -> list[str]:
+def with_gold(work: StageWork, names: Sequence[str]) -> list[str]:
     """Sources that have a last good `gold`. Raises `StoreError` if none has."""
     found = [name for name in names if work.store.current(f"gold/{name}") is not None]
     if not found:
@@ -146,9 +146,9 @@ def _suites() -> list[str]:
     return fingerprints.suite_names()
 
 
-def _suite(name: str, work: Work) -> Manifest:
+def _suite(name: str, work: StageWork) -> Manifest:
     return fingerprints.build_fingerprints(work.store, name, Raw(sources.raw_folder(work, name)))
 
 
-def _split(name: str, work: Work) -> Manifest:
+def _split(name: str, work: StageWork) -> Manifest:
     return fingerprints.build_split_fingerprints(work.store, name)

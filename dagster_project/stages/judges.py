@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from generators.proving.judge_bench import stages as judge_stages
 from generators.proving.judge_bench.build import BUILD_VERSION
 from pipelines.store.manifest import Manifest
@@ -13,9 +13,9 @@ from pipelines.store.manifest import Manifest
 OWNERS = ("team:quality",)
 
 
-def stages() -> Iterator[Stage]:
+def stages() -> Iterator[GraphStage]:
     """The bench, the nano judge, and the figures of the judges that ask no model."""
-    yield Stage(
+    yield GraphStage(
         key=judge_stages.BENCH,
         deps=(),
         job="build_corpus",
@@ -29,7 +29,7 @@ def stages() -> Iterator[Stage]:
         description="Sound traces and screens from real Chromium with confirmed defects planted in copies, hard "
         "negatives, and natural errors: the ground truth for judges.",
     )
-    yield Stage(
+    yield GraphStage(
         key=judge_stages.NANO,
         deps=(judge_stages.BENCH,),
         job="train",
@@ -44,7 +44,7 @@ def stages() -> Iterator[Stage]:
     )
     for name in judge_stages.MEASURED:
         deps = (judge_stages.BENCH, *((judge_stages.NANO,) if name == "nano" else ()))
-        yield Stage(
+        yield GraphStage(
             key=f"evaluations/judge_{name}",
             deps=deps,
             job="train",
@@ -59,14 +59,14 @@ def stages() -> Iterator[Stage]:
         )
 
 
-def _bench(work: Work) -> Manifest:
+def _bench(work: StageWork) -> Manifest:
     pages = work.store.home / "pages" / "tabler"
     return judge_stages.build_bench(work.store, pages=pages if pages.is_dir() else None)
 
 
-def _nano(work: Work) -> Manifest:
+def _nano(work: StageWork) -> Manifest:
     return judge_stages.train_judge(work.store, read=work.deployment.judge.read)
 
 
-def _measured(name: str, work: Work) -> Manifest:
+def _measured(name: str, work: StageWork) -> Manifest:
     return judge_stages.measure_judge(work.store, name, work.deployment.judge.read)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
 from trainer.stages.assets import STAGES, asset_of
 from trainer.suites.leaderboard import ASSET, CODE_VERSION, Standings, build_standings
 
 
-def stages(suites: Sequence[str]) -> Iterator[Stage]:
+def stages(suites: Sequence[str]) -> Iterator[GraphStage]:
     """The one stage, after every evaluation and every suite (asset keys); it takes those that there are."""
     evaluations = (asset_of(name) for name in STAGES if name.startswith("evaluations/"))
-    yield Stage(
+    yield GraphStage(
         key=ASSET,
         deps=(*evaluations, *suites),
         job="train",
@@ -28,5 +28,5 @@ def stages(suites: Sequence[str]) -> Iterator[Stage]:
     )
 
 
-def _run(work: Work) -> Manifest:
+def _run(work: StageWork) -> Manifest:
     return build_standings(work.store)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.hygiene import with_gold
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 from quality.review import queue
 from quality.review import refusals as refused
 from quality.review.agreement import consensus
@@ -15,9 +15,9 @@ from quality.review.verdict_store import VerdictStore, answers_path
 from schemas.ids import digest
 
 
-def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
+def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:
     """The queue over the gold of `names`."""
-    yield Stage(
+    yield GraphStage(
         key=queue.ASSET,
         deps=tuple(f"gold/{name}" for name in names),
         job="build_corpus",
@@ -32,9 +32,9 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
     )
 
 
-def refusals(deployment: Deployment, names: Sequence[str]) -> Stage:
+def refusals(deployment: Deployment, names: Sequence[str]) -> GraphStage:
     """What people refused of the gold of `names`: it is kept from the shards."""
-    return Stage(
+    return GraphStage(
         key=refused.ASSET,
         deps=tuple(f"gold/{name}" for name in names),
         job="build_corpus",

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from dagster_project.settings.deployment import Deployment
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
 from quality.safety import scan as safety
 
 
-def stage(deployment: Deployment, names: Sequence[str]) -> Stage:
+def stage(deployment: Deployment, names: Sequence[str]) -> GraphStage:
     """`hygiene/safety` over the unified tables of `names`; sources that aren't unified yet are passed over. It depends
     on gold, so that the licence report counts what was kept."""
-    return Stage(
+    return GraphStage(
         key=safety.ASSET,
         deps=tuple(f"gold/{name}" for name in names),
         job="build_corpus",
@@ -29,7 +29,7 @@ def stage(deployment: Deployment, names: Sequence[str]) -> Stage:
     )
 
 
-def _scan(work: Work, names: Sequence[str]) -> Manifest:
+def _scan(work: StageWork, names: Sequence[str]) -> Manifest:
     present = safety.require_unified(work.store, names)
     said: Any = work.deployment.personal_data
     of_source = {name: policy for name, policy in said.items() if name in present}

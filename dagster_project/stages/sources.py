@@ -11,7 +11,7 @@ from typing import Any
 
 from dagster_project.settings.deployment import Deployment, JudgeOptions
 from dagster_project.stages.deployment_names import check_sources
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from generators.proving.embedded import build as embedded
 from generators.proving.embedded import makers
 from pipelines import sources as adapters
@@ -65,12 +65,12 @@ def _why(card: Descriptor, deployment: Deployment) -> str:
     return f"Waiting for native files: `vesper sources pull {card.id}`, then reload the definitions.\n\n{card.origin}"
 
 
-def stages(deployment: Deployment) -> Iterator[Stage]:
+def stages(deployment: Deployment) -> Iterator[GraphStage]:
     """The chains of all enabled sources; companions (such as Rico's screens) come first."""
     known = adapters.registry()
     names = enabled(deployment)
     for companion in sorted({c for name in names for c in known[name].descriptor.companions}):
-        yield Stage(
+        yield GraphStage(
             key=f"raw/{companion}",
             deps=(),
             job="refresh_sources",
@@ -86,7 +86,7 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
         yield from _chain(known[name].descriptor, known[name].version, deployment)
 
 
-def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[Stage]:
+def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[GraphStage]:
     settings = deployment.source(card.id)
     owners = settings.owners or deployment.owners
     tags = {"source": card.id, "licence": slug(card.licence), "language": slug(card.language)}
@@ -97,7 +97,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
     common: dict[str, Any] = {"job": "refresh_sources", "owners": owners, "tags": tags}
     native = (f"raw/{card.id}", *(f"raw/{name}" for name in card.companions))
     step_source = "navigation" in card.objectives
-    yield Stage(
+    yield GraphStage(
         key=f"raw/{card.id}",
         deps=(),
         run=functools.partial(raw, card.id),
@@ -107,7 +107,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
         description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}",
         **common,
     )
-    yield Stage(
+    yield GraphStage(
         key=f"unified/{card.id}",
         deps=native,
         run=functools.partial(_unified, card),
@@ -120,7 +120,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
         f"Native frame: {card.frame}",
         **common,
     )
-    yield Stage(
+    yield GraphStage(
         key=f"verdicts/{card.id}",
         deps=(f"unified/{card.id}",),
         run=functools.partial(_verdicts, card.id),
@@ -134,7 +134,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[S
         "episode, 0 to 10.",
         **common,
     )
-    yield Stage(
+    yield GraphStage(
         key=f"gold/{card.id}",
         deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
         run=functools.partial(_gold, card.id),
@@ -155,7 +155,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._")[:63].strip("-._") or "unknown"
 
 
-def raw_folder(work: Work, name: str) -> Path:
+def raw_folder(work: StageWork, name: str) -> Path:
     """Where a source's native files lie: the deployment's folder, else that of the embedded data."""
     return work.deployment.native_folder(name) or work.store.home / "raw" / name
 
@@ -190,7 +190,7 @@ def embedded_version(settings: Deployment) -> str:
     return f"embedded {RAW_VERSION} {settings.embedded.size or 'default'} {settings.embedded.seed}"
 
 
-def raw(name: str, work: Work) -> Manifest:
+def raw(name: str, work: StageWork) -> Manifest:
     """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
     there are none and embedded data is allowed."""
     if (followed := follow(work.deployment, name)) is not None:
@@ -212,25 +212,25 @@ def raw(name: str, work: Work) -> Manifest:
     return embedded.build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded.seed, **more)
 
 
-def _unified(card: Descriptor, work: Work) -> Manifest:
+def _unified(card: Descriptor, work: StageWork) -> Manifest:
     companions = {name: raw_folder(work, name) for name in card.companions}
     inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
     raw = Raw(raw_folder(work, card.id), companions)
     return unify.unify_source(work.store, card.id, raw, inputs=inputs, beam_options=work.deployment.beam)
 
 
-def _verdicts(name: str, work: Work) -> Manifest:
+def _verdicts(name: str, work: StageWork) -> Manifest:
     judge = build_judge(judge_config(work))
     admit(work.store, judge)
     return verdicts.judge_source(work.store, name, judge)
 
 
-def _gold(name: str, work: Work) -> Manifest:
+def _gold(name: str, work: StageWork) -> Manifest:
     config = judge_config(work)
     return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config))
 
 
-def judge_config(work: Work) -> JudgeConfig:
+def judge_config(work: StageWork) -> JudgeConfig:
     """Which judge a run asks, with its cache in the store and the deployment's limits."""
     settings = work.judge
     nano = work.store.current("checkpoints/nano_judge")

@@ -25,7 +25,7 @@ class JudgeSettings:
 
 
 @dataclass(frozen=True)
-class Work:
+class StageWork:
     """What a stage is given."""
 
     store: Store
@@ -39,13 +39,13 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Stage:
+class GraphStage:
     """One asset. `table` is the table whose rows `dagster/row_count` counts (None: files are counted)."""
 
     key: str
     deps: tuple[str, ...]
     job: Job
-    run: Callable[[Work], Manifest]
+    run: Callable[[StageWork], Manifest]
     description: str
     kinds: tuple[str, ...]
     code_version: str

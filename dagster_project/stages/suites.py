@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator
 
 from dagster_project.settings.deployment import Deployment
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from dagster_project.stages.training import trainer_config
 from pipelines import sources as adapters
 from pipelines.store.manifest import Manifest
@@ -29,11 +29,11 @@ def _is_here(one: Suite, deployment: Deployment) -> bool:
     return one.kind == "worlds"
 
 
-def stages(deployment: Deployment) -> Iterator[Stage]:
+def stages(deployment: Deployment) -> Iterator[GraphStage]:
     """One stage a suite."""
     for name in names(deployment):
         one = SUITES[name]
-        yield Stage(
+        yield GraphStage(
             key=asset_of(name),
             deps=inputs_of(name),
             job="evaluate_suites",
@@ -50,7 +50,7 @@ def stages(deployment: Deployment) -> Iterator[Stage]:
         )
 
 
-def _run(name: str, work: Work) -> Manifest:
+def _run(name: str, work: StageWork) -> Manifest:
     folder = work.deployment.native_folder(SUITES[name].raw) if SUITES[name].kind == "grounding" else None
     return build_suite(
         work.store, name, trainer_config(), folder, lambda event: work.on_event(event), progress=work.progress

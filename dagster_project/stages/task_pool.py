@@ -7,7 +7,7 @@ from typing import Any
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.hygiene import with_gold
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from generators.generation import static_task_pool
 from generators.tasks import task_pool
 from generators.tasks.task_pool import PoolConfig
@@ -16,7 +16,7 @@ from pipelines.training_data.removed import CONTAMINATION
 from schemas.tables import Tasks
 
 
-def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
+def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:
     """The pool over the gold of `names`, and what rounds of the generation loop have verified."""
     common: dict[str, Any] = {
         "kinds": ("parquet",),
@@ -25,7 +25,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         "columns": Tasks,
         "code_version": task_pool.CODE_VERSION,
     }
-    yield Stage(  # before the rounds of the generation loop, whose banks take nothing that it holds
+    yield GraphStage(  # before the rounds of the generation loop, whose banks take nothing that it holds
         key=task_pool.STATIC,
         deps=(),
         job="refresh_sources",
@@ -34,7 +34,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         description="Tasks from the functional maps of apps and sites.",
         **common,
     )
-    yield Stage(
+    yield GraphStage(
         key=task_pool.DYNAMIC,
         deps=(task_pool.STATIC, CONTAMINATION, *(f"gold/{name}" for name in names)),
         job="build_corpus",
@@ -42,7 +42,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[Stage]:
         description="Tasks inferred from gold episodes; kept if no task of the pool is too similar.",
         **common,
     )
-    yield Stage(
+    yield GraphStage(
         key=task_pool.SHARDS,
         deps=(task_pool.STATIC, task_pool.DYNAMIC, task_pool.GENERATED),
         job="build_corpus",
@@ -57,9 +57,9 @@ def pool_config(deployment: Deployment) -> PoolConfig:
     return PoolConfig() if deployment.strata_edges is None else PoolConfig(edges=deployment.strata_edges)
 
 
-def _static_tasks(work: Work) -> Manifest:
+def _static_tasks(work: StageWork) -> Manifest:
     return static_task_pool.build_static(work.store, config=pool_config(work.deployment))
 
 
-def _dynamic_tasks(work: Work, names: list[str]) -> Manifest:
+def _dynamic_tasks(work: StageWork, names: list[str]) -> Manifest:
     return task_pool.build_dynamic(work.store, names, config=pool_config(work.deployment))

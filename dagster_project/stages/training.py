@@ -9,7 +9,7 @@ from typing import Any
 from dagster_project.settings import deployment as deployments
 from dagster_project.settings.environment import Environment
 from dagster_project.stages.sources import client_options
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
@@ -52,7 +52,7 @@ def title(name: str) -> str:
     return CHECKPOINT_TEXTS[name][0] if name in CHECKPOINT_TEXTS else name
 
 
-def stages() -> Iterator[Stage]:
+def stages() -> Iterator[GraphStage]:
     """All stages of the trainer, in its order, and the staircase."""
     for name in STAGES:
         asset = asset_of(name)
@@ -63,7 +63,7 @@ def stages() -> Iterator[Stage]:
             if evaluation
             else CHECKPOINT_TEXTS[name][1]
         )
-        yield Stage(
+        yield GraphStage(
             key=asset,
             deps=_deps(name),
             job="train",
@@ -79,7 +79,7 @@ def stages() -> Iterator[Stage]:
             needs=("trainer", "devices") if name in ONLINE else ("trainer",),
             ranks=functools.partial(_ranks, name),
         )
-    yield Stage(
+    yield GraphStage(
         key=staircase.ASSET,
         deps=(),
         job="train",
@@ -135,7 +135,7 @@ def _ranks(name: str) -> int:
     return ranks_of(name, trainer_config())
 
 
-def _run(name: str, work: Work) -> Manifest:
+def _run(name: str, work: StageWork) -> Manifest:
     return run_stage(
         name,
         work.store.home,
@@ -146,7 +146,7 @@ def _run(name: str, work: Work) -> Manifest:
     )
 
 
-def _staircase(work: Work) -> Manifest:
+def _staircase(work: StageWork) -> Manifest:
     def told(event: Mapping[str, Any]) -> None:
         if event.get("kind") in ("stage_done", "evaluated"):
             work.on_event(event)

@@ -26,7 +26,7 @@ class LeaseLost(DeviceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class DeviceEndpoint:
     """Where a device is reached.
 
     `protocol` is one of PROTOCOLS. `host`, `port`: the device itself, or a gateway node; with a gateway, `device` names
@@ -78,4 +78,4 @@ class AsyncDevice(Protocol):
 class Driver(Protocol):
     """A module of `generators.devices.drivers` has one: `connect(endpoint)` gives an open device."""
 
-    def __call__(self, endpoint: Endpoint) -> AbstractAsyncContextManager[AsyncDevice]: ...
+    def __call__(self, endpoint: DeviceEndpoint) -> AbstractAsyncContextManager[AsyncDevice]: ...

@@ -18,7 +18,7 @@ PRIORITIES = range(0, 101)
 
 
 class LeaseEnded(Exception):
-    """The lease is over for good; `state` is how it ended (see `Lease`), the message says why."""
+    """The lease is over for good; `state` is how it ended (see `DeviceLease`), the message says why."""
 
     def __init__(self, state: str, reason: str) -> None:
         super().__init__(reason)
@@ -126,7 +126,7 @@ class LeaseRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class DeviceLease:
     """Leave to use a device until `expires_at`. `state` is "live", or how it ended: "released" (given back),
     "preempted" (by a higher priority), "expired" (its TTL is over), "dead" (no heartbeat), "idle" (unused),
     "quarantined" or "removed" (its device was)."""
@@ -144,7 +144,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class LeaseWaiting:
     """The request stands in the queue; `ahead` requests for the protocol stand before it."""
 
     request: str

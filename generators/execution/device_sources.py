@@ -22,14 +22,14 @@ WITH_A_PAGE = ("fsm",)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class DevicePlaces:
     """Where devices come from, in the order in which they are asked for a task's world."""
 
     devices: tuple[str, ...] = (LOCAL,)
     site_url: str = ""
 
     @classmethod
-    def of(cls, devices: Sequence[str] = (), site_url: str = "") -> Places:
+    def of(cls, devices: Sequence[str] = (), site_url: str = "") -> DevicePlaces:
         """What is named; the environment's where nothing is."""
         told = tuple(name for name in map(str.strip, os.environ.get(DEVICES, "").split(",")) if name)
         return cls(tuple(devices) or told or (LOCAL,), site_url or os.environ.get(SITE_URL, ""))
@@ -63,10 +63,10 @@ class Places:
 
 @contextlib.contextmanager
 def open_pool(
-    places: Places, worlds: Sequence[str], local: Callable[[], DevicePool] = LocalPool
+    places: DevicePlaces, worlds: Sequence[str], local: Callable[[], DevicePool] = LocalPool
 ) -> Iterator[DevicePool]:
     """The pool of these places for tasks in `worlds`; `local` makes this machine's part of it. Raises `ValueError` as
-    `Places.check` does. A gateway that doesn't answer is waited for when a device is asked for."""
+    `DevicePlaces.check` does. A gateway that doesn't answer is waited for when a device is asked for."""
     from generators.devices.client.sync_sdk import SyncClient
 
     places.check(worlds)
@@ -82,7 +82,7 @@ def open_pool(
         yield pools[0] if len(pools) == 1 else Pools(*pools)
 
 
-def missing(places: Places, worlds: Sequence[str]) -> list[str]:
+def missing(places: DevicePlaces, worlds: Sequence[str]) -> list[str]:
     """Why the gateways can't be used now, a line for each that doesn't answer, refuses the key, or has no device that
     shows one of the worlds. Nothing is leased."""
     from generators.devices.client.authority_client import AuthorityRefused

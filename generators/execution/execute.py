@@ -5,9 +5,9 @@ do nothing and count as steps. What a device, the way to it or the policy's serv
 raises, the attempt stays open in the journal, and the next `execute` of it, on any device, takes it up: reset, the
 recorded actions again without deciding again, and on from there.
 
-A policy decides by its `View` alone (`View.past` tells its own turns). One that keeps more than that from turn to turn
-has a method `recall(view, action)`: in the place of `decide`, it is told of each turn that is carried out again, while
-the world stands where it stood then.
+A policy decides by its `PolicyView` alone (`PolicyView.past` tells its own turns). One that keeps more than that from
+turn to turn has a method `recall(view, action)`: in the place of `decide`, it is told of each turn that is carried out
+again, while the world stands where it stood then.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from generators.execution.journal import Claim, ClaimLost, Journal, JournalError
-from generators.execution.limits import Limits
-from generators.policies.policy import Policy, PolicyError, Said, View
+from generators.execution.journal import AttemptClaim, ClaimLost, Journal, JournalError
+from generators.execution.limits import AttemptLimits
+from generators.policies.policy import PastTurn, Policy, PolicyError, PolicyView
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import FailureKind, Trajectory, Turn
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn, FailureKind
 from generators.tasks.world_interface import Observation, World, WorldError
 from generators.worlds.wrappers.defects import injected
 from generators.worlds.wrappers.hostile import Hostile
@@ -50,11 +50,11 @@ class InfrastructureFailure(RuntimeError):
 
 
 class OutOfTime(RuntimeError):
-    """The attempt took longer than `Limits.attempt_s`."""
+    """The attempt took longer than `AttemptLimits.attempt_s`."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Observed:
     shot: Observation
     seconds: float
 
@@ -83,12 +83,12 @@ def execute(
     seed: int,
     journal: Journal,
     store: Store | ScreenKeeper | None,
-    limits: Limits | None = None,
+    limits: AttemptLimits | None = None,
     *,
     device: str = "",
-    claim: Claim | None = None,
+    claim: AttemptClaim | None = None,
     on_call: Callable[[str], None] = lambda what: None,
-) -> Trajectory:
+) -> ExecutedTrajectory:
     """Execute a contract, or go on with what the journal holds of it; `seed` is the policy's and names the attempt.
 
     `claim`: on this attempt, where one was taken already. `on_call` is told of each call that may hang before it is
@@ -97,7 +97,7 @@ def execute(
     """
     claim = claim or journal.claim(contract, seed, policy.name, device or world.name)
     keeper = store if isinstance(store, ScreenKeeper) else ScreenKeeper(store)
-    run = _Run(claim, world, policy, keeper, limits or Limits(), device or world.name, on_call)
+    run = _AttemptRun(claim, world, policy, keeper, limits or AttemptLimits(), device or world.name, on_call)
     try:
         return run.go()
     except (ClaimLost, JournalError):
@@ -106,7 +106,7 @@ def execute(
         raise broke(claim, error, run.doing) from error
 
 
-def broke(claim: Claim, error: Exception, doing: str) -> InfrastructureFailure:
+def broke(claim: AttemptClaim, error: Exception, doing: str) -> InfrastructureFailure:
     """Record that an error ended a try while it was `doing` something; what to raise."""
     reason = _reason(error, doing)
     log.info("%s: %s", claim.attempt.trajectory_id, reason, exc_info=error)
@@ -116,7 +116,7 @@ def broke(claim: Claim, error: Exception, doing: str) -> InfrastructureFailure:
     return InfrastructureFailure(reason, "device" if doing in DEVICE_CALLS else "unknown")
 
 
-def give_up(contract: Contract, policy: str, seed: int, journal: Journal, reason: str) -> Trajectory:
+def give_up(contract: Contract, policy: str, seed: int, journal: Journal, reason: str) -> ExecutedTrajectory:
     """End an attempt that infrastructure failures have stopped too often. A start that its world refused every time is
     the task's own fault."""
     claim = journal.claim(contract, seed, policy, "")
@@ -125,10 +125,10 @@ def give_up(contract: Contract, policy: str, seed: int, journal: Journal, reason
     return fail(claim, "task" if refused else "infrastructure", reason)
 
 
-def fail(claim: Claim, kind: FailureKind, reason: str) -> Trajectory:
+def fail(claim: AttemptClaim, kind: FailureKind, reason: str) -> ExecutedTrajectory:
     """End an attempt where it stands, without a look at its world."""
     attempt = claim.attempt
-    done = Trajectory(
+    done = ExecutedTrajectory(
         attempt.contract,
         attempt.policy,
         attempt.device,
@@ -155,20 +155,20 @@ def _reason(error: Exception, doing: str) -> str:
     return f"{doing} failed: {type(error).__name__}: {first}"[:400]
 
 
-def _seconds(turns: Sequence[Turn]) -> float:
+def _seconds(turns: Sequence[ExecutedTurn]) -> float:
     return sum(turn.observe_s + turn.decide_s + turn.act_s for turn in turns)
 
 
-class _Run:
+class _AttemptRun:
     """One try of an attempt. `doing` = the call that was begun last."""
 
     def __init__(
         self,
-        claim: Claim,
+        claim: AttemptClaim,
         world: World,
         policy: Policy,
         keeper: ScreenKeeper,
-        limits: Limits,
+        limits: AttemptLimits,
         device: str,
         on_call: Callable[[str], None],
     ) -> None:
@@ -180,7 +180,7 @@ class _Run:
         self._before = _seconds(self.attempt.turns)
         self._past = [_said(turn) for turn in self.attempt.turns]
 
-    def go(self) -> Trajectory:
+    def go(self) -> ExecutedTrajectory:
         seen = self._start()
         while not (ended := self._over())[0]:
             if time.monotonic() - self._began > self.limits.attempt_s:
@@ -193,14 +193,14 @@ class _Run:
         self._on_call(what)
         return time.monotonic()
 
-    def _look(self) -> _Seen:
+    def _look(self) -> _Observed:
         began = self._call("observe")
         shot = self.world.observe()
-        return _Seen(shot, time.monotonic() - began)
+        return _Observed(shot, time.monotonic() - began)
 
     # -- begin, or go on -------------------------------------------------------------------------------------------
 
-    def _start(self) -> _Seen:
+    def _start(self) -> _Observed:
         seen = self._fresh()
         if not self.attempt.turns:
             return seen
@@ -212,7 +212,7 @@ class _Run:
         self._past.clear()
         return self._fresh()
 
-    def _fresh(self) -> _Seen:
+    def _fresh(self) -> _Observed:
         """The policy and the world at the beginning."""
         self._call("begin")
         self.policy.begin(self.contract.instruction, self.contract.platform, self.attempt.seed)
@@ -222,7 +222,7 @@ class _Run:
         self.world.reset(self.contract.initial_state)
         return self._look()
 
-    def _replay(self, seen: _Seen) -> _Seen | None:
+    def _replay(self, seen: _Observed) -> _Observed | None:
         """Carry out what was recorded; the screen after it, None where the world went another way."""
         recall = getattr(self.policy, "recall", None)
         for at, (turn, state) in enumerate(zip(self.attempt.turns, self.attempt.states, strict=True)):
@@ -246,12 +246,12 @@ class _Run:
 
     # -- a turn ----------------------------------------------------------------------------------------------------
 
-    def _view(self, seen: _Seen, past: Sequence[Said]) -> View:
+    def _view(self, seen: _Observed, past: Sequence[PastTurn]) -> PolicyView:
         places = seen.shot.places if self.policy.needs_tree else ()
         size = self.world.size_px
-        return View(self.contract.instruction, seen.shot.png, size, self.contract.platform, tuple(past), places)
+        return PolicyView(self.contract.instruction, seen.shot.png, size, self.contract.platform, tuple(past), places)
 
-    def _turn(self, seen: _Seen) -> _Seen:
+    def _turn(self, seen: _Observed) -> _Observed:
         sha256 = self.keeper.keep(seen.shot)
         view = self._view(seen, self._past)
         began = self._call("decide")
@@ -266,7 +266,7 @@ class _Run:
         acted = time.monotonic()
         # A dead browser fails with the action's error too: only a world that still shows its screen has refused it.
         after = self._look() if error else None
-        turn = Turn(
+        turn = ExecutedTurn(
             sha256,
             view.size_px,
             tuple(place.as_element() for place in seen.shot.places),
@@ -303,13 +303,13 @@ class _Run:
             return "steps", f"{len(turns)} steps, {self.contract.expected_steps} were expected"
         return None, ""
 
-    def _finish(self, ended: Ended | None, why: str, seen: _Seen) -> Trajectory:
+    def _finish(self, ended: Ended | None, why: str, seen: _Observed) -> ExecutedTrajectory:
         assert ended is not None
         self._call("state")
         state = self.world.state()
         attempt = self.attempt
         elements = tuple(place.as_element() for place in seen.shot.places)
-        end = Turn(self.keeper.keep(seen.shot), self.world.size_px, elements, "", None, observe_s=seen.seconds)
+        end = ExecutedTurn(self.keeper.keep(seen.shot), self.world.size_px, elements, "", None, observe_s=seen.seconds)
         asked = [turn.action.content for turn in attempt.turns if isinstance(turn.action, CallUser)]
         extra: dict[str, Any] = {"anew": attempt.anew, "broken": list(attempt.broken)}
         if (faults := injected(self.world)) is not None:
@@ -318,7 +318,7 @@ class _Run:
             extra["attack"], extra["obeyed"] = self.world.attack.kind, self.world.obeyed()
             if extra["obeyed"]:  # whatever else it did: nobody should learn this
                 why = f"it did what planted content asked for ({extra['attack']})"
-        done = Trajectory(
+        done = ExecutedTrajectory(
             self.contract,
             attempt.policy,
             self.device,
@@ -338,11 +338,11 @@ class _Run:
         return done
 
 
-def _said(turn: Turn) -> Said:
-    return Said(turn.action, turn.thought, turn.conclusion)
+def _said(turn: ExecutedTurn) -> PastTurn:
+    return PastTurn(turn.action, turn.thought, turn.conclusion)
 
 
-def _same(shot: Observation, turn: Turn, state: str) -> bool:
+def _same(shot: Observation, turn: ExecutedTurn, state: str) -> bool:
     """Whether a screen is the recorded one: by its state where the world tells it, else by picture or elements."""
     if shot.state and state:
         return shot.state == state
@@ -351,7 +351,7 @@ def _same(shot: Observation, turn: Turn, state: str) -> bool:
     return bool(turn.elements) and [place.as_element() for place in shot.places] == [dict(e) for e in turn.elements]
 
 
-def _trailing(turns: Sequence[Turn], is_one: Callable[[Turn], bool]) -> int:
+def _trailing(turns: Sequence[ExecutedTurn], is_one: Callable[[ExecutedTurn], bool]) -> int:
     count = 0
     for turn in reversed(turns):
         if not is_one(turn):

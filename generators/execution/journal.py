@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from pipelines.whole_files import sync
 from schemas.actions import format, parse
 
@@ -53,14 +53,14 @@ class Attempt:
     seed: int
     policy: str
     device: str
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[ExecutedTurn] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     resumed: int = 0
     anew: int = 0
     stuck: int = 0
     broken: list[str] = field(default_factory=list)
     reopened: int = 0
-    trajectory: Trajectory | None = None
+    trajectory: ExecutedTrajectory | None = None
 
     @property
     def trajectory_id(self) -> str:
@@ -72,9 +72,9 @@ class Attempt:
         return self.trajectory is not None and self.trajectory.failure_kind == "infrastructure"
 
 
-def turn_to_plain(turn: Turn) -> dict[str, Any]:
+def turn_to_plain(turn: ExecutedTurn) -> dict[str, Any]:
     """A turn as plain JSON data."""
-    plain = {name: getattr(turn, name) for name in Turn.__dataclass_fields__}
+    plain = {name: getattr(turn, name) for name in ExecutedTurn.__dataclass_fields__}
     return plain | {
         "action": None if turn.action is None else format(turn.action),
         "elements": [dict(element) for element in turn.elements],
@@ -82,10 +82,10 @@ def turn_to_plain(turn: Turn) -> dict[str, Any]:
     }
 
 
-def turn_from_plain(plain: Mapping[str, Any]) -> Turn:
+def turn_from_plain(plain: Mapping[str, Any]) -> ExecutedTurn:
     """The inverse of `turn_to_plain`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
     action = plain["action"]
-    return Turn(
+    return ExecutedTurn(
         **{
             **plain,
             "action": None if action is None else parse(action),
@@ -95,13 +95,13 @@ def turn_from_plain(plain: Mapping[str, Any]) -> Turn:
     )
 
 
-def _end_to_plain(done: Trajectory) -> dict[str, Any]:
+def _end_to_plain(done: ExecutedTrajectory) -> dict[str, Any]:
     names = ("device", "end_state", "answer", "ended", "failure_kind", "failure", "resumed", "seconds", "extra")
     plain = {name: getattr(done, name) for name in names}
     return plain | {"end": None if done.end is None else turn_to_plain(done.end)}
 
 
-class Claim:
+class AttemptClaim:
     """Leave to write one attempt; the newest one counts. Every method raises `ClaimLost` once it isn't."""
 
     def __init__(self, journal: Journal, attempt: Attempt, number: int) -> None:
@@ -112,7 +112,7 @@ class Claim:
     def lost(self) -> bool:
         return self._journal._claims.get(self.attempt.trajectory_id) != self._number
 
-    def turn(self, turn: Turn, state: str = "") -> None:
+    def turn(self, turn: ExecutedTurn, state: str = "") -> None:
         """Record a turn; when this returns, it is on the disk."""
         self._write({"t": "turn", "turn": turn_to_plain(turn), "state": state, "at": len(self.attempt.turns)})
 
@@ -128,7 +128,7 @@ class Claim:
         """An infrastructure failure ended this try."""
         self._write({"t": "broke", "reason": reason[:500]})
 
-    def end(self, done: Trajectory) -> None:
+    def end(self, done: ExecutedTrajectory) -> None:
         """The attempt is over; nothing can be added."""
         self._write({"t": "end", **_end_to_plain(done)})
 
@@ -191,7 +191,7 @@ class Journal:
             return dict(self._attempts)
 
     @property
-    def finished(self) -> dict[str, Trajectory]:
+    def finished(self) -> dict[str, ExecutedTrajectory]:
         """Trajectories that have ended, by id, infrastructure failures too."""
         with self._lock:
             return {name: one.trajectory for name, one in self._attempts.items() if one.trajectory is not None}
@@ -202,7 +202,7 @@ class Journal:
         with self._lock:
             return {name: one for name, one in self._attempts.items() if one.trajectory is None}
 
-    def claim(self, contract: Contract, seed: int, policy: str, device: str) -> Claim:
+    def claim(self, contract: Contract, seed: int, policy: str, device: str) -> AttemptClaim:
         """Take an attempt: the recorded one, or a new one. Whoever held it before has lost it. Raises `JournalError`
         for one that has ended, and for one that another policy began."""
         key = f"{contract.task_id}-{seed}"
@@ -221,7 +221,7 @@ class Journal:
                 known = Attempt(contract, seed, policy, device)
                 self._put({"t": "begin", "id": key, "device": device, **_contract_of(known)})
                 self._attempts[key] = known
-            return Claim(self, known, number)
+            return AttemptClaim(self, known, number)
 
     def reopen_lost(self, most: int) -> int:
         """Let attempts that ended as infrastructure failures be begun anew, each `most` times in its life; how many
@@ -372,7 +372,7 @@ def _apply(attempts: dict[str, Attempt], record: Mapping[str, Any]) -> None:
         raise ValueError(f"unknown record {kind!r:.40}")
 
 
-def _finish(known: Attempt, record: Mapping[str, Any]) -> Trajectory:
-    blank = Trajectory(known.contract, known.policy, "", known.seed, tuple(known.turns), None, {}, "", "failed")
+def _finish(known: Attempt, record: Mapping[str, Any]) -> ExecutedTrajectory:
+    blank = ExecutedTrajectory(known.contract, known.policy, "", known.seed, tuple(known.turns), None, {}, "", "failed")
     plain = {name: value for name, value in record.items() if name not in ("t", "id", "end")}
     return replace(blank, end=None if record["end"] is None else turn_from_plain(record["end"]), **plain)

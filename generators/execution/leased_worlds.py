@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.device import DeviceError
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction
 from generators.worlds.fsm.interpreted import site_of
 from generators.worlds.fsm.layout import HEIGHT, WIDTH
 from generators.worlds.fsm.machine import Machine
@@ -118,9 +118,11 @@ def _state(told: Mapping[str, Any]) -> dict[str, Any]:
     return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
 
-def _place(raw: Mapping[str, Any]) -> Place:
+def _place(raw: Mapping[str, Any]) -> ScreenElement:
     left, top, right, bottom = box_to_unit(raw["box"], (WIDTH, HEIGHT))
-    return Place((left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])
+    return ScreenElement(
+        (left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"]
+    )
 
 
 def _phone(**_: Any) -> Callable[[SyncSession], LeasedWorld]:

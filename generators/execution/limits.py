@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from generators.tasks.task_spec import Contract
 
 DECIDE_S = 900.0
-"""Seconds that one of `execute.POLICY_CALLS` may take (`Limits.call_s`, where that is more). A model's server has a
-deadline of its own (`ChatEndpoint`: 5 minutes a question, rate limits apart), and a policy may ask it more than once a
-turn."""
+"""Seconds that one of `execute.POLICY_CALLS` may take (`AttemptLimits.call_s`, where that is more). A model's server
+has a deadline of its own (`ChatEndpoint`: 5 minutes a question, rate limits apart), and a policy may ask it more than
+once a turn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AttemptLimits:
     """When an execution ends. Most steps = `step_factor` x expected + `step_extra`. `unreadable` and `invalid`: so many
     replies in a row that can't be read, or actions that can't be carried out. Seconds of wall time: `call_s` for one
     look or action (a decision may take `DECIDE_S`), `attempt_s` for all of a try. `retries`: an attempt is given up

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from generators.execution.device_pool import Device, DevicePool
 from generators.execution.execute import InfrastructureFailure, ScreenKeeper, broke, execute, fail, give_up
 from generators.execution.journal import ClaimLost, Journal
-from generators.execution.limits import Limits
-from generators.execution.task_queue import Job, TaskQueue
+from generators.execution.limits import AttemptLimits
+from generators.execution.task_queue import ScheduledTask, TaskQueue
 from generators.execution.worker_pool import NO_DEVICE_S, Crew, CrewStatistics, Worker
 from generators.policies.policy import CannotDo
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -35,7 +35,7 @@ DOUBLINGS = 5
 STOP_S = 30.0
 """How long the end of a run waits for a worker to close its device."""
 
-Progress = Callable[[Trajectory, int, int], None]
+Progress = Callable[[ExecutedTrajectory, int, int], None]
 """(a trajectory that has ended, how many have, of how many)"""
 
 
@@ -50,7 +50,7 @@ class RunStatistics(CrewStatistics):
 
 @dataclass(eq=False)
 class _Executor(Worker):
-    job: Job | None = None
+    job: ScheduledTask | None = None
 
 
 def run_all(
@@ -62,10 +62,10 @@ def run_all(
     store: Store | None = None,
     workers: int = 2,
     seeds: Sequence[int] = (0,),
-    limits: Limits | None = None,
+    limits: AttemptLimits | None = None,
     progress: Progress | None = None,
     statistics: RunStatistics | None = None,
-) -> list[Trajectory]:
+) -> list[ExecutedTrajectory]:
     """Execute every contract with every seed; the trajectories in the order of (task, seed), whoever did what.
 
     What the journal holds as ended isn't done again. Infrastructure failures come back as trajectories with that
@@ -74,25 +74,27 @@ def run_all(
     """
     if workers < 1:
         raise ValueError(f"run: expected at least one worker, found {workers}")
-    jobs = [Job(contract, seed, pool.kind(contract)) for contract in contracts for seed in seeds]
+    jobs = [ScheduledTask(contract, seed, pool.kind(contract)) for contract in contracts for seed in seeds]
     keys = {job.key for job in jobs}
     if len(keys) < len(jobs):
         raise ValueError(f"run: expected each contract and seed once, found {len(jobs) - len(keys)} of them again")
-    run = _Run(jobs, pool, policies, journal, ScreenKeeper(store), limits or Limits(), statistics or RunStatistics())
+    run = _SchedulingRun(
+        jobs, pool, policies, journal, ScreenKeeper(store), limits or AttemptLimits(), statistics or RunStatistics()
+    )
     run.go(workers, progress)
     ended = journal.finished
     return sorted((ended[key] for key in keys), key=lambda done: (done.contract.task_id, done.seed))
 
 
-class _Run(Crew[_Executor]):
+class _SchedulingRun(Crew[_Executor]):
     def __init__(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[ScheduledTask],
         pool: DevicePool,
         policies: PolicyMaker,
         journal: Journal,
         keeper: ScreenKeeper,
-        limits: Limits,
+        limits: AttemptLimits,
         statistics: RunStatistics,
     ) -> None:
         super().__init__(pool, limits, statistics, threading.Condition())
@@ -101,7 +103,7 @@ class _Run(Crew[_Executor]):
         waiting = [job for job in jobs if job.key not in before]
         self.total, self.waiting = len(jobs), len(waiting)
         self.queue = TaskQueue(waiting, {kind: pool.most(kind) for kind in sorted({job.kind for job in waiting})})
-        self.ended: list[Trajectory] = []  # in this run
+        self.ended: list[ExecutedTrajectory] = []  # in this run
 
     # -- the thread that watches -----------------------------------------------------------------------------------
 
@@ -162,7 +164,7 @@ class _Run(Crew[_Executor]):
         while (job := self._next(worker)) is not None:
             self._with_device(worker, job)
 
-    def _next(self, worker: _Executor) -> Job | None:
+    def _next(self, worker: _Executor) -> ScheduledTask | None:
         """The next task for a worker without a device; None when there will be none."""
         with self.lock:
             while not (worker.given_up or self.stopping or self._over()):
@@ -171,13 +173,13 @@ class _Run(Crew[_Executor]):
                 self.lock.wait(LOOK_S)
             return None
 
-    def _take(self, worker: _Executor, kind: str | None = None) -> Job | None:
+    def _take(self, worker: _Executor, kind: str | None = None) -> ScheduledTask | None:
         if worker.given_up or self.stopping or (job := self.queue.take(kind)) is None:
             return None
         worker.job = job
         return job
 
-    def _with_device(self, worker: _Executor, job: Job) -> None:
+    def _with_device(self, worker: _Executor, job: ScheduledTask) -> None:
         """Open a device for a task, and keep it for as long as it works and there are tasks of its kind."""
         kind = job.kind
         try:
@@ -186,7 +188,7 @@ class _Run(Crew[_Executor]):
             with self._mine(worker):
                 self._no_device(job, str(failure))
         else:
-            following: Job | None = job
+            following: ScheduledTask | None = job
             while following is not None and self._attempt(worker, following, device):
                 with self.lock:
                     following = self._take(worker, kind)
@@ -197,7 +199,7 @@ class _Run(Crew[_Executor]):
                     self.queue.free(kind)
                     self.lock.notify_all()
 
-    def _attempt(self, worker: _Executor, job: Job, device: Device) -> bool:
+    def _attempt(self, worker: _Executor, job: ScheduledTask, device: Device) -> bool:
         """One try; whether the device can go on."""
         with self.lock:
             if worker.given_up:
@@ -234,7 +236,7 @@ class _Run(Crew[_Executor]):
             self._end(job, done)
         return True
 
-    def _failed(self, worker: _Executor, job: Job, device: Device, failure: InfrastructureFailure) -> bool:
+    def _failed(self, worker: _Executor, job: ScheduledTask, device: Device, failure: InfrastructureFailure) -> bool:
         from generators.devices.device import DeviceError
 
         # What a driver calls a failure was told to the authority by the SDK already.
@@ -258,7 +260,7 @@ class _Run(Crew[_Executor]):
 
     # -- what comes of a task (under the lock) ---------------------------------------------------------------------
 
-    def _again(self, job: Job, reason: str) -> None:
+    def _again(self, job: ScheduledTask, reason: str) -> None:
         """After an infrastructure failure it waits for another try, or is given up."""
         self.statistics.retried[reason.partition(":")[0]] += 1
         attempt = self.journal.unfinished[job.key]
@@ -267,7 +269,7 @@ class _Run(Crew[_Executor]):
         else:
             self.queue.put_back(job, self.limits.pause_s * 2 ** min(attempt.stuck - 1, DOUBLINGS))
 
-    def _no_device(self, job: Job, reason: str) -> None:
+    def _no_device(self, job: ScheduledTask, reason: str) -> None:
         """Without a device it waits; it is given up when none of its kind was to be had for a long time."""
         self.statistics.not_opened += 1
         if self.queue.missing_for(job.kind) > self.limits.device_s:
@@ -275,9 +277,9 @@ class _Run(Crew[_Executor]):
         else:
             self.queue.put_back(job, min(NO_DEVICE_S, self.limits.device_s / 4))
 
-    def _lose(self, job: Job, reason: str) -> None:
+    def _lose(self, job: ScheduledTask, reason: str) -> None:
         self._end(job, give_up(job.contract, self.policies.name, job.seed, self.journal, reason))
 
-    def _end(self, job: Job, done: Trajectory) -> None:
+    def _end(self, job: ScheduledTask, done: ExecutedTrajectory) -> None:
         self.queue.end(job)
         self.ended.append(done)

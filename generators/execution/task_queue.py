@@ -14,7 +14,7 @@ from generators.tasks.task_spec import Contract
 
 
 @dataclass(eq=False)
-class Job:
+class ScheduledTask:
     """A contract with a seed, and the kind of device that it needs. It isn't begun before `ready_at` (monotonic)."""
 
     contract: Contract
@@ -31,7 +31,7 @@ class Job:
 class TaskQueue:
     """`most`: devices of a kind that may be in use at once (None: any number)."""
 
-    def __init__(self, jobs: Sequence[Job], most: Mapping[str, int | None]) -> None:
+    def __init__(self, jobs: Sequence[ScheduledTask], most: Mapping[str, int | None]) -> None:
         self._waiting = list(jobs)
         self._running: set[str] = set()
         self._most = dict(most)
@@ -43,7 +43,7 @@ class TaskQueue:
         """Whether nothing waits and nothing runs."""
         return not self._waiting and not self._running
 
-    def take(self, kind: str | None = None) -> Job | None:
+    def take(self, kind: str | None = None) -> ScheduledTask | None:
         """A task that can begin now and runs then: for an open device of a kind, or with a device to be opened, which
         is counted as in use."""
         now = time.monotonic()
@@ -58,13 +58,13 @@ class TaskQueue:
                 return job
         return None
 
-    def put_back(self, job: Job, seconds: float) -> None:
+    def put_back(self, job: ScheduledTask, seconds: float) -> None:
         """It doesn't run any more and may begin again after some time."""
         job.ready_at = time.monotonic() + seconds
         self._running.discard(job.key)
         self._waiting.append(job)
 
-    def end(self, job: Job) -> None:
+    def end(self, job: ScheduledTask) -> None:
         """It has ended."""
         self._running.discard(job.key)
 

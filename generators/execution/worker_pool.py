@@ -20,7 +20,7 @@ from generators.devices.browser import BrowserMissing, keep_browser
 from generators.execution.device_pool import Device, DevicePool
 from generators.execution.execute import DEVICE_CALLS, POLICY_CALLS, InfrastructureFailure
 from generators.execution.journal import ClaimLost
-from generators.execution.limits import DECIDE_S, Limits
+from generators.execution.limits import DECIDE_S, AttemptLimits
 
 log = logging.getLogger(__name__)
 NO_DEVICE_S = 2.0
@@ -70,7 +70,9 @@ class Crew(ABC, Generic[W]):
     calm: frozenset[str] = frozenset()
     """Calls that may take any time, for they wait for something that is watched elsewhere."""
 
-    def __init__(self, pool: DevicePool, limits: Limits, statistics: CrewStatistics, lock: threading.Condition) -> None:
+    def __init__(
+        self, pool: DevicePool, limits: AttemptLimits, statistics: CrewStatistics, lock: threading.Condition
+    ) -> None:
         self.pool, self.limits, self.lock = pool, limits, lock
         self.workers: list[W] = []
         self.error: BaseException | None = None
@@ -119,8 +121,8 @@ class Crew(ABC, Generic[W]):
         worker.thread.start()
 
     def replace_hung(self) -> None:
-        """Give up the workers whose call has taken longer than `Limits.call_s` (a policy's: `DECIDE_S`), and hire
-        others."""
+        """Give up the workers whose call has taken longer than `AttemptLimits.call_s` (a policy's: `DECIDE_S`), and
+        hire others."""
         with self.lock:
             hung = [worker for worker in self.workers if self._hangs(worker)]
         for worker in hung:

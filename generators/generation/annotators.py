@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from generators.generation.tables import episode_of
-from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.worlds.evaluators import holds as rule_holds
 from quality.evidence.episode import Habits
 from quality.evidence.goal import left_unconfirmed
@@ -31,7 +31,7 @@ CONTAINER = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class OutcomeVote:
     """`outcome` None: no vote, for the reason told. `confidence` in 0..1."""
 
     annotator: str
@@ -45,7 +45,7 @@ class Annotator(Protocol):
 
     name: str
 
-    def vote(self, done: Trajectory) -> Vote:
+    def vote(self, done: ExecutedTrajectory) -> OutcomeVote:
         """A vote on a trajectory that no infrastructure failure has cut."""
         ...
 
@@ -55,18 +55,18 @@ class WorldRule:
 
     name = "world"
 
-    def vote(self, done: Trajectory) -> Vote:
+    def vote(self, done: ExecutedTrajectory) -> OutcomeVote:
         if not done.end_state:
-            return Vote(self.name, None, "the device tells no state")
+            return OutcomeVote(self.name, None, "the device tells no state")
         try:
             held = rule_holds(done.contract.evaluator, done.end_state, done.answer)
         except ValueError as error:
-            return Vote(self.name, None, str(error)[:200])
+            return OutcomeVote(self.name, None, str(error)[:200])
         if not held:
-            return Vote(self.name, "failed", "the end state doesn't meet the task's rule", 1.0)
+            return OutcomeVote(self.name, "failed", "the end state doesn't meet the task's rule", 1.0)
         if done.contract.evaluator.get("feasible") is False:
-            return Vote(self.name, "infeasible", "it can't be done, and that was said", 1.0)
-        return Vote(self.name, "completed", "the end state meets the task's rule", 1.0)
+            return OutcomeVote(self.name, "infeasible", "it can't be done, and that was said", 1.0)
+        return OutcomeVote(self.name, "completed", "the end state meets the task's rule", 1.0)
 
 
 class JudgeAnnotator:
@@ -81,20 +81,20 @@ class JudgeAnnotator:
         self._judge, self._screens = judge, screens
         self._habits = habits or Habits(ends_with_finish=True)
 
-    def vote(self, done: Trajectory) -> Vote:
+    def vote(self, done: ExecutedTrajectory) -> OutcomeVote:
         episode = episode_of(done, self._screens)
         if episode is None or not episode.actions:
-            return Vote(self.name, "failed", "nothing was done", 1.0)
+            return OutcomeVote(self.name, "failed", "nothing was done", 1.0)
         try:
             verdict = self._judge.judge([episode], habits=self._habits)[0]
         except ModelError as error:
-            return Vote(self.name, None, f"no verdict: {error}"[:300])
+            return OutcomeVote(self.name, None, f"no verdict: {error}"[:300])
         if verdict.score is None:
-            return Vote(self.name, None, verdict.reason[:300] or "the judge abstained")
+            return OutcomeVote(self.name, None, verdict.reason[:300] or "the judge abstained")
         outcome: Outcome = (
             "completed" if verdict.score >= KEEP_FROM else "partial" if verdict.score >= REWRITE_FROM else "failed"
         )
-        return Vote(self.name, outcome, f"score {verdict.score}: {verdict.reason}"[:300], verdict.confidence)
+        return OutcomeVote(self.name, outcome, f"score {verdict.score}: {verdict.reason}"[:300], verdict.confidence)
 
 
 class TreeEvidence:
@@ -112,30 +112,30 @@ class TreeEvidence:
     def __init__(self, screens: ScreenSource) -> None:
         self._screens = screens
 
-    def vote(self, done: Trajectory) -> Vote:
+    def vote(self, done: ExecutedTrajectory) -> OutcomeVote:
         if not any(turn.elements for turn in done.turns):
-            return Vote(self.name, None, "the device tells no elements")
+            return OutcomeVote(self.name, None, "the device tells no elements")
         episode = episode_of(done, self._screens)
         if episode is None or not episode.actions:
-            return Vote(self.name, "failed", "nothing was done", 1.0)
+            return OutcomeVote(self.name, "failed", "nothing was done", 1.0)
         goal = done.contract.instruction
         named = [entity for entity in entities(goal) if entity.kind in self._WEIGHTS and not _always(done, entity.text)]
         if not named:
-            return Vote(self.name, None, "the goal names nothing that could be looked for")
+            return OutcomeVote(self.name, None, "the goal names nothing that could be looked for")
         texts = seen_texts(done)
         missing = [entity for entity in named if not held_by_any(texts, entity.text)]
         weight = max(self._WEIGHTS[entity.kind] for entity in (missing or named))
         if missing:
             told = ", ".join(repr(entity.text[:40]) for entity in missing[:3])
             outcome: Outcome = "failed" if len(missing) == len(named) else "partial"
-            return Vote(self.name, outcome, f"never met: {told}", weight)
+            return OutcomeVote(self.name, outcome, f"never met: {told}", weight)
         unsent = left_unconfirmed(episode)
         if unsent is not None and unsent.cap < KEEP_FROM:
-            return Vote(self.name, "partial", f"{unsent.kind}: {unsent.reason}"[:300], 0.5)
-        return Vote(self.name, "completed", f"all {len(named)} things the goal names were met", weight)
+            return OutcomeVote(self.name, "partial", f"{unsent.kind}: {unsent.reason}"[:300], 0.5)
+        return OutcomeVote(self.name, "completed", f"all {len(named)} things the goal names were met", weight)
 
 
-def _always(done: Trajectory, text: str) -> bool:
+def _always(done: ExecutedTrajectory, text: str) -> bool:
     """Whether a text shows on every screen of a trajectory that has several."""
     screens = {turn.screenshot_sha256: turn.elements for turn in done.turns}
     return len(screens) > 1 and all(
@@ -144,7 +144,7 @@ def _always(done: Trajectory, text: str) -> bool:
     )
 
 
-def seen_texts(done: Trajectory) -> list[str]:
+def seen_texts(done: ExecutedTrajectory) -> list[str]:
     """Texts of all that was clicked, typed, launched or answered, and of the last screens."""
     texts = []
     for turn in done.turns:
@@ -154,7 +154,7 @@ def seen_texts(done: Trajectory) -> list[str]:
         point = getattr(turn.action, "box", None)
         if point is not None:
             texts += [text for element in _under(turn, point) for text in (element["text"], element["name"])]
-    shown: Sequence[Turn] = (*done.turns, *([done.end] if done.end is not None else ()))
+    shown: Sequence[ExecutedTurn] = (*done.turns, *([done.end] if done.end is not None else ()))
     for turn in shown[-LAST_SCREENS:]:
         texts += [text for element in turn.elements for text in (element["text"], element["name"])]
     return [text for text in texts if text]
@@ -166,7 +166,7 @@ def _told_by(action: Action) -> list[str]:
     return [action.app or action.url] if isinstance(action, Launch) else []
 
 
-def _under(turn: Turn, point: tuple[int, int]) -> list[Mapping[str, Any]]:
+def _under(turn: ExecutedTurn, point: tuple[int, int]) -> list[Mapping[str, Any]]:
     found = []
     for element in turn.elements:
         left, top, right, bottom = element["box"]

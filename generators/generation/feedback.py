@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
-from generators.generation.proposing.catalogue import Catalogue, Outcome
+from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
 from generators.generation.records import read_lines
 from generators.generation.round_tables import read_proposals
 from pipelines.store import Store
@@ -100,7 +100,7 @@ def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:
             if row["failure_kind"] == "infrastructure":
                 continue  # it says nothing of the task
             reason = done.answer if done.ended == "asked" and not row["verified"] else row["reason"]
-            outcomes.append(Outcome(done.contract.target, proposal.ideas, proposal.arm, row["verified"], reason))
+            outcomes.append(TaskOutcome(done.contract.target, proposal.ideas, proposal.arm, row["verified"], reason))
             if row["verified"]:
                 catalogue.examples.append((done.contract.target, done.contract.instruction, len(done.actions)))
         catalogue.learn(outcomes)

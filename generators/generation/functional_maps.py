@@ -61,14 +61,14 @@ def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any
     from generators.worlds.pages.own_pages import open_pages
     from generators.worlds.pages.page_task import evaluator
     from generators.worlds.pages.page_tasks import FAMILIES
-    from generators.worlds.pages.recording import OracleError, Plan, record_one
+    from generators.worlds.pages.recording import OracleError, RecordingPlan, record_one
 
     families = [f for f in FAMILIES if not config.families or f in config.families]
     if not families or not config.page_seeds:
         return
     for platform in config.page_platforms:
         with open_pages(platform) as world:
-            plan = Plan(platform, tuple(families), config.page_seeds, config.seed)
+            plan = RecordingPlan(platform, tuple(families), config.page_seeds, config.seed)
             for place, family in enumerate(families):
                 for number in range(config.page_seeds):
                     seed = config.seed + 1000 * place + number

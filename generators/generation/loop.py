@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.execution.scheduling import Progress
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
 from generators.generation.proposing.catalogue import Catalogue
@@ -124,7 +124,7 @@ class LoopParts:
     annotators: Callable[[Store], Sequence[Annotator]] | None = None
     proposers: Callable[[Ground, Catalogue], Mapping[str, Proposer]] | None = None
     workers: int = 2
-    limits: Limits = Limits()
+    limits: AttemptLimits = AttemptLimits()
     progress: Progress | None = None
 
 

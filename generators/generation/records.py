@@ -9,13 +9,13 @@ from typing import Any
 
 from generators.execution.journal import turn_from_plain, turn_to_plain
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from schemas.ids import canonical_json, split_json_lines
 
 _TIMES = ("observe_s", "decide_s", "act_s")
 
 
-def to_plain(done: Trajectory) -> dict[str, Any]:
+def to_plain(done: ExecutedTrajectory) -> dict[str, Any]:
     """A trajectory as plain JSON data; device, seconds and what it survived are left out."""
     return {
         "contract": done.contract.as_row(),
@@ -35,9 +35,9 @@ def _timeless(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in _TIMES}
 
 
-def from_plain(plain: Mapping[str, Any]) -> Trajectory:
+def from_plain(plain: Mapping[str, Any]) -> ExecutedTrajectory:
     """The inverse of `to_plain`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
-    return Trajectory(
+    return ExecutedTrajectory(
         Contract.from_row(plain["contract"]),
         plain["policy"],
         "",
@@ -52,13 +52,13 @@ def from_plain(plain: Mapping[str, Any]) -> Trajectory:
     )
 
 
-def write_lines(path: Path, trajectories: Iterable[Trajectory]) -> None:
+def write_lines(path: Path, trajectories: Iterable[ExecutedTrajectory]) -> None:
     """One line a trajectory, ordered by id."""
     ordered = sorted(trajectories, key=lambda done: done.trajectory_id)
     path.write_text("".join(canonical_json(to_plain(done)) + "\n" for done in ordered), encoding="utf-8")
 
 
-def read_lines(path: Path) -> list[Trajectory]:
+def read_lines(path: Path) -> list[ExecutedTrajectory]:
     """Raises `ValueError` naming the file for a line that is no trajectory."""
     found = []
     for number, line in enumerate(split_json_lines(path.read_text(encoding="utf-8")), 1):

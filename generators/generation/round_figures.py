@@ -7,13 +7,16 @@ from typing import Any
 
 from generators.generation.proposing.proposers import Proposal
 from generators.generation.task_worlds.task_world import Ground
-from generators.generation.verify import Verdict
+from generators.generation.verify import TrajectoryVerdict
 from generators.tasks.task_spec import has_rule
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 
 
 def figures(
-    ground: Ground, proposals: Mapping[str, Proposal], trajectories: Sequence[Trajectory], verdicts: Sequence[Verdict]
+    ground: Ground,
+    proposals: Mapping[str, Proposal],
+    trajectories: Sequence[ExecutedTrajectory],
+    verdicts: Sequence[TrajectoryVerdict],
 ) -> dict[str, Any]:
     """Counts of a round. `executed` leaves infrastructure failures out; `yield` = verified / executed.
 

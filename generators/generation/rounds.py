@@ -41,7 +41,7 @@ from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
 from generators.tasks.strata import STRATA
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, Manifest
@@ -248,7 +248,7 @@ def _held(lost: int, whole: int) -> bool:
     return 2 * lost <= whole
 
 
-def _outage(asset: str, lost: Sequence[Trajectory], whole: int, journal: Journal) -> str:
+def _outage(asset: str, lost: Sequence[ExecutedTrajectory], whole: int, journal: Journal) -> str:
     """What to say where a round's executions were lost."""
     failure, count = Counter(one.failure for one in lost).most_common(1)[0]
     attempts = journal.attempts

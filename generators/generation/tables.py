@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from PIL import Image
 
-from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from pipelines.store.images import read_image
 from quality.items.item import Episode, make_episode
 from quality.items.screens import ScreenBank, ScreenSource
@@ -24,14 +24,14 @@ from schemas.ids import canonical_json
 from schemas.tables import Screens, Steps, Trajectories, TrajectoryRuns
 
 if TYPE_CHECKING:
-    from generators.generation.verify import Verdict
+    from generators.generation.verify import TrajectoryVerdict
 
 SOURCE = "generated"
 OUTCOMES = {"completed": "success", "infeasible": "infeasible", "partial": "failure", "failed": "failure"}
 """`episode_outcome` of the `steps` table by a verdict's outcome."""
 
 
-def step_rows(done: Trajectory, outcome: str | None = None) -> list[dict[str, Any]]:
+def step_rows(done: ExecutedTrajectory, outcome: str | None = None) -> list[dict[str, Any]]:
     """Rows of `steps`. `outcome` is `episode_outcome`: never what the policy claims."""
     kept = [(at, turn) for at, turn in enumerate(done.turns) if turn.action is not None and not turn.error]
     ended = kept and isinstance(kept[-1][1].action, Finished | CallUser)
@@ -40,7 +40,7 @@ def step_rows(done: Trajectory, outcome: str | None = None) -> list[dict[str, An
     return [_step_row(done, index, at, turn, outcome) for index, (at, turn) in enumerate(kept)]
 
 
-def _step_row(done: Trajectory, index: int, at: int, turn: Turn, outcome: str | None) -> dict[str, Any]:
+def _step_row(done: ExecutedTrajectory, index: int, at: int, turn: ExecutedTurn, outcome: str | None) -> dict[str, Any]:
     contract, action = done.contract, turn.action
     return {
         "source": SOURCE,
@@ -72,7 +72,7 @@ def _step_row(done: Trajectory, index: int, at: int, turn: Turn, outcome: str | 
     }
 
 
-def screen_rows(trajectories: Iterable[Trajectory], source: ScreenSource) -> list[dict[str, Any]]:
+def screen_rows(trajectories: Iterable[ExecutedTrajectory], source: ScreenSource) -> list[dict[str, Any]]:
     """Rows of `screens`, each picture once, in the order of their hashes. Raises `StoreError` or `ImageError` for a
     picture that `source` lacks or that is none."""
     rows = []
@@ -82,7 +82,7 @@ def screen_rows(trajectories: Iterable[Trajectory], source: ScreenSource) -> lis
     return rows
 
 
-def _elements(trajectories: Iterable[Trajectory]) -> dict[str, Sequence[Mapping[str, Any]]]:
+def _elements(trajectories: Iterable[ExecutedTrajectory]) -> dict[str, Sequence[Mapping[str, Any]]]:
     found: dict[str, Sequence[Mapping[str, Any]]] = {}
     for done in trajectories:
         for turn in (*done.turns, *([done.end] if done.end is not None else [])):
@@ -103,7 +103,7 @@ def _screen_row(
     }
 
 
-def episode_of(done: Trajectory, source: ScreenSource) -> Episode | None:
+def episode_of(done: ExecutedTrajectory, source: ScreenSource) -> Episode | None:
     """A trajectory as a judge sees it: actions and screens, without the world's truth; None if nothing was done."""
     rows = step_rows(done)
     if not rows:
@@ -115,7 +115,7 @@ def episode_of(done: Trajectory, source: ScreenSource) -> Episode | None:
     return make_episode(Steps.table(rows).to_pylist(), ScreenBank(Screens.table(screens), source))
 
 
-def trajectory_row(done: Trajectory, verdict: Verdict) -> dict[str, Any]:
+def trajectory_row(done: ExecutedTrajectory, verdict: TrajectoryVerdict) -> dict[str, Any]:
     """A row of `Trajectories`."""
     return {
         "trajectory_id": done.trajectory_id,
@@ -136,7 +136,7 @@ def trajectory_row(done: Trajectory, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def run_row(done: Trajectory) -> dict[str, Any]:
+def run_row(done: ExecutedTrajectory) -> dict[str, Any]:
     """A row of `TrajectoryRuns`."""
     turns = done.turns
     return {
@@ -155,7 +155,7 @@ def run_row(done: Trajectory) -> dict[str, Any]:
 
 
 def trajectory_tables(
-    trajectories: Sequence[Trajectory], verdicts: Sequence[Verdict], source: ScreenSource
+    trajectories: Sequence[ExecutedTrajectory], verdicts: Sequence[TrajectoryVerdict], source: ScreenSource
 ) -> dict[str, pa.Table]:
     """Tables `steps`, `screens`, `trajectories` and, to be kept out of every hash, `trajectory_runs`; all ordered by
     trajectory id. `verdicts` are those of the trajectories, one each. Raises `ValueError` where they don't fit."""

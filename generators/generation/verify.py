@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from generators.generation.annotators import Annotator, Outcome, Vote
-from generators.tasks.trajectory import FailureKind, Trajectory
+from generators.generation.annotators import Annotator, Outcome, OutcomeVote
+from generators.tasks.trajectory import ExecutedTrajectory, FailureKind
 from schemas.action_types import CallUser, Finished, Wait
 from schemas.actions import format
 
@@ -50,7 +50,7 @@ class VerifyConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TrajectoryVerdict:
     """`outcome` None: nobody can tell. `reason` begins with the filter that decided: "infrastructure", "rules/...",
     "world", "votes". `failure_kind` None: verified, or undecided (annotators think it done, but not enough of them)."""
 
@@ -59,7 +59,7 @@ class Verdict:
     outcome: Outcome | None
     reason: str
     failure_kind: FailureKind | None = None
-    votes: tuple[Vote, ...] = ()
+    votes: tuple[OutcomeVote, ...] = ()
 
     @property
     def decided(self) -> bool:
@@ -78,20 +78,20 @@ class Verifier:
         hidden = self.config.world == "hidden"
         self._annotators = [one for one in annotators if not (hidden and one.name == "world")]
 
-    def verify(self, done: Trajectory) -> Verdict:
+    def verify(self, done: ExecutedTrajectory) -> TrajectoryVerdict:
         """The verdict on a trajectory."""
         if done.failure_kind == "infrastructure":
             reason = f"infrastructure: {done.failure}"
-            return Verdict(done.trajectory_id, False, None, reason, "infrastructure")
+            return TrajectoryVerdict(done.trajectory_id, False, None, reason, "infrastructure")
         if found := broken_rule(done, self.config):
-            return Verdict(done.trajectory_id, False, "failed", f"rules/{found[0]}: {found[1]}", "task")
+            return TrajectoryVerdict(done.trajectory_id, False, "failed", f"rules/{found[0]}: {found[1]}", "task")
         votes = tuple(annotator.vote(done) for annotator in self._annotators)
         outcome, verified, reason = decide(votes, self.config)
         kind: FailureKind | None = None if outcome is None or outcome in DONE else "task"
-        return Verdict(done.trajectory_id, verified, outcome, reason, kind, votes)
+        return TrajectoryVerdict(done.trajectory_id, verified, outcome, reason, kind, votes)
 
 
-def broken_rule(done: Trajectory, config: VerifyConfig) -> tuple[str, str] | None:
+def broken_rule(done: ExecutedTrajectory, config: VerifyConfig) -> tuple[str, str] | None:
     """(the rule, why) of the first rule that a trajectory breaks; None if it keeps them all."""
     contract, turns = done.contract, done.turns
     if done.ended not in ("finished", "asked"):
@@ -120,7 +120,7 @@ def broken_rule(done: Trajectory, config: VerifyConfig) -> tuple[str, str] | Non
     return None
 
 
-def decide(votes: Sequence[Vote], config: VerifyConfig) -> tuple[Outcome | None, bool, str]:
+def decide(votes: Sequence[OutcomeVote], config: VerifyConfig) -> tuple[Outcome | None, bool, str]:
     """(outcome, whether it is verified, reason) of votes; see the module."""
     cast = [vote for vote in votes if vote.outcome is not None]
     world = next((vote for vote in cast if vote.annotator == "world"), None)
@@ -149,5 +149,5 @@ def decide(votes: Sequence[Vote], config: VerifyConfig) -> tuple[Outcome | None,
     return outcome, verified, "votes: " + _said([vote for vote in cast if vote.outcome == outcome])
 
 
-def _said(votes: Sequence[Vote]) -> str:
+def _said(votes: Sequence[OutcomeVote]) -> str:
     return "; ".join(f"{vote.annotator} says {vote.outcome}: {vote.reason}" for vote in votes)[:400]

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import QUICK_PNG
-from generators.harvesting.web_expressions import Box, Expressions, Item, fold, sayable
+from generators.harvesting.web_expressions import Box, ExpressionElement, Expressions, fold, sayable
 from generators.worlds.webapps.reading import read_elements
 from schemas.coordinates import centre
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
 
-    from generators.worlds.web_reader import Seen
+    from generators.worlds.web_reader import ObservedElement
 
 LEAST_PX, LEAST_SHARE = 5.0, 0.7
 """Smaller elements, and those that show less of themselves, are nothing to point at (but count as alike)."""
@@ -95,10 +95,10 @@ def _plain(text: object) -> str:
     return " ".join(str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace").split())
 
 
-def _item(seen: Seen, at: Mapping[str, str]) -> Item:
+def _item(seen: ObservedElement, at: Mapping[str, str]) -> ExpressionElement:
     name, text = _plain(seen.label), _plain(seen.text)
     whole = seen.clickable or not text or fold(name) == fold(text)
-    return Item(seen.key, seen.role, name, text, seen.box, seen.clickable, at["group"], at["word"], whole)
+    return ExpressionElement(seen.key, seen.role, name, text, seen.box, seen.clickable, at["group"], at["word"], whole)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def read_screen(page: Page, session: CDPSession, name: str) -> WebScreen:
     two differ: boxes and pixels belong together."""
     size = page.viewport_size or {"width": 1280, "height": 800}
     png = _shoot(session)
-    seen: list[Seen] = []
+    seen: list[ObservedElement] = []
     for _ in range(3):
         seen = [one for one in read_elements(page) if min(one.box[2] - one.box[0], one.box[3] - one.box[1]) >= LEAST_PX]
         after = _shoot(session)

@@ -40,7 +40,7 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 @dataclass(frozen=True)
-class Item:
+class ExpressionElement:
     """An element as expressions see it; `box` in pixels. `group` = identity of the row, card or list entry around it
     ("" = none), `group_word` = what that is called. `whole`: the name is all that the element shows (not the words
     between its children)."""
@@ -78,7 +78,7 @@ def _encloses(outer: Box, inner: Box) -> bool:
 class Expressions:
     """All items of one screen, and what can be said of each."""
 
-    def __init__(self, items: Sequence[Item]) -> None:
+    def __init__(self, items: Sequence[ExpressionElement]) -> None:
         controls = [item for item in items if item.clickable]
         self._shadows = {
             item.key
@@ -105,7 +105,7 @@ class Expressions:
         fits = Counter(fold(phrase) for phrases in said.values() for phrase in phrases)
         return {key: tuple(p for p in phrases if fits[fold(p)] == 1) for key, phrases in said.items()}
 
-    def _of(self, item: Item) -> Iterator[str]:
+    def _of(self, item: ExpressionElement) -> Iterator[str]:
         named = sayable(item.name)
         if not item.whole or (not named and (item.name or not item.clickable)):
             return  # a long name isn't none, and "the text" is nothing to point at
@@ -122,7 +122,7 @@ class Expressions:
         if alike > 1 and (place := self._place_among(item)):
             yield f"the {place[0]} {called.removeprefix('the ')} {place[1]}"
 
-    def _row_anchor(self, item: Item) -> str:
+    def _row_anchor(self, item: ExpressionElement) -> str:
         """The first unique text of the item's row, where the item is the only one of its kind and name in it."""
         if not item.group:
             return ""
@@ -132,7 +132,7 @@ class Expressions:
         first = next((other for other in self._anchors if other.group == item.group and other.key != item.key), None)
         return first.name if first else ""
 
-    def _neighbour(self, item: Item) -> str:
+    def _neighbour(self, item: ExpressionElement) -> str:
         """The unique text on the item's line that is much nearer to it than to any like it; "" if there is none."""
         like = [other for other in self._items if other.word == item.word and other.key != item.key]
         best, reach = "", BESIDE_PX
@@ -144,7 +144,7 @@ class Expressions:
                 best, reach = anchor.name, gap
         return best
 
-    def _place_among(self, item: Item) -> tuple[str, str] | None:
+    def _place_among(self, item: ExpressionElement) -> tuple[str, str] | None:
         """("second", "from the top") among the items of the same kind and name, where they stand in one line."""
         like = [o for o in self._items if (o.word, fold(o.name)) == (item.word, fold(item.name))]
         if len(like) > MOST_ALIKE:

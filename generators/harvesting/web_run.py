@@ -50,7 +50,7 @@ class WebHarvest:
 
 
 @dataclass
-class Report:
+class WebHarvestReport:
     """`distinct` counts an element once that several windows of a page show. `verdicts`: how clicks confirmed elements,
     or why not; the latter were dropped. `failed`: page → why."""
 
@@ -110,7 +110,7 @@ def spread(pages: Sequence[str], limit: int) -> list[str]:
 
 def harvest_web(
     targets: Sequence[str], out: Path, options: WebHarvest | None = None, say: Callable[[str], None] = lambda line: None
-) -> Report:
+) -> WebHarvestReport:
     """Harvest folders, files, addresses or apps into a folder that must be empty. Raises `ValueError` for a target that
     is none of them, or a folder with something in it."""
     options = options or WebHarvest()
@@ -121,7 +121,7 @@ def harvest_web(
         raise ValueError(f"{out}: expected an empty folder, found something in it; name another")
     check_ready(targets)
     (out / "images").mkdir(parents=True, exist_ok=True)
-    report, begun = Report(), time.monotonic()
+    report, begun = WebHarvestReport(), time.monotonic()
     pool: list[str] = []
     with (out / "screens.jsonl").open("w", encoding="utf-8") as rows:
         for target, names in pages.items():

@@ -65,7 +65,7 @@ LOAD_MS, REST_MS = 20_000, 300
 
 
 @dataclass(frozen=True)
-class Site:
+class HarvestSite:
     """`show(page name, width, height)` loads a page anew at the top and gives it. `pages` = names in a fixed order."""
 
     app: str
@@ -103,7 +103,7 @@ def site_pages(target: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_site(target: str) -> Iterator[Site]:
+def open_site(target: str) -> Iterator[HarvestSite]:
     """The target in a browser of its own."""
     pages = site_pages(target)
     if target in APPS:
@@ -118,7 +118,7 @@ def open_site(target: str) -> Iterator[Site]:
 
 
 @contextmanager
-def _open_folder(folder: Path, pages: tuple[str, ...]) -> Iterator[Site]:
+def _open_folder(folder: Path, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
     """Time, chance and motion are held still; nothing outside the folder is shown."""
     from generators.worlds.static_pages.static_pages_world import open_web
 
@@ -129,11 +129,11 @@ def _open_folder(folder: Path, pages: tuple[str, ...]) -> Iterator[Site]:
             world.reset({"page": name, "seed": 0})
             return world.page
 
-        yield Site(folder.name, pages, show)
+        yield HarvestSite(folder.name, pages, show)
 
 
 @contextmanager
-def _open_app(name: str, pages: tuple[str, ...]) -> Iterator[Site]:
+def _open_app(name: str, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
     from generators.worlds.registry import open_world
     from generators.worlds.webapps.web_app_world import WebAppWorld
 
@@ -147,11 +147,11 @@ def _open_app(name: str, pages: tuple[str, ...]) -> Iterator[Site]:
             app.reset({"seed": 0, "page": path})
             return app.page
 
-        yield Site(name, pages, show)
+        yield HarvestSite(name, pages, show)
 
 
 @contextmanager
-def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[Site]:
+def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
     """A page that somebody serves. It may load what it needs from anywhere; motion is stopped, time isn't.
 
     What is shown is what was asked for: an error page, or where another host was led to, raises `WorldError`.
@@ -180,4 +180,4 @@ def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[Site]:
                 raise WorldError(f"{name[:120]}: led to {shown[:120] or 'no host'}; if that is meant, name its address")
             return page
 
-        yield Site(urlsplit(address).hostname or "web", pages, show)
+        yield HarvestSite(urlsplit(address).hostname or "web", pages, show)

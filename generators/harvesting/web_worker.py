@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.harvesting.web import CONFIRMED, WebScreen, absent_names, confirm, keep, read_windows, scroll_to
-from generators.harvesting.web_sites import Site, open_site
+from generators.harvesting.web_sites import HarvestSite, open_site
 from generators.tasks.world_interface import WorldError
 
 POOL = 4000
@@ -19,7 +19,7 @@ POOL = 4000
 
 
 def harvest_page(
-    site: Site, name: str, size: tuple[int, int], windows: int, check: bool
+    site: HarvestSite, name: str, size: tuple[int, int], windows: int, check: bool
 ) -> tuple[list[WebScreen], Counter[str]]:
     """A page's windows with their confirmed elements, and how each element was confirmed (or why not)."""
     screens = read_windows(site.show(name, *size), name, windows)

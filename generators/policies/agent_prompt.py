@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from generators.policies.chat_endpoint import picture
-from generators.policies.policy import Said, View
+from generators.policies.policy import PastTurn, PolicyView
 from schemas.actions import render
 from schemas.ids import canonical_json
 
@@ -60,7 +60,7 @@ class AgentPrompt:
         if self.history_steps < 0:
             raise ValueError(f"agent prompt: expected 0 or more steps of history, found {self.history_steps}")
 
-    def messages(self, view: View, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
+    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
         """The chat for a view: a system turn, and a user turn with the text first, then the screenshot.
 
         `enter_is_typed`: the Enter that follows typing is not the model's, so it is told of it once and for all and
@@ -79,12 +79,12 @@ class AgentPrompt:
             {"role": "user", "content": [{"type": "text", "text": text}, picture(view.png)]},
         ]
 
-    def history_text(self, past: Sequence[Said], view: View) -> str:
+    def history_text(self, past: Sequence[PastTurn], view: PolicyView) -> str:
         """The last turns, one a line; `none` at the first."""
         shown = list(enumerate(past, 1))[-self.history_steps :] if self.history_steps else []
         return "\n".join(f"{number}. {self._told(said, view.platform)}" for number, said in shown) or "none"
 
-    def _told(self, said: Said, platform: str) -> str:
+    def _told(self, said: PastTurn, platform: str) -> str:
         action = render(said.action, platform) if said.action is not None else "(a reply that could not be read)"
         if self.history == "conclusion":
             return _short(said.conclusion) or action
@@ -93,7 +93,7 @@ class AgentPrompt:
         return action
 
 
-def without_typed_enters(past: Sequence[Said]) -> list[Said]:
+def without_typed_enters(past: Sequence[PastTurn]) -> list[PastTurn]:
     """Past turns without each PressEnter that stands right after a Type: the adapter pressed it."""
     from schemas.action_types import PressEnter, Type
 

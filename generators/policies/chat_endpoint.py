@@ -36,7 +36,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatText:
     """A reply's text, and the tokens that were billed for it."""
 
     text: str
@@ -77,7 +77,7 @@ class ChatEndpoint:
         self._sender: Sender | None = None
         self._opening = threading.Lock()
 
-    def ask(self, messages: Messages, sampling: Sampling | None = None, seed: int = 0) -> Said:
+    def ask(self, messages: Messages, sampling: Sampling | None = None, seed: int = 0) -> ChatText:
         """One reply. Raises `PolicyError` where none can be had: after the last attempt, at the deadline, or at once
         where another try is in vain."""
         drawn = sampling or Sampling()
@@ -91,7 +91,7 @@ class ChatEndpoint:
         }
         sender = self._opened()
         work = self._tried(sender, body, _estimate(messages, drawn.max_tokens))
-        future: Future[Said] = asyncio.run_coroutine_threadsafe(work, sender.loop)
+        future: Future[ChatText] = asyncio.run_coroutine_threadsafe(work, sender.loop)
         try:
             return future.result()
         except BaseException:
@@ -112,7 +112,7 @@ class ChatEndpoint:
                 self._sender.open()
             return self._sender
 
-    async def _tried(self, sender: Sender, body: dict[str, Any], estimate: int) -> Said:
+    async def _tried(self, sender: Sender, body: dict[str, Any], estimate: int) -> ChatText:
         began, said = time.monotonic(), ""
         for attempt in range(self.retry.attempts):
             if self._limiter is not None:
@@ -123,7 +123,7 @@ class ChatEndpoint:
             if left <= 0:
                 break
             found = await _attempt(sender, body, min(self.retry.timeout_s, left))
-            if isinstance(found, Said):
+            if isinstance(found, ChatText):
                 self._correct(estimate, found.prompt_tokens + found.completion_tokens)
                 return found
             if not found.sent:
@@ -144,7 +144,7 @@ class ChatEndpoint:
             self._limiter.correct(estimate, billed)
 
 
-async def _attempt(sender: Sender, body: dict[str, Any], timeout_s: float) -> Said | Failure:
+async def _attempt(sender: Sender, body: dict[str, Any], timeout_s: float) -> ChatText | Failure:
     """One call; what isn't the endpoint's failure is raised."""
     try:
         return _read(await sender.post(body, timeout_s))
@@ -163,7 +163,7 @@ def picture(image: bytes) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{base64.b64encode(image).decode()}"}}
 
 
-def _read(data: bytes) -> Said:
+def _read(data: bytes) -> ChatText:
     """The body of a reply → its text. Raises `Garbage` for a body that holds none."""
     try:
         body = json.loads(data)
@@ -177,7 +177,7 @@ def _read(data: bytes) -> Said:
         raise Garbage(f"expected text, found {type(content).__name__}")
     usage = read_usage(body)
     text = content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return Said(text, usage.prompt_tokens, usage.completion_tokens) if usage is not None else Said(text)
+    return ChatText(text, usage.prompt_tokens, usage.completion_tokens) if usage is not None else ChatText(text)
 
 
 def _estimate(messages: Messages, max_tokens: int) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from generators.policies.agent_prompt import template
-from generators.policies.policy import Decision, Policy, View
-from generators.tasks.trajectory import Trajectory
+from generators.policies.policy import Decision, Policy, PolicyView
+from generators.tasks.trajectory import ExecutedTrajectory
 from quality.evidence.embedding import Embedder
 from schemas.actions import Action, render
 
@@ -35,7 +35,7 @@ class Demonstration:
     task_id: str = ""
 
     @classmethod
-    def of(cls, trajectory: Trajectory) -> Demonstration:
+    def of(cls, trajectory: ExecutedTrajectory) -> Demonstration:
         """The actions that were carried out, without what did nothing."""
         contract = trajectory.contract
         steps = tuple((t.action, t.conclusion) for t in trajectory.turns if t.action is not None and not t.error)
@@ -58,7 +58,7 @@ class DemonstrationMemory:
         """As it stands now: what is remembered later doesn't enter."""
         return DemonstrationMemory(self._embedder, self._held.values())
 
-    def add(self, trajectory: Trajectory) -> None:
+    def add(self, trajectory: ExecutedTrajectory) -> None:
         """Remember a verified trajectory; one of the same name replaces it."""
         one = Demonstration.of(trajectory)
         self._held[one.name] = one
@@ -102,17 +102,17 @@ class WithDemonstrations:
         self._shown = self.memory.nearest(goal, platform, self.target, self.k, self.task_id)
         self.policy.begin(goal, platform, seed)
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
         return self.policy.decide(self.shown(view))
 
-    def recall(self, view: View, action: Action | None) -> None:
+    def recall(self, view: PolicyView, action: Action | None) -> None:
         """A turn that is carried out again: told on to a policy that keeps count."""
         recall = getattr(self.policy, "recall", None)
         if callable(recall):
             recall(self.shown(view), action)
 
-    def shown(self, view: View) -> View:
+    def shown(self, view: PolicyView) -> PolicyView:
         """The view as the wrapped policy sees it: the same object where nothing is remembered."""
         if not self._shown:
             return view

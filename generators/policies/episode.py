@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from generators.policies.policy import Decision, Policy, Said, View
+from generators.policies.policy import Decision, PastTurn, Policy, PolicyView
 from generators.tasks.world_interface import Observation, World, WorldError
 from schemas.action_types import CallUser, Finished
 from schemas.actions import Action
@@ -20,7 +20,7 @@ MOST_UNREADABLE = 3
 
 
 @dataclass(frozen=True)
-class Step:
+class PlayedTurn:
     """A turn: the reply, and why its action did nothing ("" = it was carried out)."""
 
     decision: Decision
@@ -28,10 +28,10 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Episode:
+class PlayedEpisode:
     """All turns, the screen and the world's truth after the last one, and the text of the last CallUser."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlayedTurn, ...]
     end: Observation
     end_state: Mapping[str, Any]
     answer: str
@@ -45,29 +45,29 @@ class Episode:
 
 def run_episode(
     world: World, policy: Policy, goal: str, start: Mapping[str, Any], seed: int = 0, max_steps: int = 30
-) -> Episode:
+) -> PlayedEpisode:
     """Reset the world and let the policy act until it says that it ends, three replies in a row can't be read, or
     `max_steps` are done. Raises `WorldError` where the world can't be reset or read, `PolicyError` of the policy."""
     world.reset(start)
-    steps: list[Step] = []
+    steps: list[PlayedTurn] = []
     for step in turns(world, policy, goal, seed):
         steps.append(step)
         if len(steps) == max_steps:
             break
     answers = [s.decision.action.content for s in steps if isinstance(s.decision.action, CallUser)]
-    return Episode(tuple(steps), world.observe(), world.state(), answers[-1] if answers else "", _ended(steps))
+    return PlayedEpisode(tuple(steps), world.observe(), world.state(), answers[-1] if answers else "", _ended(steps))
 
 
-def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[Step]:
+def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[PlayedTurn]:
     """The turns of a policy from where the world stands, without a limit of steps; each is carried out before it is
     told. An action that the world can't do (or doesn't have) is a turn that did nothing."""
     policy.begin(goal, world.platform, seed)
-    past: tuple[Said, ...] = ()
+    past: tuple[PastTurn, ...] = ()
     unreadable = 0
     while unreadable < MOST_UNREADABLE:
         seen = world.observe()
         places = seen.places if policy.needs_tree else ()
-        decision = policy.decide(View(goal, seen.png, world.size_px, world.platform, past, places))
+        decision = policy.decide(PolicyView(goal, seen.png, world.size_px, world.platform, past, places))
         action, error = decision.action, ""
         unreadable = unreadable + 1 if action is None else 0
         if action is not None:
@@ -75,13 +75,13 @@ def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[St
                 world.act(action)
             except WorldError as failed:
                 error = str(failed)
-        past = (*past, Said(action, decision.thought, decision.conclusion))
-        yield Step(decision, error)
+        past = (*past, PastTurn(action, decision.thought, decision.conclusion))
+        yield PlayedTurn(decision, error)
         if isinstance(action, Finished | CallUser):
             return
 
 
-def _ended(steps: list[Step]) -> Ended:
+def _ended(steps: list[PlayedTurn]) -> Ended:
     last = steps[-1].decision.action if steps else None
     if isinstance(last, Finished):
         return "finished"

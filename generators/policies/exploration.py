@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from schemas.ids import digest
 
 FIELDS = ("textbox", "searchbox", "spinbutton")
@@ -16,12 +16,12 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 @dataclass
-class Screen:
+class ExploredScreen:
     """A screen that looks like no other. `way` is the first sequence of actions that led there from `start`."""
 
     number: int
     fingerprint: str
-    places: tuple[Place, ...]
+    places: tuple[ScreenElement, ...]
     way: tuple[str, ...]
     start: int
 
@@ -41,7 +41,7 @@ class Exploration:
     """What was found, from each of `starts` (`World.reset`)."""
 
     starts: list[dict[str, Any]]
-    screens: list[Screen] = field(default_factory=list)
+    screens: list[ExploredScreen] = field(default_factory=list)
     ways: list[Way] = field(default_factory=list)
 
 
@@ -57,7 +57,7 @@ def normal_words(text: str, typed: Sequence[str] = ()) -> str:
     return text
 
 
-def fingerprint(places: Sequence[Place], typed: Sequence[str] = ()) -> str:
+def fingerprint(places: Sequence[ScreenElement], typed: Sequence[str] = ()) -> str:
     """Digest of what is visible: role, name and standing of every place, in order; boxes and pictures don't count."""
     seen = [
         (p.role, normal(p.name, typed) if p.clickable else amount(normal_words(p.name, typed)), standing(p, typed))
@@ -76,7 +76,7 @@ def amount(text: str) -> str:
     return _NUMBER.sub(size, text)
 
 
-def standing(place: Place, typed: Sequence[str] = ()) -> str:
+def standing(place: ScreenElement, typed: Sequence[str] = ()) -> str:
     """What a control holds, as fingerprints see it."""
     if place.role in FIELDS:
         return "typed" if place.text in typed or (place.text and set(place.text) == {"•"}) else "free"

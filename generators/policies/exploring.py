@@ -13,8 +13,8 @@ from random import Random
 from generators.policies.exploration import FIELDS
 from generators.policies.form_filling import worth_typing
 from generators.policies.oracles.oracle import click_on, hits
-from generators.policies.policy import Decision, View
-from generators.tasks.world_interface import Place
+from generators.policies.policy import Decision, PolicyView
+from generators.tasks.world_interface import ScreenElement
 from pipelines.prompts import reply_text
 from schemas.action_types import Finished, PressBack, Scroll, Type
 from schemas.actions import Action, parse_reply
@@ -44,18 +44,18 @@ class ExploringPolicy:
         self._texts = list(dict.fromkeys([*quoted, *_CAPITAL.findall(goal)]))
         self._tried: Counter[tuple[str, str]] = Counter()
 
-    def recall(self, view: View, action: Action | None) -> None:
+    def recall(self, view: PolicyView, action: Action | None) -> None:
         """A turn that is carried out again: the same is decided, and forgotten."""
         self.decide(view)
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
         rng = Random(f"exploring/{self._seed}/{self._goal}/{len(view.past)}")
         action, says = self._next(view, rng)
         reply = reply_text(action, self._platform, "", says)
         return Decision(reply, parse_reply(reply).action or action, conclusion=says)
 
-    def _next(self, view: View, rng: Random) -> tuple[Action, str]:
+    def _next(self, view: PolicyView, rng: Random) -> tuple[Action, str]:
         if len(view.past) >= self.turns:
             return Finished(), "Everything was tried."
         last = view.past[-1].action if view.past else None
@@ -70,10 +70,10 @@ class ExploringPolicy:
         self._tried[place.role, place.name] += 1
         return click_on(place), f'Click {place.role} "{(place.name or place.text)[:60]}".'
 
-    def _worth(self, place: Place) -> float:
+    def _worth(self, place: ScreenElement) -> float:
         return 2 * len(self._words & _plain(f"{place.name} {place.text}")) - 3 * self._tried[place.role, place.name]
 
-    def _text(self, field: Place, view: View, rng: Random) -> str:
+    def _text(self, field: ScreenElement, view: PolicyView, rng: Random) -> str:
         """What the goal names, each once; then what fits the field's label."""
         if self._texts:
             return self._texts.pop(0)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 
 VOCABULARY: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"mail", ("mira@post.test", "paul@mail.test")),
@@ -22,7 +22,7 @@ VOCABULARY: tuple[tuple[str, tuple[str, ...]], ...] = (
 _QUOTED = re.compile(r"[\"“]([^\"“”]{1,60})[\"”]")
 
 
-def worth_typing(label: str, places: Sequence[Place], rng: Random) -> list[str]:
+def worth_typing(label: str, places: Sequence[ScreenElement], rng: Random) -> list[str]:
     """Texts to try in a field, the sensible one first: by its label, then what the screen shows in quotes."""
     words = next(words for pattern, words in VOCABULARY if re.search(pattern, label.lower()))
     quoted = [found for place in places for found in _QUOTED.findall(f"{place.text} {place.name}")]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from generators.policies.agent_prompt import AgentPrompt
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from pipelines.prompts import reply_text
 from schemas.action_types import PressEnter, Type
 from schemas.actions import parse_reply
 
 
 class OpenAIAgent:
-    """See the module. All that it knows stands in the `View`; agents of many devices share one `ChatEndpoint`.
+    """See the module. All that it knows stands in the `PolicyView`; agents of many devices share one `ChatEndpoint`.
 
     `append_enter_after_type`: on the web, after each Type the agent presses Enter itself, as the published UI-Venus
     harness does and its models expect; that turn asks nobody and isn't shown to the model. A reply that holds no legal
@@ -39,7 +39,7 @@ class OpenAIAgent:
         """See `Policy.begin`."""
         self._seed = seed
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
         enters = self.append_enter_after_type and view.platform == "web"
         if enters and view.past and isinstance(view.past[-1].action, Type):

@@ -1,7 +1,7 @@
 """The contract of a policy: a view of the screen in, a reply with one action out.
 
 A policy never says whether a task was done: `Finished` is its claim, the world or a judge decides. A policy that needs
-the UI tree (`needs_tree`) is told it in `View.places`; any other gets none.
+the UI tree (`needs_tree`) is told it in `PolicyView.places`; any other gets none.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from schemas.actions import Action
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PastTurn:
     """A past turn, for the history of the prompt: what was thought, done and concluded. `action` is None for a reply
     that couldn't be read (it did nothing)."""
 
@@ -24,7 +24,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PolicyView:
     """What a policy sees before a turn: the goal, the screen as encoded bytes, and its own past turns.
 
     `places` is the UI tree where the policy needs one and the world has it, else empty. `size_px` is the picture's.
@@ -34,8 +34,8 @@ class View:
     png: bytes
     size_px: tuple[int, int]
     platform: str
-    past: tuple[Said, ...] = ()
-    places: tuple[Place, ...] = ()
+    past: tuple[PastTurn, ...] = ()
+    places: tuple[ScreenElement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,6 @@ class Policy(Protocol):
         """Forget the last episode."""
         ...
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """The next turn. Raises `PolicyError` where no reply can be had."""
         ...

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from generators.policies.agent_prompt import AgentPrompt, template
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling, picture
-from generators.policies.policy import Decision, Policy, View
-from generators.tasks.world_interface import Place
+from generators.policies.policy import Decision, Policy, PolicyView
+from generators.tasks.world_interface import ScreenElement
 from schemas.action_types import POINTED
 from schemas.actions import Action, format, render
 
@@ -28,7 +28,7 @@ class ProposalJudge(Protocol):
     name: str
     needs_tree: bool
 
-    def choose(self, view: View, proposals: Sequence[Decision]) -> tuple[int, int, int]:
+    def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """(index of the best, tokens of the prompt, tokens of the answer)."""
         ...
 
@@ -43,7 +43,7 @@ class RuleJudge:
     name = "rule"
     needs_tree = True
 
-    def choose(self, view: View, proposals: Sequence[Decision]) -> tuple[int, int, int]:
+    def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`; ties go to the proposal made first."""
         acts = [self._act(one.action, view.places) for one in proposals if one.action is not None]
         votes = Counter(acts)
@@ -52,7 +52,7 @@ class RuleJudge:
         return best, 0, 0
 
     @staticmethod
-    def _act(action: Action, places: Sequence[Place]) -> str:
+    def _act(action: Action, places: Sequence[ScreenElement]) -> str:
         """What an action comes to: its kind on an element, else its text."""
         if not isinstance(action, POINTED) or not places:
             return format(action)
@@ -74,7 +74,7 @@ class ModelJudge:
         self.name = endpoint.model
         self._endpoint, self._prompt = endpoint, prompt or AgentPrompt()
 
-    def choose(self, view: View, proposals: Sequence[Decision]) -> tuple[int, int, int]:
+    def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`. Raises `PolicyError` where the server gives no reply."""
         told = [
             f"{n}. {render(p.action, view.platform)} {p.thought}".strip()[:600]
@@ -111,14 +111,14 @@ class ProposeAndJudge:
         for number, proposer in enumerate(self.proposers):
             proposer.begin(goal, platform, seed + number * SEED_STEP)
 
-    def recall(self, view: View, action: Action | None) -> None:
+    def recall(self, view: PolicyView, action: Action | None) -> None:
         """A turn that is carried out again: told on to the proposers that keep count."""
         for proposer in self.proposers:
             recall = getattr(proposer, "recall", None)
             if callable(recall):
                 recall(_seen(view, proposer.needs_tree), action)
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`; the tokens are those of all proposals and the judge."""
         if len(self.proposers) == 1:
             return self.proposers[0].decide(view)
@@ -138,6 +138,6 @@ def name_with_proposals(name: str, count: int, judge: ProposalJudge) -> str:
     return name if count == 1 else f"{name}+{count}-judged-by-{judge.name}"
 
 
-def _seen(view: View, needs_tree: bool) -> View:
+def _seen(view: PolicyView, needs_tree: bool) -> PolicyView:
     """The view without the UI tree for one that doesn't need it."""
     return view if needs_tree or not view.places else replace(view, places=())

@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Guide, click_on
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from pipelines.prompts import reply_text
 from schemas.action_types import POINTED, CallUser, Click, Finished, Scroll, Type, Wait
 from schemas.actions import Action, parse_reply
@@ -66,7 +66,7 @@ class ScriptedAgent:
         self.made: list[tuple[int, str]] = []
         """(turn, kind) of every error so far."""
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
         self._turn = len(view.past)
         rng = Random(f"scripted/{self._seed}/{self._goal}/{self._turn}")
@@ -77,11 +77,11 @@ class ScriptedAgent:
         read = parse_reply(reply).action or action
         return Decision(reply, read, conclusion=says)
 
-    def recall(self, view: View, action: Action | None) -> None:
+    def recall(self, view: PolicyView, action: Action | None) -> None:
         """A turn that is carried out again after a crash: the same is decided, and forgotten."""
         self.decide(view)
 
-    def _act(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str]:
+    def _act(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
         if self._again is not None:
             action, self._again = self._again, None
             return action, "Click the same place again."
@@ -95,7 +95,7 @@ class ScriptedAgent:
         return advice.action, _words(advice.action, advice.role, advice.name)
 
     # --- errors
-    def _err(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+    def _err(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         """One of the errors that this turn allows; None if there is none."""
         makers = {
             "neighbour": self._neighbour,
@@ -111,7 +111,7 @@ class ScriptedAgent:
                 return found
         return None
 
-    def _neighbour(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+    def _neighbour(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         action = advice.action
         if not isinstance(action, POINTED):
             return None
@@ -123,7 +123,7 @@ class ScriptedAgent:
         place = rng.choice(others[:NEAREST])
         return type(action)(click_on(place).box), _words(action, place.role, place.name or place.text)
 
-    def _other_text(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+    def _other_text(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if not isinstance(advice.action, Type):
             return None
         own = advice.action.content
@@ -133,23 +133,23 @@ class ScriptedAgent:
         text = rng.choice(options) if options and rng.random() < 0.5 else _slip(own, rng)
         return Type(text), f"Type {text[:60]!r}."
 
-    def _skip(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+    def _skip(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if isinstance(advice.action, CallUser | Scroll):
             return None
         action = advice.then if advice.then is not None else Wait()
         return action, _words(action, "", "")
 
-    def _stop_early(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+    def _stop_early(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         return (Finished(), "Everything is done.") if self._turn else None
 
-    def _click_twice(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str] | None:
+    def _click_twice(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if not isinstance(advice.action, Click):
             return None
         self._again = advice.action
         return advice.action, _words(advice.action, advice.role, advice.name)
 
     # --- without a way
-    def _lost_way(self, advice: Advice, places: Sequence[Place], rng: Random) -> tuple[Action, str]:
+    def _lost_way(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
         """Look around by the goal's words; then say that it can't be done."""
         if self._lost >= self.explore_turns:
             return CallUser(f"This can't be done: {advice.reason}"), "Tell the user."

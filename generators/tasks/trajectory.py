@@ -19,7 +19,7 @@ counts for nothing. `task`: the policy didn't do what was asked."""
 
 
 @dataclass(frozen=True)
-class Turn:
+class ExecutedTurn:
     """One step: the screen it was decided on, the reply, and what came of it.
 
     `elements` are those of the `screens` table (empty where the device tells none). `action` is None for a reply that
@@ -42,7 +42,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class ExecutedTrajectory:
     """An execution of a contract. `end` is the screen after the last turn (as a turn without action).
 
     `answer` = text of the last CallUser. `end_state` = the world's truth after the last turn ({} where the device tells
@@ -55,8 +55,8 @@ class Trajectory:
     policy: str
     device: str
     seed: int
-    turns: tuple[Turn, ...]
-    end: Turn | None
+    turns: tuple[ExecutedTurn, ...]
+    end: ExecutedTurn | None
     end_state: Mapping[str, Any]
     answer: str
     ended: Literal["finished", "asked", "steps", "unreadable", "failed"]

@@ -19,7 +19,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
-class Place:
+class ScreenElement:
     """A visible, hit-tested element; `box` = left, top, right, bottom in 0..1000, clipped to the screen."""
 
     box: Box
@@ -43,14 +43,14 @@ class Observation:
     """A screenshot (encoded bytes) with the elements on it. `state` = digest of the world's state behind it."""
 
     png: bytes
-    places: tuple[Place, ...]
+    places: tuple[ScreenElement, ...]
     state: str = ""
 
     @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.png).hexdigest()
 
-    def place(self, key: str) -> Place | None:
+    def place(self, key: str) -> ScreenElement | None:
         """The element of a key; None if it isn't on the screen."""
         return next((place for place in self.places if key and place.key == key), None)
 

@@ -44,7 +44,7 @@ def _files() -> dict[str, tuple[str, bytes]]:
     return found
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _SiteHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 30
     files: dict[str, tuple[str, bytes]] = {}
@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing: these are the devices' own requests."""
 
 
-class _Server(ThreadingHTTPServer):
+class _SiteServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -73,8 +73,8 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def serve_sites(port: int = 0) -> Iterator[str]:
     """Address of the page of FSM sites while the block lasts. Raises `OSError` for a port that is taken."""
-    handler = type("Handler", (_Handler,), {"files": _files()})
-    server = _Server((HOST, port), handler)
+    handler = type("Handler", (_SiteHandler,), {"files": _files()})
+    server = _SiteServer((HOST, port), handler)
     thread = threading.Thread(target=server.serve_forever, name="sites", daemon=True)
     thread.start()
     try:

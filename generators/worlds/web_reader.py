@@ -13,7 +13,7 @@ READER = Path(__file__).with_suffix(".js")
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedElement:
     """An element as the reader tells it; `box` in CSS pixels of the screen. `raw` has what else it told."""
 
     key: str
@@ -35,9 +35,9 @@ class Seen:
         return str(self.raw["caption"] or self.name)
 
 
-def seen_of(raw: Mapping[str, Any]) -> Seen:
+def seen_of(raw: Mapping[str, Any]) -> ObservedElement:
     """One item of what `vesperSee` gives, its box rounded to hundredths of a CSS pixel."""
     left, top, right, bottom = (round(float(value), 2) for value in raw["box"])
-    return Seen(
+    return ObservedElement(
         raw["k"], raw["role"], raw["name"], raw["text"], (left, top, right, bottom), raw["clickable"], raw["share"], raw
     )

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pipelines.commands import write_report
 from quality.commands.judge import with_cache, write_verdict_tables
 from quality.items.folder import read_directory
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.items.screens import ScreenFolder
 from quality.judges.judge import identity
 from quality.judges.registry import JudgeConfig, build_judge
@@ -59,7 +59,7 @@ def refine_directory(
     return write_report(out_dir, report)
 
 
-def _write_screens(part: Part, steps: pa.Table, samples: pa.Table, out_dir: Path) -> None:
+def _write_screens(part: SourcePart, steps: pa.Table, samples: pa.Table, out_dir: Path) -> None:
     shown = {sha for sha in steps.column("screenshot_sha256").to_pylist() if sha}
     shown |= {sha for images in samples.column("images").to_pylist() for sha in images}
     known = part.screens.column("screenshot_sha256").to_pylist()

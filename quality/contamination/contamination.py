@@ -43,7 +43,7 @@ from pipelines.store.images import ImageError, read_image
 from pipelines.training_data.removed import CONTAMINATION
 from quality.contamination.fingerprints import subject
 from quality.contamination.pair_pictures import draw_pairs
-from quality.contamination.suite_index import KINDS, Asked, Match, SuiteIndex, settings
+from quality.contamination.suite_index import KINDS, SuiteIndex, SuiteMatch, TrainingText, settings
 from quality.contamination.text_prints import text_print
 from quality.duplicates.looks import LookBook
 from quality.items.part import part_keys
@@ -221,14 +221,14 @@ class Scan:
 
     def _sample_hits(
         self, samples: Sequence[Mapping[str, Any]], screens: Mapping[str, tuple[int, float]]
-    ) -> dict[str, list[Match]]:
+    ) -> dict[str, list[SuiteMatch]]:
         asked = [asked_of(row, [screens.get(sha) for sha in row["images"]]) for row in samples]
         told = [(row, one) for row, one in zip(samples, asked, strict=True) if one is not None]
         matches = self._index.match_texts([one for _, one in told])
         return {item_sample(row["sample_id"]): found for (row, _), found in zip(told, matches, strict=True) if found}
 
 
-def asked_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> Asked | None:
+def asked_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> TrainingText | None:
     """What a sample asks, with its first picture's (phash, shape); None if nothing.
 
     Where its prompt says nothing of its own ("What is at [x,y]?"), the answer counts if it is one line: it may be an
@@ -241,7 +241,7 @@ def asked_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]
     phash, shape = screens[0] if screens and screens[0] is not None else (None, None)
     boxes = tuple(tuple(box) for box in row["target_boxes"] or ()) if row["objective"] == "grounding" else ()
     point = _point(row["answer"]) if row["objective"] == "grounding" else None
-    return Asked(text_print(text), None, phash, shape, boxes, point)
+    return TrainingText(text_print(text), None, phash, shape, boxes, point)
 
 
 def _point(answer: str) -> tuple[float, float] | None:
@@ -261,11 +261,11 @@ def _rows(manifest: Manifest, key: str, table: str, columns: list[str], schema: 
     return []
 
 
-def _goal_hits(index: SuiteIndex, steps: Sequence[Mapping[str, Any]]) -> dict[str, list[Match]]:
+def _goal_hits(index: SuiteIndex, steps: Sequence[Mapping[str, Any]]) -> dict[str, list[SuiteMatch]]:
     """Episodes whose instruction is an evaluation's."""
     goals = {item_episode(row["source"], row["episode_id"]): (row["instruction"], row["app"]) for row in steps}
     names = sorted(goals)
-    matches = index.match_texts([Asked(text_print(goals[name][0]), goals[name][1]) for name in names])
+    matches = index.match_texts([TrainingText(text_print(goals[name][0]), goals[name][1]) for name in names])
     return {name: found for name, found in zip(names, matches, strict=True) if found}
 
 
@@ -275,12 +275,12 @@ def _pictured(steps: Sequence[Mapping[str, Any]], samples: Sequence[Mapping[str,
     return shown + [(item_sample(row["sample_id"]), sha) for row in samples for sha in row["images"]]
 
 
-def _once(matches: Sequence[Match]) -> list[Match]:
+def _once(matches: Sequence[SuiteMatch]) -> list[SuiteMatch]:
     """The first match of each suite and kind."""
     return list({(m.suite, m.kind): m for m in reversed(matches)}.values())[::-1]
 
 
-def _hit(name: str, source: str, match: Match) -> dict[str, Any]:
+def _hit(name: str, source: str, match: SuiteMatch) -> dict[str, Any]:
     return {
         "item_id": name,
         "source": source,
@@ -293,12 +293,14 @@ def _hit(name: str, source: str, match: Match) -> dict[str, Any]:
 
 
 def _quarantine(
-    steps: Sequence[Mapping[str, Any]], samples: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[Match]]
+    steps: Sequence[Mapping[str, Any]], samples: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[SuiteMatch]]
 ) -> list[dict[str, Any]]:
     """What goes: all that is hit; episodes by text or as recordings, with all their steps and samples."""
     rows: dict[str, dict[str, Any]] = {}
 
-    def put(name: str, source: str, reason: str, match: Match | None, because: str | None, text: str, sha: Any) -> None:
+    def put(
+        name: str, source: str, reason: str, match: SuiteMatch | None, because: str | None, text: str, sha: Any
+    ) -> None:
         rows.setdefault(
             name,
             {
@@ -316,7 +318,7 @@ def _quarantine(
     episodes: dict[str, list[Mapping[str, Any]]] = {}
     for row in steps:
         episodes.setdefault(item_episode(row["source"], row["episode_id"]), []).append(row)
-    gone: dict[str, Match] = {}
+    gone: dict[str, SuiteMatch] = {}
     for name, listed in sorted(episodes.items()):
         shown = [step for row in listed if row["screenshot_sha256"] is not None for step in [_step(row)]]
         hit = [step for step in shown if step in found]

@@ -22,8 +22,8 @@ from pipelines.store.images import ImageError, open_image, phash
 from pipelines.training_data.mixture import SCAN
 from pipelines.training_data.shards import ASSET as SHARDS
 from quality.contamination.contamination import Hits, asked_of
-from quality.contamination.suite_index import Match, SuiteIndex, settings
-from quality.duplicates.looks import Look, look
+from quality.contamination.suite_index import SuiteIndex, SuiteMatch, settings
+from quality.duplicates.looks import PictureLook, look
 from schemas.ids import digest, item_sample
 from schemas.tables import Column
 
@@ -96,8 +96,8 @@ def _scan(out: PartWriter, index: SuiteIndex, path: Any, shard: str) -> dict[str
     """One shard file, a row group at a time."""
     counts: Counter[str] = Counter()
     leaks: list[dict[str, Any]] = []
-    seen: dict[str, list[Match]] = {}
-    pictures = _Pictures()
+    seen: dict[str, list[SuiteMatch]] = {}
+    pictures = _ShardPictures()
     for rows in _groups(path):
         new = pictures.add(rows)
         found = index.match_pictures(new, pictures)
@@ -117,7 +117,7 @@ def _scan(out: PartWriter, index: SuiteIndex, path: Any, shard: str) -> dict[str
     return dict(counts)
 
 
-def _leak(row: Mapping[str, Any], shard: str, match: Match) -> dict[str, Any]:
+def _leak(row: Mapping[str, Any], shard: str, match: SuiteMatch) -> dict[str, Any]:
     return {
         "item_id": item_sample(row["sample_id"]),
         "shard": shard,
@@ -140,7 +140,7 @@ def _groups(path: Any) -> Iterator[list[dict[str, Any]]]:
             yield rows
 
 
-class _Pictures:
+class _ShardPictures:
     """The pictures of a shard: hash and shape of all, and looks where they are asked for (as `LookBook` gives them).
 
     Rows are ordered by picture, so a picture that opens a row group may have closed the one before; it is decoded once.
@@ -170,7 +170,7 @@ class _Pictures:
             self._facts[sha] = (new[sha], decoded.width / decoded.height)
         return new
 
-    def get(self, shas: Iterable[str]) -> dict[str, Look]:
+    def get(self, shas: Iterable[str]) -> dict[str, PictureLook]:
         """Looks of pictures of the row group at hand."""
         return {sha: look(open_image(self._bytes[sha])) for sha in sorted(set(shas))}
 

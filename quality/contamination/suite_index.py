@@ -29,7 +29,7 @@ from quality.contamination.text_prints import (
 )
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
 from quality.duplicates.looks import VERSION as LOOK_VERSION
-from quality.duplicates.looks import Look, one_screen
+from quality.duplicates.looks import PictureLook, one_screen
 from quality.duplicates.neighbours import cosines
 from quality.duplicates.screen_hashes import hamming, near_pairs
 from quality.evidence.embedding import EMBEDDED, Embedder
@@ -60,7 +60,7 @@ def settings() -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class SuiteMatch:
     """A suite's item that something matches. `measure`: bits for phash, else a similarity in 0..1."""
 
     suite: str
@@ -71,7 +71,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TrainingText:
     """A training text and what is known beside it: app, the picture's hash and shape, the target in 0..1000."""
 
     text: TextPrint
@@ -85,7 +85,7 @@ class Asked:
 class LookSource(Protocol):
     """Where looks of training pictures come from: `quality.duplicates.looks.LookBook`, or the pictures of a shard."""
 
-    def get(self, shas: Iterable[str]) -> dict[str, Look]:
+    def get(self, shas: Iterable[str]) -> dict[str, PictureLook]:
         """Looks by sha256; a picture that can't be read has none."""
 
 
@@ -154,11 +154,11 @@ class SuiteIndex:
                     self._of_picture.setdefault(row["picture_sha256"], []).append(place)
 
     def _read_pictures(self) -> None:
-        seen: dict[str, tuple[int, Look]] = {}
+        seen: dict[str, tuple[int, PictureLook]] = {}
         for manifest in self.manifests.values():
             columns = ["sha256", "phash", "width_px", "height_px", "cells"]
             for row in manifest.read("pictures", PICTURES, columns).to_pylist():
-                shown = Look.from_bytes(row["cells"], row["width_px"], row["height_px"])
+                shown = PictureLook.from_bytes(row["cells"], row["width_px"], row["height_px"])
                 seen.setdefault(row["sha256"], (row["phash"], shown))
         self._shas = sorted(sha for sha in seen if sha in self._of_picture)
         self._hashes = np.array([seen[sha][0] for sha in self._shas], np.uint64)
@@ -166,7 +166,7 @@ class SuiteIndex:
         self._hash_of = dict(zip(self._shas, self._hashes.tolist(), strict=True))
 
     # --- pictures -----------------------------------------------------------------------------------------------------
-    def match_pictures(self, hashes: Mapping[str, int], looks: LookSource) -> dict[str, list[Match]]:
+    def match_pictures(self, hashes: Mapping[str, int], looks: LookSource) -> dict[str, list[SuiteMatch]]:
         """sha256 → phash of training pictures → what each matches: one item (the first) of each suite."""
         shas = sorted(hashes)
         pairs: dict[str, dict[str, int]] = {sha: {sha: 0} for sha in shas if sha in self._hash_of}
@@ -180,7 +180,7 @@ class SuiteIndex:
                 pairs.setdefault(mine, {})[other] = distance
         return {sha: self._picture_matches(sha, found) for sha, found in sorted(pairs.items())}
 
-    def _picture_matches(self, sha: str, found: Mapping[str, int]) -> list[Match]:
+    def _picture_matches(self, sha: str, found: Mapping[str, int]) -> list[SuiteMatch]:
         best: dict[str, tuple[int, int, str]] = {}
         for other, distance in found.items():
             for place in self._of_picture[other]:
@@ -189,26 +189,26 @@ class SuiteIndex:
                 if row["suite"] not in best or rank < best[row["suite"]]:
                     best[row["suite"]] = rank
         return [
-            Match(
+            SuiteMatch(
                 suite, item, "phash" if rank else "image", float(max(rank - 1, 0)), float(PHASH_RADIUS if rank else 0)
             )
             for suite, (rank, _, item) in sorted(best.items())
         ]
 
     # --- texts --------------------------------------------------------------------------------------------------------
-    def match_texts(self, asked: Sequence[Asked]) -> list[list[Match]]:
+    def match_texts(self, asked: Sequence[TrainingText]) -> list[list[SuiteMatch]]:
         """For each text what it matches, one item of each suite: by equal words, shared shingles, or vectors."""
         near = self._by_vector({one.text for one in asked})
         return [self._text_matches(one, near.get(one.text, ())) for one in asked]
 
-    def _text_matches(self, one: Asked, near: Iterable[tuple[int, float]]) -> list[Match]:
-        best: dict[str, tuple[int, float, int, Match]] = {}
+    def _text_matches(self, one: TrainingText, near: Iterable[tuple[int, float]]) -> list[SuiteMatch]:
+        best: dict[str, tuple[int, float, int, SuiteMatch]] = {}
 
         def add(place: int, kind: str, measure: float, threshold: float) -> None:
             row = self._items[place]
             rank = (KINDS.index(kind), -measure, place)
             if row["suite"] not in best or rank < best[row["suite"]][:3]:
-                best[row["suite"]] = (*rank, Match(row["suite"], row["item_id"], kind, measure, threshold))
+                best[row["suite"]] = (*rank, SuiteMatch(row["suite"], row["item_id"], kind, measure, threshold))
 
         for place in self._exact.get(one.text.plain, ()):
             if self._tells(one, self._items[place]):
@@ -219,7 +219,7 @@ class SuiteIndex:
             add(place, "embedding", value, COSINE)
         return [best[suite][3] for suite in sorted(best)]
 
-    def _tells(self, one: Asked, row: Mapping[str, Any]) -> bool:
+    def _tells(self, one: TrainingText, row: Mapping[str, Any]) -> bool:
         """Whether equal words are enough: long ones are, short ones with the app or the place on a like screen."""
         if row["scope"] == "step":
             return False
@@ -229,14 +229,14 @@ class SuiteIndex:
             return one.text.weight >= APP_WEIGHT
         return row["scope"] == "target" and self._same_place(one, row) and self._like_screen(one, row)
 
-    def _same_place(self, one: Asked, row: Mapping[str, Any]) -> bool:
+    def _same_place(self, one: TrainingText, row: Mapping[str, Any]) -> bool:
         if row["box"]:
             return any(iou(box, row["box"]) >= 0.5 for box in one.boxes) or (
                 one.point is not None and contains(row["box"], one.point)
             )
         return False
 
-    def _like_screen(self, one: Asked, row: Mapping[str, Any]) -> bool:
+    def _like_screen(self, one: TrainingText, row: Mapping[str, Any]) -> bool:
         other = row["picture_sha256"]
         if other is None or one.phash is None or one.shape is None or other not in self._looks:
             return False

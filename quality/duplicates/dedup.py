@@ -43,7 +43,7 @@ from quality.judges.verdicts import last_verdicts
 from schemas.ids import digest, item_episode, item_sample
 from schemas.tables import Pairs, Samples, Screens, Steps
 
-__all__ = ["Item", "find_duplicates", "item_pairs", "keep", "literals"]
+__all__ = ["DuplicateCandidate", "find_duplicates", "item_pairs", "keep", "literals"]
 
 ASSET = "hygiene/duplicates"
 CODE_VERSION = "3"
@@ -69,7 +69,7 @@ TEXTS = pa.schema([("text_id", pa.string()), ("platform", pa.string()), ("text",
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DuplicateCandidate:
     """An episode or sample as far as duplicates are concerned."""
 
     id: str
@@ -138,7 +138,7 @@ def _commit(build: Build, counts: Mapping[str, Any]) -> Manifest:
 
 def _write(
     out: PartWriter,
-    items: list[Item],
+    items: list[DuplicateCandidate],
     threshold: float,
     embedder: Embedder,
     before: Manifest | None,
@@ -188,7 +188,7 @@ def _write(
 
 
 def decide(
-    items: Sequence[Item], pairs: Sequence[tuple[str, str, float]]
+    items: Sequence[DuplicateCandidate], pairs: Sequence[tuple[str, str, float]]
 ) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """(kept, displaced item → its winner, sample → the episode that its own episode yields to).
 
@@ -204,7 +204,7 @@ def decide(
 
 
 def _instructions(
-    out: PartWriter, items: list[Item], threshold: float, embedder: Embedder, before: Manifest | None
+    out: PartWriter, items: list[DuplicateCandidate], threshold: float, embedder: Embedder, before: Manifest | None
 ) -> dict[str, Any]:
     """Instruction texts of episodes against one another within a platform; pairs known from `before` are taken over."""
     texts = {i.text_id: (i.platform, normalise(i.text)) for i in items if i.id.startswith("episode:")}
@@ -251,9 +251,11 @@ def literals(text: str) -> list[str]:
     return sorted(match.strip("\"'\u201c\u201d").casefold() for match in _LITERAL.findall(text))
 
 
-def item_pairs(items: Sequence[Item], threshold: float, embedder: Embedder) -> list[tuple[str, str, float]]:
+def item_pairs(
+    items: Sequence[DuplicateCandidate], threshold: float, embedder: Embedder
+) -> list[tuple[str, str, float]]:
     """All (left, right, similarity), left < right, among items of one key; only texts that meet are embedded."""
-    groups: dict[tuple[str, str], list[Item]] = {}
+    groups: dict[tuple[str, str], list[DuplicateCandidate]] = {}
     for item in items:
         groups.setdefault((item.platform, item.key), []).append(item)
     meeting = [sorted(group, key=lambda item: item.id) for group in groups.values() if len(group) > 1]
@@ -281,8 +283,8 @@ def _read_items(
     looks: Mapping[str, Manifest],
     ranks: Mapping[str, int],
     copies: Mapping[str, str],
-) -> list[Item]:
-    items: list[Item] = []
+) -> list[DuplicateCandidate]:
+    items: list[DuplicateCandidate] = []
     hashes = _phashes(looks, copies)
     for source, manifest in manifests.items():
         scores = _scores(judged.get(source), manifest)
@@ -311,7 +313,7 @@ def _scores(*manifests: Manifest | None) -> dict[str, int]:
 
 def _episodes(
     source: str, manifest: Manifest, looks: Mapping[str, int], scores: Mapping[str, int], rank: int
-) -> list[Item]:
+) -> list[DuplicateCandidate]:
     columns = ["episode_id", "step_index", "split", "platform", "instruction", "screenshot_sha256", "action_text"]
     steps = manifest.read("steps", Steps.schema, columns).sort_by(
         [("episode_id", "ascending"), ("step_index", "ascending")]
@@ -328,7 +330,9 @@ def _episodes(
             trace.append(episode_id)  # without a picture nobody can say that two episodes are one
         name = item_episode(source, episode_id)
         key = digest(["episode", first["split"], literals(first["instruction"]), *trace])
-        items.append(Item(name, source, first["platform"], first["instruction"], key, scores.get(name), rank))
+        items.append(
+            DuplicateCandidate(name, source, first["platform"], first["instruction"], key, scores.get(name), rank)
+        )
     return items
 
 
@@ -341,7 +345,7 @@ def coarse(action_text: str | None) -> str | None:
 
 def _samples(
     source: str, manifest: Manifest, scores: Mapping[str, int], rank: int, copies: Mapping[str, str]
-) -> list[Item]:
+) -> list[DuplicateCandidate]:
     columns = ["sample_id", "split", "platform", "objective", "images", "messages", "answer", "parents"]
     items = []
     for row in manifest.read("samples", Samples.schema, columns).to_pylist():
@@ -352,5 +356,5 @@ def _samples(
         score = scores.get(name, min((scores[p] for p in row["parents"] if p in scores), default=None))
         steps = (p.removeprefix("step:").rpartition("/")[0] for p in row["parents"] if p.startswith("step:"))
         episodes = tuple(f"episode:{step}" for step in steps) if row["objective"] == "navigation" else ()
-        items.append(Item(name, source, row["platform"], text, key, score, rank, episodes))
+        items.append(DuplicateCandidate(name, source, row["platform"], text, key, score, rank, episodes))
     return items

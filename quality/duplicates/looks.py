@@ -43,7 +43,7 @@ VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class PictureLook:
     """A picture's grey cells (uint8 [64, 64]), its Cb and Cr cells (uint8 [2, 16, 16]), and its frame."""
 
     cells: np.ndarray
@@ -56,7 +56,7 @@ class Look:
         return bytes(self.cells.tobytes() + self.chroma.tobytes())
 
     @classmethod
-    def from_bytes(cls, data: bytes, width_px: int, height_px: int) -> Look:
+    def from_bytes(cls, data: bytes, width_px: int, height_px: int) -> PictureLook:
         """Inverse of `to_bytes`. Raises `ValueError` for another length."""
         flat = np.frombuffer(data, np.uint8)
         cells, chroma = flat[: SIDE * SIDE], flat[SIDE * SIDE :]
@@ -68,12 +68,12 @@ class Look:
         return edges(self.cells) < MIN_EDGES
 
 
-def look(image: Image.Image) -> Look:
+def look(image: Image.Image) -> PictureLook:
     """A decoded picture → its look."""
     grey, *colours = image.convert("YCbCr").split()
     cells = np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BOX), np.uint8)
     chroma = [np.asarray(c.resize((CHROMA_SIDE, CHROMA_SIDE), Image.Resampling.BOX), np.uint8) for c in colours]
-    return Look(cells, np.stack(chroma), image.width, image.height)
+    return PictureLook(cells, np.stack(chroma), image.width, image.height)
 
 
 def edges(cells: np.ndarray) -> int:
@@ -93,7 +93,7 @@ def difference(left: np.ndarray, right: np.ndarray) -> tuple[int, float]:
     return int(gap.max()), float(gap.mean())
 
 
-def one_screen(left: Look, right: Look) -> bool:
+def one_screen(left: PictureLook, right: PictureLook) -> bool:
     """Whether two pictures show the same screen (symmetrical)."""
     shapes = left.width_px * right.height_px, right.width_px * left.height_px
     if abs(shapes[0] - shapes[1]) > SHAPE_TOLERANCE * max(shapes):
@@ -126,7 +126,7 @@ class LookBook:
         self.decoded = 0
         self.unread: set[str] = set()
 
-    def get(self, shas: Iterable[str]) -> dict[str, Look]:
+    def get(self, shas: Iterable[str]) -> dict[str, PictureLook]:
         """Looks of pictures. One that can't be read is left out: it is like nothing, and no shard can hold it."""
         wanted = sorted(set(shas))
         missing = [sha for sha in wanted if sha[:32] not in self._cache]
@@ -146,10 +146,10 @@ class LookBook:
         found = {}
         for sha, row in zip(wanted, rows, strict=True):
             width, height = row[BYTES:].copy().view(np.uint32)
-            found[sha] = Look.from_bytes(row[:BYTES].tobytes(), int(width), int(height))
+            found[sha] = PictureLook.from_bytes(row[:BYTES].tobytes(), int(width), int(height))
         return found
 
-    def _make(self, sha: str) -> Look | None:
+    def _make(self, sha: str) -> PictureLook | None:
         try:
             made = look(open_image(self._read(sha)))
         except (StoreError, ImageError):

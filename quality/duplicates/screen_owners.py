@@ -227,7 +227,7 @@ def _cross(one: Sequence[_Screen], two: Sequence[_Screen], distance: int, limit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _OwnedStep:
     """A step as far as recordings are concerned: its screen (or the one that this is a copy of), and its action."""
 
     sha: str
@@ -241,13 +241,13 @@ _LOOSE = frozenset(("Scroll", "Drag", "Finished", "CallUser", "Wait"))
 """Actions whose words sources write differently: a direction beside points or not, a closing remark or none."""
 
 
-def _step(sha: str, action_text: str) -> _Step:
+def _step(sha: str, action_text: str) -> _OwnedStep:
     kind, point = action_text.partition("(")[0], _POINT.search(action_text)
     words = "" if kind in _LOOSE else plain(_POINT.sub("", action_text))
-    return _Step(sha, kind, (int(point[1]), int(point[2])) if point else None, words)
+    return _OwnedStep(sha, kind, (int(point[1]), int(point[2])) if point else None, words)
 
 
-def _agree(one: _Step, two: _Step) -> bool:
+def _agree(one: _OwnedStep, two: _OwnedStep) -> bool:
     """Whether two steps on one screen are the same deed; a source without points agrees with any."""
     if one.kind != two.kind or one.words != two.words:
         return False
@@ -260,7 +260,7 @@ def _recordings(
     order: Sequence[str], gold: Mapping[str, Manifest], copies: Mapping[str, str], config: OwnerConfig
 ) -> tuple[list[tuple[str, str, float]], int]:
     """Pairs of episodes that are one recording, sorted, and how many screens were too common to lead to any."""
-    traces: dict[tuple[str, str], list[_Step]] = {}
+    traces: dict[tuple[str, str], list[_OwnedStep]] = {}
     for source in order:
         for name, split, step in _steps(source, gold[source], copies):
             traces.setdefault((split, name), []).append(step)
@@ -286,9 +286,9 @@ def _recordings(
     return sorted(found), busy
 
 
-def _shared(one: Sequence[_Step], two: Sequence[_Step]) -> list[str]:
+def _shared(one: Sequence[_OwnedStep], two: Sequence[_OwnedStep]) -> list[str]:
     """Screens of the steps that both have; each step is matched once."""
-    left: dict[str, list[_Step]] = {}
+    left: dict[str, list[_OwnedStep]] = {}
     for step in two:
         left.setdefault(step.sha, []).append(step)
     both = []
@@ -304,7 +304,7 @@ def _source(item_id: str) -> str:
     return item_id.removeprefix("episode:").partition("/")[0]
 
 
-def _steps(source: str, manifest: Manifest, copies: Mapping[str, str]) -> Iterator[tuple[str, str, _Step]]:
+def _steps(source: str, manifest: Manifest, copies: Mapping[str, str]) -> Iterator[tuple[str, str, _OwnedStep]]:
     """(episode, split, step) of each step that has a picture and an action."""
     columns = ["episode_id", "split", "screenshot_sha256", "action_text"]
     table = manifest.read("steps", Steps.schema, columns)

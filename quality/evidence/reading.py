@@ -116,7 +116,7 @@ def _is_word(text: str) -> bool:
     return bool(re.search(r"\w", text)) and len(text.strip()) > (0 if text.strip().isdigit() else 1)
 
 
-class Reader:
+class TextReader:
     """Reads pictures, each once. `kept`: a folder that keeps what was read; the last `MOST` stay in memory."""
 
     def __init__(self, kept: Path | None = None) -> None:
@@ -143,9 +143,9 @@ class Reader:
         return [Element((a, b, c, d), ROLE, text, "") for a, b, c, d, text in json.loads(file.read_text("utf-8"))]
 
 
-def reader_beside(cache: Path | None) -> Reader:
+def reader_beside(cache: Path | None) -> TextReader:
     """A reader that keeps what it read in a judge's cache; in memory alone where there is none. Raises `NoReader`."""
-    return Reader(cache / "reading" if cache else None)
+    return TextReader(cache / "reading" if cache else None)
 
 
 def _texts_of(sha256: str, source: ScreenSource) -> list[Element]:
@@ -155,7 +155,7 @@ def _texts_of(sha256: str, source: ScreenSource) -> list[Element]:
 class ReadBank(BankView):
     """A bank's screens, with what can be read on those whose source lists no element."""
 
-    def __init__(self, bank: ScreenBank, reader: Reader) -> None:
+    def __init__(self, bank: ScreenBank, reader: TextReader) -> None:
         super().__init__(bank)
         self._reader = reader
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quality.items.folder import read_directory
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.items.screens import ScreenBank, ScreenSource
 from quality.items.truth import BANDS, DEFECTS, LABELS, Truth
 
@@ -24,7 +24,7 @@ class _PicturesOnly:
         self.screen_bytes = source.screen_bytes
 
 
-def judged_part(folder: Path, elements: bool = True) -> Part:
+def judged_part(folder: Path, elements: bool = True) -> SourcePart:
     """The bench as a judge gets it: as `read_directory` reads it, without its place on the disk; with
     `elements=False` no screen lists any."""
     part = read_directory(folder)
@@ -36,7 +36,7 @@ def judged_part(folder: Path, elements: bool = True) -> Part:
     return replace(part, key="bench", screens=screens, bank=ScreenBank(screens, _PicturesOnly(part.bank.source)))
 
 
-def read_truth(folder: Path, part: Part) -> list[dict[str, Any]]:
+def read_truth(folder: Path, part: SourcePart) -> list[dict[str, Any]]:
     """Rows of `truth.parquet`. Raises `ValueError` if it is missing, malformed, or names items the bench lacks."""
     path = folder / "truth.parquet"
     try:

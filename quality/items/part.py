@@ -18,7 +18,7 @@ from schemas.tables import Samples, Screens, Steps
 
 
 @dataclass(frozen=True)
-class Part:
+class SourcePart:
     """One part of a source: tables and the items made from them."""
 
     key: str
@@ -53,7 +53,7 @@ def _part_key(path: str, table: str) -> str:
     return path.rpartition("/")[2].removeprefix("part-").removesuffix(f".{table}.parquet")
 
 
-def load_part(manifest: Manifest, key: str, source: ScreenSource) -> Part:
+def load_part(manifest: Manifest, key: str, source: ScreenSource) -> SourcePart:
     """One part of a unified manifest. Tables the part lacks are empty."""
 
     def read(name: str, schema: pa.Schema) -> pa.Table:
@@ -63,4 +63,6 @@ def load_part(manifest: Manifest, key: str, source: ScreenSource) -> Part:
         return schema.empty_table()
 
     screens = read("screens", Screens.schema)
-    return Part(key, read("steps", Steps.schema), read("samples", Samples.schema), screens, ScreenBank(screens, source))
+    return SourcePart(
+        key, read("steps", Steps.schema), read("samples", Samples.schema), screens, ScreenBank(screens, source)
+    )

@@ -11,8 +11,8 @@ from typing import TypeVar
 from quality.items.item import Item, Sample
 from quality.judges.judge import KEEP_FROM, Verdict
 from quality.judges.openai_judge import episode_request, sample_request, step_request
-from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
-from quality.model_client.questions import Cost
+from quality.model_client.client import CheckedAnswer, ModelClient, NoAnswer, Request
+from quality.model_client.questions import VerdictCost
 
 K = TypeVar("K", bound=Hashable)
 
@@ -41,7 +41,7 @@ def requests_of(items: Iterable[Item], only: Collection[str] | None = None) -> d
     return made
 
 
-def ask(client: ModelClient, requests: Mapping[K, Request]) -> dict[K, Answer | NoAnswer | None]:
+def ask(client: ModelClient, requests: Mapping[K, Request]) -> dict[K, CheckedAnswer | NoAnswer | None]:
     """Key → answer; None for one that a ceiling left for another night, `NoAnswer` for one that the model can't answer.
     All run side by side. Raises `ModelError`."""
     return dict(zip(requests, client.ask_all(list(requests.values())), strict=True))
@@ -53,7 +53,7 @@ def step_reach(alignment: int | None, reach: int | None) -> int | None:
     return reach if alignment is not None or (reach is not None and reach < KEEP_FROM) else None
 
 
-def total(costs: Iterable[Cost | None]) -> Cost | None:
+def total(costs: Iterable[VerdictCost | None]) -> VerdictCost | None:
     """Sum of what is known; None if nothing was asked."""
     known = [cost for cost in costs if cost is not None]
     if not known:
@@ -64,7 +64,7 @@ def total(costs: Iterable[Cost | None]) -> Cost | None:
     return summed
 
 
-class Tally:
+class NameCounts:
     """Counts by name; safe to add to from several threads, as parts are judged side by side."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Stamp:
         reason: str,
         confidence: float,
         *,
-        cost: Cost | None = None,
+        cost: VerdictCost | None = None,
         kinds: tuple[str, ...] = (),
         risk: float | None = None,
         unanswered: bool = False,
@@ -127,7 +127,7 @@ class Stamp:
         """An abstention on what the model can't answer; `reachability` of an episode that speaks against its step."""
         return self.verdict(item_id, None, reachability, answer.reason[:500], 0.0, cost=answer.cost, unanswered=True)
 
-    def pending(self, item_id: str, cost: Cost | None = None) -> Verdict:
+    def pending(self, item_id: str, cost: VerdictCost | None = None) -> Verdict:
         """An item that waits for another night."""
         return Verdict(
             item_id,

@@ -24,9 +24,9 @@ from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
 from quality.items.item import Episode, Item, Sample
 from quality.judges import openai_judge, rules
-from quality.judges.asking import Stamp, Tally, ask, item_ids, requests_of, step_reach, total
+from quality.judges.asking import NameCounts, Stamp, ask, item_ids, requests_of, step_reach, total
 from quality.judges.judge import Verdict, route
-from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
+from quality.model_client.client import CheckedAnswer, ModelClient, NoAnswer, Request
 from schemas.ids import digest
 
 VERSION = "cascade-1"
@@ -84,7 +84,7 @@ class CascadeConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AxisFindings:
     """What the rules found on one axis of one item."""
 
     findings: tuple[Finding, ...]
@@ -132,7 +132,7 @@ class Opinion:
     score: int | None
     reason: str
     confidence: float
-    answers: tuple[Answer | NoAnswer, ...] = ()
+    answers: tuple[CheckedAnswer | NoAnswer, ...] = ()
     kinds: tuple[str, ...] = ()
     waits: bool = False
     unanswered: bool = False
@@ -164,8 +164,8 @@ class CascadeJudge:
             second is None,
         ]
         self.rubric_version = f"{VERSION}-{digest(parts)[:8]}"
-        self.counts = Tally()
-        self.vetoes = Tally()
+        self.counts = NameCounts()
+        self.vetoes = NameCounts()
 
     @property
     def requests_sent(self) -> int:
@@ -196,7 +196,7 @@ class CascadeJudge:
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
         """Items → verdicts (see `Judge`): all first opinions side by side, then all second ones."""
         habits = habits or Habits.of([item for item in items if isinstance(item, Episode)])
-        seen: dict[str, Seen] = {}
+        seen: dict[str, AxisFindings] = {}
         settled: dict[str, Opinion] = {}
         for item in items:
             found = look(item, habits)
@@ -211,7 +211,7 @@ class CascadeJudge:
         stamp = Stamp(self.name, self.model, self.rubric_version, round_number)
         return [verdict for item in items for verdict in _verdicts(item, opinions, stamp)]
 
-    def _settle(self, item: Item, found: Mapping[str, Seen]) -> dict[str, Opinion]:
+    def _settle(self, item: Item, found: Mapping[str, AxisFindings]) -> dict[str, Opinion]:
         """What the rules decide alone."""
         settled: dict[str, Opinion] = {}
         self.counts.add("calls_without", len(found))
@@ -232,25 +232,28 @@ class CascadeJudge:
         self.counts.add("calls_saved", len(settled))
         return settled
 
-    def _accepts(self, seen: Seen) -> bool:
+    def _accepts(self, seen: AxisFindings) -> bool:
         wanted = self.config.accept_from
         return wanted is not None and seen.objection is None and seen.confirmations >= wanted
 
     def _second_opinions(
-        self, requests: Mapping[str, Request], first: Mapping[str, Answer | NoAnswer | None], seen: Mapping[str, Seen]
-    ) -> dict[str, Answer | NoAnswer | None]:
+        self,
+        requests: Mapping[str, Request],
+        first: Mapping[str, CheckedAnswer | NoAnswer | None],
+        seen: Mapping[str, AxisFindings],
+    ) -> dict[str, CheckedAnswer | NoAnswer | None]:
         """Item id → second answer, for the items that call for one."""
         wanted = {
             id_: requests[id_]
             for id_, answer in first.items()
-            if isinstance(answer, Answer) and self._needs_second(answer, seen[id_])
+            if isinstance(answer, CheckedAnswer) and self._needs_second(answer, seen[id_])
         }
         self.counts.add("second_opinions", len(wanted))
         if self.second is self.first:
             wanted = {id_: second_request(request) for id_, request in wanted.items()}
         return ask(self.second, wanted)
 
-    def _needs_second(self, answer: Answer, seen: Seen) -> bool:
+    def _needs_second(self, answer: CheckedAnswer, seen: AxisFindings) -> bool:
         score = score_of(answer)
         if score in self.config.second_near:
             return True
@@ -258,7 +261,11 @@ class CascadeJudge:
         return self.config.settle_objections and objection is not None and route(score) != route(objection)
 
     def _opinion(
-        self, seen: Seen, first: Answer | NoAnswer | None, second: Answer | NoAnswer | None, wanted: bool
+        self,
+        seen: AxisFindings,
+        first: CheckedAnswer | NoAnswer | None,
+        second: CheckedAnswer | NoAnswer | None,
+        wanted: bool,
     ) -> Opinion:
         """First and second answer and the rules' objection → one opinion."""
         if first is None or (wanted and second is None):
@@ -268,7 +275,7 @@ class CascadeJudge:
             if isinstance(answer, NoAnswer):
                 asked = tuple(one for one in (first, second) if one is not None)
                 return Opinion(None, answer.reason[:500], 0.0, asked, seen.kinds, unanswered=True)
-        assert isinstance(first, Answer) and not isinstance(second, NoAnswer)
+        assert isinstance(first, CheckedAnswer) and not isinstance(second, NoAnswer)
         score, confidence = score_of(first), first.fields["confidence"] / 10
         reason = first.fields["reason"][:300]
         if second is None:
@@ -289,17 +296,17 @@ class CascadeJudge:
         return Opinion(combined, reason, confidence, both, seen.kinds)
 
 
-def look(item: Item, habits: Habits) -> dict[str, Seen]:
+def look(item: Item, habits: Habits) -> dict[str, AxisFindings]:
     """Item id → the rules' findings, in the order of the contract; a step has its own, not its trace's."""
     if isinstance(item, Sample):
-        return {item.item_id: Seen(tuple(rules.look_at_sample(item)))}
+        return {item.item_id: AxisFindings(tuple(rules.look_at_sample(item)))}
     found = rules.look_at_episode(item, habits)
-    return {item.item_id: Seen(tuple(found.whole))} | {
-        step.item_id: Seen(tuple(found.steps[step.item_id])) for step in item.actions
+    return {item.item_id: AxisFindings(tuple(found.whole))} | {
+        step.item_id: AxisFindings(tuple(found.steps[step.item_id])) for step in item.actions
     }
 
 
-def score_of(answer: Answer) -> int:
+def score_of(answer: CheckedAnswer) -> int:
     """The score of an answer to a request of the OpenAI judge, on whichever axis it is about."""
     fields = answer.fields
     return int(fields["alignment"] if "alignment" in fields else fields["reachability"])

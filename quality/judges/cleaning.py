@@ -27,7 +27,7 @@ from quality.evidence.samples import boxes_of, expression_of, picture_moved
 from quality.evidence.steps import overlap
 from quality.evidence.words import plain
 from quality.items.item import Episode, Item, Sample, Step, make_episode
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.items.pixels import boxes_moved
 from quality.items.screens import Box, Element
 from quality.judges.judge import Verdict
@@ -57,7 +57,7 @@ _QUESTION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenItem:
     """An item that a rule takes out: an episode (with all its steps), a step or a sample."""
 
     item_id: str
@@ -86,14 +86,14 @@ class Cleaned:
     """What is left to judge, in order, and what was taken out, by item id."""
 
     items: list[Item]
-    taken: dict[str, Taken]
+    taken: dict[str, TakenItem]
 
 
-def clean(part: Part) -> Cleaned:
+def clean(part: SourcePart) -> Cleaned:
     """Apply all rules to a part; the first rule that takes an item out names it. Deterministic, without a model."""
-    taken: dict[str, Taken] = {}
+    taken: dict[str, TakenItem] = {}
 
-    def take(found: Iterator[Taken]) -> None:
+    def take(found: Iterator[TakenItem]) -> None:
         for one in found:
             taken.setdefault(one.item_id, one)
 
@@ -111,7 +111,7 @@ def clean(part: Part) -> Cleaned:
     return Cleaned(items, taken)
 
 
-def _without(episode: Episode, taken: dict[str, Taken]) -> Episode | None:
+def _without(episode: Episode, taken: dict[str, TakenItem]) -> Episode | None:
     """The episode without the steps that are taken out; None (and all its steps taken) if none with an action is
     left, or it is taken as a whole."""
     whole = taken.get(episode.item_id)
@@ -129,7 +129,7 @@ def _without(episode: Episode, taken: dict[str, Taken]) -> Episode | None:
     return make_episode(rows, episode.bank)
 
 
-def box_shift(samples: Sequence[Sample]) -> Iterator[Taken]:
+def box_shift(samples: Sequence[Sample]) -> Iterator[TakenItem]:
     """All boxes of a picture lie beside what is drawn, by the same way. Where the source lists elements apart from the
     boxes the judge sees (and repairs) it; here the picture alone tells. Can't see: fewer than 5 boxes, a shift under 8
     units, pages so dense that any place is a thing, and boxes moved sideways along their own text."""
@@ -142,7 +142,7 @@ def box_shift(samples: Sequence[Sample]) -> Iterator[Taken]:
         move = boxes_moved(screen.grey_full, boxes)
         if move is not None:
             detail = f"all {len(boxes)} boxes of this picture lie ({move[0]:.0f}, {move[1]:.0f}) off what is drawn"
-            yield from (Taken(sample.item_id, "box_shift", detail) for sample in boxed)
+            yield from (TakenItem(sample.item_id, "box_shift", detail) for sample in boxed)
 
 
 def _placed_apart(boxes: Sequence[Box], elements: Sequence[Element]) -> bool:
@@ -157,7 +157,7 @@ def _same(one: Box, other: Box) -> bool:
     return max(abs(a - b) for a, b in zip(one, other, strict=True)) <= 0.5
 
 
-def ambiguous_prompt(samples: Sequence[Sample]) -> Iterator[Taken]:
+def ambiguous_prompt(samples: Sequence[Sample]) -> Iterator[TakenItem]:
     """One expression, separate places on one picture: no answer is the right one. Where exactly one known element goes
     by it, the judge can tell which box is meant, and repair the others."""
     for expression, group in _by_expression(samples):
@@ -168,10 +168,10 @@ def ambiguous_prompt(samples: Sequence[Sample]) -> Iterator[Taken]:
         boxes = [boxes_of(sample)[0] for sample in group]
         if any(not _nested(a, b) and overlap(a, b) < SAME_BOX for a in boxes for b in boxes):
             detail = f"{expression[:60]!r} stands for {len(set(boxes))} places of this picture"
-            yield from (Taken(sample.item_id, "ambiguous_prompt", detail) for sample in group)
+            yield from (TakenItem(sample.item_id, "ambiguous_prompt", detail) for sample in group)
 
 
-def nested_boxes(samples: Sequence[Sample]) -> Iterator[Taken]:
+def nested_boxes(samples: Sequence[Sample]) -> Iterator[TakenItem]:
     """Many-to-one boxes: of boxes within one another that share an expression the innermost stands for all; a box that
     goes by more than two unlike names means none of them."""
     for expression, group in _by_expression(samples):
@@ -180,7 +180,9 @@ def nested_boxes(samples: Sequence[Sample]) -> Iterator[Taken]:
         for sample in group:
             box = boxes_of(sample)[0]
             if sample is not innermost and _nested(box, inner) and overlap(box, inner) < SAME_BOX:
-                yield Taken(sample.item_id, "nested_boxes", f"{expression[:60]!r} has a smaller box within this one")
+                yield TakenItem(
+                    sample.item_id, "nested_boxes", f"{expression[:60]!r} has a smaller box within this one"
+                )
     for on_picture in _by_picture(samples):
         asked: dict[Box, list[Sample]] = defaultdict(list)
         for sample in on_picture:
@@ -190,7 +192,7 @@ def nested_boxes(samples: Sequence[Sample]) -> Iterator[Taken]:
             names = {plain(expression_of(sample)) for sample in group}
             if len(names) > MANY_NAMES and _area(box) > CONTAINER_AREA:
                 detail = f"one box of {_area(box) / 1e4:.0f} % of the screen goes by {len(names)} names"
-                yield from (Taken(sample.item_id, "nested_boxes", detail) for sample in group)
+                yield from (TakenItem(sample.item_id, "nested_boxes", detail) for sample in group)
 
 
 MANY_NAMES = 2
@@ -198,13 +200,13 @@ CONTAINER_AREA = 5e4
 """Square units (5 % of the screen): several wordings of a small button are paraphrases, of a container they aren't."""
 
 
-def short_trace(episode: Episode) -> Iterator[Taken]:
+def short_trace(episode: Episode) -> Iterator[TakenItem]:
     """Nothing is done before the end. Sources that publish steps as rows have such episodes by nature: theirs stay."""
     acted = [step.action for step in episode.actions]
     idle = all(isinstance(action, Finished | CallUser | Wait) for action in acted)
     silent = not any(getattr(action, "content", "") for action in acted)
     if acted and idle and silent and isinstance(acted[-1], Finished | CallUser) and _recorded_whole(episode.source):
-        yield Taken(episode.item_id, "short_trace", f"{len(acted)} steps, none of which does or answers anything")
+        yield TakenItem(episode.item_id, "short_trace", f"{len(acted)} steps, none of which does or answers anything")
 
 
 def _recorded_whole(source: str) -> bool:
@@ -212,7 +214,7 @@ def _recorded_whole(source: str) -> bool:
     return adapter is None or adapter.descriptor.record_unit == "episode"
 
 
-def unanswered_question(episode: Episode) -> Iterator[Taken]:
+def unanswered_question(episode: Episode) -> Iterator[TakenItem]:
     """The task asks a question, the trace ends, and no answer is given: its ending would teach to stop without one."""
     goal = episode.instruction.strip()
     actions = episode.actions
@@ -221,25 +223,25 @@ def unanswered_question(episode: Episode) -> Iterator[Taken]:
     last = actions[-1].action
     answered = any(isinstance(s.action, CallUser | Finished) and s.action.content.strip() for s in actions)
     if isinstance(last, Finished) and not answered:
-        yield Taken(actions[-1].item_id, "unanswered_question", f"nothing answers {goal[:80]!r}")
+        yield TakenItem(actions[-1].item_id, "unanswered_question", f"nothing answers {goal[:80]!r}")
 
 
-def episode_credential(episode: Episode) -> Iterator[Taken]:
+def episode_credential(episode: Episode) -> Iterator[TakenItem]:
     """In the goal: the whole episode. In a step: that step; what is typed into a password field counts."""
     if (kind := credential_in(episode.instruction)) is not None:
-        yield Taken(episode.item_id, "credential", f"the goal holds a {kind}")
+        yield TakenItem(episode.item_id, "credential", f"the goal holds a {kind}")
         return
     for step in episode.actions:
         if (kind := _step_credential(step)) is not None:
-            yield Taken(step.item_id, "credential", f"the step holds a {kind}")
+            yield TakenItem(step.item_id, "credential", f"the step holds a {kind}")
 
 
-def sample_credential(samples: Sequence[Sample]) -> Iterator[Taken]:
+def sample_credential(samples: Sequence[Sample]) -> Iterator[TakenItem]:
     """In the prompt or the answer."""
     for sample in samples:
         kind = credential_in(sample.row["answer"]) or credential_in(expression_of(sample))
         if kind is not None:
-            yield Taken(sample.item_id, "credential", f"the sample holds a {kind}")
+            yield TakenItem(sample.item_id, "credential", f"the sample holds a {kind}")
 
 
 def _step_credential(step: Step) -> str | None:
@@ -256,13 +258,13 @@ def _step_credential(step: Step) -> str | None:
     return None
 
 
-SAMPLE_RULES: dict[str, Callable[[Sequence[Sample]], Iterator[Taken]]] = {
+SAMPLE_RULES: dict[str, Callable[[Sequence[Sample]], Iterator[TakenItem]]] = {
     "credential": sample_credential,
     "ambiguous_prompt": ambiguous_prompt,
     "nested_boxes": nested_boxes,
     "box_shift": box_shift,
 }
-EPISODE_RULES: dict[str, Callable[[Episode], Iterator[Taken]]] = {
+EPISODE_RULES: dict[str, Callable[[Episode], Iterator[TakenItem]]] = {
     "credential": episode_credential,
     "short_trace": short_trace,
     "unanswered_question": unanswered_question,

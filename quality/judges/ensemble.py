@@ -16,7 +16,7 @@ from typing import Any
 
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Sample
-from quality.judges.asking import Stamp, Tally, item_ids, step_reach, total
+from quality.judges.asking import NameCounts, Stamp, item_ids, step_reach, total
 from quality.judges.judge import Judge, Verdict, identity
 from quality.model_client.errors import ModelError
 from schemas.ids import digest
@@ -71,7 +71,7 @@ def weighted_median(scores: Sequence[int], weights: Sequence[float]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class EnsembleVote:
     """The result on one axis; `split` names each member's score, empty where no member gives this axis."""
 
     score: int | None
@@ -96,7 +96,7 @@ class EnsembleJudge:
         self.model = "+".join(self.labels)
         parts = [VERSION, [identity(member) for member in self.members], self.rule.quorum, list(self.weights)]
         self.rubric_version = f"{VERSION}-{digest(parts)[:8]}"
-        self.counts = Tally()
+        self.counts = NameCounts()
 
     @property
     def requests_sent(self) -> int:
@@ -143,7 +143,7 @@ class EnsembleJudge:
         if whole is not None:  # a step inherits the ensemble's view of its episode, as members' steps inherit theirs
             shown = reach.score is not None or alignment.score is not None
             inherited = step_reach(alignment.score, whole.reachability) if shown else None
-            reach = Vote(inherited, min(reach.confidence, whole.confidence), reach.split)
+            reach = EnsembleVote(inherited, min(reach.confidence, whole.confidence), reach.split)
         scored = [vote for vote in (alignment, reach) if vote.score is not None]
         bands = {vote.disposition for vote, weight in zip(votes, self.weights, strict=True) if weight > 0}
         self.counts.add("unanimous", len(bands) == 1 and bool(scored))
@@ -166,7 +166,7 @@ class EnsembleJudge:
             unanswered=any(vote.unanswered for vote in votes),
         )
 
-    def _vote(self, scores: Sequence[int | None]) -> Vote:
+    def _vote(self, scores: Sequence[int | None]) -> EnsembleVote:
         """Scores of the members on one axis, None where one abstained → the median; its confidence is one less the
         spread (in tenths), times the share of members that judged."""
         voting = [k for k, weight in enumerate(self.weights) if weight > 0]
@@ -176,10 +176,10 @@ class EnsembleJudge:
             for label, score in zip(self.labels, scores, strict=True)
         )
         if not given or len(given) < self.rule.quorum * len(voting):
-            return Vote(None, 0.0, split if any(score is not None for score in scores) else "")
+            return EnsembleVote(None, 0.0, split if any(score is not None for score in scores) else "")
         known, weights = [score for score, _ in given], [weight for _, weight in given]
         spread = (max(known) - min(known)) / 10
-        return Vote(weighted_median(known, weights), (1 - spread) * len(given) / len(voting), split)
+        return EnsembleVote(weighted_median(known, weights), (1 - spread) * len(given) / len(voting), split)
 
     def _risk(self, votes: Sequence[Verdict]) -> float | None:
         """Weighted mean of the members' risks, 1 - score / 10 for one that gives only a score: a finer order of items

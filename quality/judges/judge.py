@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from quality.evidence.episode import Habits
 from quality.items.item import Item
-from quality.model_client.questions import Cost
+from quality.model_client.questions import VerdictCost
 
 KEEP_FROM = 7
 REWRITE_FROM = 4
@@ -34,7 +34,7 @@ class Verdict:
     model: str
     rubric_version: str
     round: int = 0
-    cost: Cost | None = None
+    cost: VerdictCost | None = None
     kinds: tuple[str, ...] = ()
     """The evidence that spoke against the item (rules judge); not a column, `reason` names it in words."""
     pending: bool = False

@@ -10,16 +10,16 @@ from quality.evidence.episode import Habits
 from quality.items.item import Episode, Item, Sample, Step
 from quality.judges import keypoints as kp
 from quality.judges import openai_judge, step_labels
-from quality.judges.asking import Stamp, Tally, ask, step_reach, total
+from quality.judges.asking import NameCounts, Stamp, ask, step_reach, total
 from quality.judges.judge import Verdict
-from quality.judges.keypoints import KeypointConfig, Keypoints, Outcome, Reading
-from quality.model_client.client import Answer, ModelClient, NoAnswer, Request
-from quality.model_client.questions import Cost
+from quality.judges.keypoints import JudgedOutcome, KeypointConfig, Keypoints, Reading
+from quality.model_client.client import CheckedAnswer, ModelClient, NoAnswer, Request
+from quality.model_client.questions import VerdictCost
 from schemas.ids import digest
 
 
 @dataclass(slots=True)
-class _Trace:
+class _JudgedTrace:
     """One trace on its way to an outcome. `waits` once a ceiling left one of its questions for another night; `lost`
     once the model had no answer to one of them."""
 
@@ -27,10 +27,10 @@ class _Trace:
     keypoints: Keypoints | None = None
     windows: list[list[Step]] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
-    outcome: Outcome | None = None
+    outcome: JudgedOutcome | None = None
     waits: bool = False
     lost: NoAnswer | None = None
-    costs: list[Cost] = field(default_factory=list)
+    costs: list[VerdictCost] = field(default_factory=list)
 
 
 class KeypointJudge:
@@ -45,7 +45,7 @@ class KeypointJudge:
         self.config = config or KeypointConfig()
         versions = [kp.RUBRIC_VERSION, step_labels.RUBRIC_VERSION, openai_judge.RUBRIC_VERSION, asdict(self.config)]
         self.rubric_version = f"{kp.TEMPLATE_VERSION}-{digest(versions)[:8]}"
-        self.counts = Tally()
+        self.counts = NameCounts()
 
     @property
     def requests_sent(self) -> int:
@@ -59,7 +59,7 @@ class KeypointJudge:
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
         """Items → verdicts (see `Judge`). `habits` isn't needed."""
         stamp = Stamp(self.name, self.model, self.rubric_version, round_number)
-        traces = {item.item_id: _Trace(item) for item in items if isinstance(item, Episode) and _can_show(item)}
+        traces = {item.item_id: _JudgedTrace(item) for item in items if isinstance(item, Episode) and _can_show(item)}
         requests: dict[tuple[str, str], Request] = {}
         for item in items:
             requests |= {("item", id_): request for id_, request in _single_requests(item).items()}
@@ -77,17 +77,17 @@ class KeypointJudge:
         singles = {id_: answer for (kind, id_), answer in answers.items() if kind == "item"}
         return [v for item in items for v in self._verdicts(item, traces.get(item.item_id), singles, stamp)]
 
-    def _start(self, trace: _Trace, answer: Answer | NoAnswer | None, billed: bool) -> None:
+    def _start(self, trace: _JudgedTrace, answer: CheckedAnswer | NoAnswer | None, billed: bool) -> None:
         if answer is not None and billed:
             trace.costs.append(answer.cost)
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, CheckedAnswer):
             trace.waits, trace.lost = answer is None, answer
             return
         trace.keypoints = kp.read_keypoints(answer, self.config)
         if trace.keypoints.statements:  # a goal without checkable statements goes to the final judgement at once
             trace.windows = kp.windows_of(kp.shown_steps(trace.episode), self.config)
 
-    def _read_windows(self, traces: Sequence[_Trace]) -> None:
+    def _read_windows(self, traces: Sequence[_JudgedTrace]) -> None:
         """All windows of all traces side by side; fills `readings`."""
         requests = {
             (number, place): kp.window_request(trace.episode, trace.keypoints, window)
@@ -99,13 +99,13 @@ class KeypointJudge:
             trace = traces[number]
             if answer is not None:
                 trace.costs.append(answer.cost)
-            if not isinstance(answer, Answer) or trace.keypoints is None:
+            if not isinstance(answer, CheckedAnswer) or trace.keypoints is None:
                 trace.waits, trace.lost = trace.waits or answer is None, trace.lost or _no_answer(answer)
                 continue
             count = len(trace.keypoints.statements)
             trace.readings.append(kp.read_window(answer, count, trace.windows[place]))
 
-    def _decide(self, traces: Sequence[_Trace]) -> None:
+    def _decide(self, traces: Sequence[_JudgedTrace]) -> None:
         """By rule where the windows leave no doubt, else by the final judgement."""
         open_: dict[int, Request] = {}
         for number, trace in enumerate(traces):
@@ -121,7 +121,7 @@ class KeypointJudge:
         for number, answer in ask(self.client, open_).items():
             if answer is not None:
                 traces[number].costs.append(answer.cost)
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, CheckedAnswer):
                 traces[number].waits, traces[number].lost = answer is None, answer
                 continue
             traces[number].outcome = kp.read_final(answer)
@@ -131,7 +131,7 @@ class KeypointJudge:
                 self.counts.add(trace.outcome.word)
 
     def _verdicts(
-        self, item: Item, trace: _Trace | None, singles: dict[str, Answer | NoAnswer | None], stamp: Stamp
+        self, item: Item, trace: _JudgedTrace | None, singles: dict[str, CheckedAnswer | NoAnswer | None], stamp: Stamp
     ) -> list[Verdict]:
         if isinstance(item, Sample):
             return [_of_sample(item, singles[item.item_id], stamp)]
@@ -142,7 +142,7 @@ class KeypointJudge:
         return [whole, *(_of_step(step, singles, whole, stamp) for step in item.actions)]
 
 
-def _no_answer(answer: Answer | NoAnswer | None) -> NoAnswer | None:
+def _no_answer(answer: CheckedAnswer | NoAnswer | None) -> NoAnswer | None:
     return answer if isinstance(answer, NoAnswer) else None
 
 
@@ -159,7 +159,7 @@ def _single_requests(item: Item) -> dict[str, Request]:
     return {id_: request for id_, request in made.items() if request is not None}
 
 
-def _of_sample(item: Sample, answer: Answer | NoAnswer | None, stamp: Stamp) -> Verdict:
+def _of_sample(item: Sample, answer: CheckedAnswer | NoAnswer | None, stamp: Stamp) -> Verdict:
     if answer is None:
         return stamp.pending(item.item_id)
     if isinstance(answer, NoAnswer):
@@ -170,7 +170,7 @@ def _of_sample(item: Sample, answer: Answer | NoAnswer | None, stamp: Stamp) -> 
     )
 
 
-def _of_trace(episode: Episode, trace: _Trace | None, stamp: Stamp) -> Verdict:
+def _of_trace(episode: Episode, trace: _JudgedTrace | None, stamp: Stamp) -> Verdict:
     if trace is not None and trace.lost is not None:
         left = NoAnswer(trace.lost.said, total(trace.costs) or trace.lost.cost)
         return stamp.unanswered(episode.item_id, left)
@@ -190,7 +190,7 @@ def _of_trace(episode: Episode, trace: _Trace | None, stamp: Stamp) -> Verdict:
     )
 
 
-def _of_step(step: Step, singles: dict[str, Answer | NoAnswer | None], whole: Verdict, stamp: Stamp) -> Verdict:
+def _of_step(step: Step, singles: dict[str, CheckedAnswer | NoAnswer | None], whole: Verdict, stamp: Stamp) -> Verdict:
     answer = singles.get(step.item_id)
     if whole.pending or (answer is None and step.item_id in singles):
         return stamp.pending(step.item_id, answer.cost if answer is not None else None)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from quality.items.item import Episode, Step
 from quality.judges.openai_judge import drawn
-from quality.model_client.client import Answer, Request, data_block
+from quality.model_client.client import CheckedAnswer, Request, data_block
 from quality.model_client.questions import GUARD
 from schemas.action_types import CallUser, Finished
 from schemas.actions import format as format_action
@@ -123,7 +123,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JudgedOutcome:
     """One of `OUTCOMES`, with the reason and how sure."""
 
     word: str
@@ -138,7 +138,7 @@ def keypoint_request(goal: str, config: KeypointConfig) -> Request:
     return Request(TEMPLATE_VERSION, KEYPOINT_RUBRIC, data_block("goal", goal), (), schema)
 
 
-def read_keypoints(answer: Answer, config: KeypointConfig) -> Keypoints:
+def read_keypoints(answer: CheckedAnswer, config: KeypointConfig) -> Keypoints:
     """Statements in order, without empty and repeated ones."""
     texts = (answer.fields[f"keypoint_{k + 1}"].strip()[:MAX_STATEMENT] for k in range(config.max_keypoints))
     return Keypoints(tuple(dict.fromkeys(text for text in texts if text)), answer.fields["question"] == "yes")
@@ -194,7 +194,7 @@ def deed(step: Step, question: bool) -> str:
     return format_action(action)[:200]
 
 
-def read_window(answer: Answer, count: int, window: Sequence[Step]) -> Reading:
+def read_window(answer: CheckedAnswer, count: int, window: Sequence[Step]) -> Reading:
     """A window's answer with step indices. A verdict that names no screenshot of the window proves nothing: it counts
     as can't tell."""
 
@@ -218,7 +218,7 @@ def status_of(sightings: Sequence[Sighting]) -> str:
     return "met" if said[-1] == "met" else "undone"
 
 
-def rule(readings: Sequence[Reading], count: int, incomplete: bool) -> Outcome | None:
+def rule(readings: Sequence[Reading], count: int, incomplete: bool) -> JudgedOutcome | None:
     """The outcome where the windows leave no doubt, else None.
 
     All keypoints met and no screen rules the goal out: completed. All seen and some or all refuted: partial or failed;
@@ -232,18 +232,20 @@ def rule(readings: Sequence[Reading], count: int, incomplete: bool) -> Outcome |
     if not states or "unknown" in states or "undone" in states:
         return None
     if met == count:
-        return Outcome("completed", f"all {count} keypoints are shown", RULE_CONFIDENCE) if blocked is None else None
+        return (
+            JudgedOutcome("completed", f"all {count} keypoints are shown", RULE_CONFIDENCE) if blocked is None else None
+        )
     if incomplete:
         return None
     if met:
         return (
             None
             if blocked is not None
-            else Outcome("partial", f"{met} of {count} keypoints are shown, the others refuted", RULE_CONFIDENCE)
+            else JudgedOutcome("partial", f"{met} of {count} keypoints are shown, the others refuted", RULE_CONFIDENCE)
         )
     if blocked is not None:
-        return Outcome("infeasible", f"the screen of step {blocked} rules the goal out", RULE_CONFIDENCE)
-    return Outcome("failed", f"all {count} keypoints are refuted", RULE_CONFIDENCE)
+        return JudgedOutcome("infeasible", f"the screen of step {blocked} rules the goal out", RULE_CONFIDENCE)
+    return JudgedOutcome("failed", f"all {count} keypoints are refuted", RULE_CONFIDENCE)
 
 
 def key_frames(steps: Sequence[Step], readings: Sequence[Reading], limit: int) -> list[Step]:
@@ -288,6 +290,6 @@ def final_request(
     return Request(TEMPLATE_VERSION, FINAL_RUBRIC, text, pictures, _FINAL_SCHEMA)
 
 
-def read_final(answer: Answer) -> Outcome:
+def read_final(answer: CheckedAnswer) -> JudgedOutcome:
     """The final judgement as an outcome."""
-    return Outcome(answer.fields["outcome"], answer.fields["reason"][:300], answer.fields["confidence"] / 10)
+    return JudgedOutcome(answer.fields["outcome"], answer.fields["reason"][:300], answer.fields["confidence"] / 10)

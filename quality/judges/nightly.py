@@ -27,7 +27,7 @@ from schemas.ids import digest
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PartWork:
     """A part worked out: how many items are pending, how to write it (counts as `run_part` takes them), and how many
     the model can't answer."""
 
@@ -51,7 +51,7 @@ class Nightly:
     def build(
         self,
         store: Store,
-        work: Callable[[PartSpec], Work],
+        work: Callable[[PartSpec], PartWork],
         counts: Callable[[Counter[str]], Mapping[str, Any]],
         checks: Callable[[Counter[str]], Sequence[Check]],
         parts_at_once: int = 1,

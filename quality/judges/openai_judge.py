@@ -20,7 +20,7 @@ from quality.items.drawing import DRAWING_VERSION, draw_action, draw_boxes, to_p
 from quality.items.item import Episode, Item, Sample, Step
 from quality.items.screens import Screen
 from quality.judges.judge import KEEP_FROM, Verdict
-from quality.model_client.client import Answer, ModelClient, NoAnswer, Picture, Request, data_block
+from quality.model_client.client import CheckedAnswer, ModelClient, NoAnswer, Request, RequestPicture, data_block
 from quality.model_client.questions import GUARD
 from schemas.action_types import Action
 from schemas.ids import digest
@@ -76,7 +76,7 @@ class OpenAIJudge:
         answers = iter(self.client.ask_all(requests))
         return [verdict for item in items for verdict in self._verdicts(item, answers, round_number)]
 
-    def _verdicts(self, item: Item, answers: Iterator[Answer | NoAnswer | None], number: int) -> list[Verdict]:
+    def _verdicts(self, item: Item, answers: Iterator[CheckedAnswer | NoAnswer | None], number: int) -> list[Verdict]:
         steps = [] if isinstance(item, Sample) else item.actions
         whole, *each = found = [next(answers) for _ in range(1 + len(steps))]
         if whole is None or any(answer is None for answer in each):
@@ -101,13 +101,13 @@ class OpenAIJudge:
     def _verdict(
         self,
         item_id: str,
-        answer: Answer | NoAnswer,
+        answer: CheckedAnswer | NoAnswer,
         alignment: int | None,
         reachability: int | None,
         number: int,
         why: str = "",
     ) -> Verdict:
-        confidence = answer.fields["confidence"] / 10 if isinstance(answer, Answer) else 0.0
+        confidence = answer.fields["confidence"] / 10 if isinstance(answer, CheckedAnswer) else 0.0
         return Verdict(
             item_id,
             alignment,
@@ -122,7 +122,7 @@ class OpenAIJudge:
             unanswered=isinstance(answer, NoAnswer),
         )
 
-    def _pending(self, item_id: str, answer: Answer | NoAnswer | None, number: int) -> Verdict:
+    def _pending(self, item_id: str, answer: CheckedAnswer | NoAnswer | None, number: int) -> Verdict:
         """An item for another night; what was answered of it by then is in the cache."""
         reason = f"the ceiling of the night {self.client.ceiling.night} was reached"
         return Verdict(
@@ -140,12 +140,12 @@ class OpenAIJudge:
         )
 
 
-def _score(answer: Answer | NoAnswer, axis: str) -> int | None:
-    return int(answer.fields[axis]) if isinstance(answer, Answer) else None
+def _score(answer: CheckedAnswer | NoAnswer, axis: str) -> int | None:
+    return int(answer.fields[axis]) if isinstance(answer, CheckedAnswer) else None
 
 
-def _reason(answer: Answer | NoAnswer) -> str:
-    return str(answer.fields["reason"]) if isinstance(answer, Answer) else answer.reason
+def _reason(answer: CheckedAnswer | NoAnswer) -> str:
+    return str(answer.fields["reason"]) if isinstance(answer, CheckedAnswer) else answer.reason
 
 
 def _requests(item: Item) -> list[Request]:
@@ -203,14 +203,14 @@ def sample_request(sample: Sample) -> Request:
     return Request(TEMPLATE_VERSION, SAMPLE_RUBRIC, text, pictures, _ALIGNMENT)
 
 
-def drawn(screen: Screen, action: Action | None, row: dict | None) -> Picture:  # type: ignore[type-arg]
+def drawn(screen: Screen, action: Action | None, row: dict | None) -> RequestPicture:  # type: ignore[type-arg]
     """A screenshot with its action (and the target box of its row) drawn, made only if it is really sent."""
     box = row["target_box"] if row else None
     key = digest([screen.sha256, DRAWING_VERSION, str(action), box])
-    return Picture(key, lambda: to_png(draw_action(screen.data(), action, box)))
+    return RequestPicture(key, lambda: to_png(draw_action(screen.data(), action, box)))
 
 
-def boxed(screen: Screen, boxes: list[list[float]]) -> Picture:
+def boxed(screen: Screen, boxes: list[list[float]]) -> RequestPicture:
     """A screenshot with target boxes drawn, made only if it is really sent."""
     key = digest([screen.sha256, DRAWING_VERSION, "boxes", boxes])
-    return Picture(key, lambda: to_png(draw_boxes(screen.data(), boxes)))
+    return RequestPicture(key, lambda: to_png(draw_boxes(screen.data(), boxes)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from quality.evidence.episode import Habits
-from quality.evidence.reading import ReadBank, Reader
+from quality.evidence.reading import ReadBank, TextReader
 from quality.items.item import Item, rebanked
 from quality.judges.judge import Judge, Verdict
 
@@ -15,7 +15,7 @@ from quality.judges.judge import Judge, Verdict
 class ReadingJudge:
     """See `Judge`. All else is that judge's: name, model, costs; its rubric's version names the reader too."""
 
-    def __init__(self, judge: Judge, reader: Reader) -> None:
+    def __init__(self, judge: Judge, reader: TextReader) -> None:
         self._judge, self._reader = judge, reader
         self.rubric_version = f"{judge.rubric_version}+{reader.version}"
 

@@ -44,14 +44,14 @@ UNSEEN_SCORE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EpisodeFindings:
     """The findings about an episode: per step item id, and about the whole."""
 
     steps: dict[str, list[Finding]]
     whole: list[Finding]
 
 
-def look_at_episode(episode: Episode, habits: Habits) -> Seen:
+def look_at_episode(episode: Episode, habits: Habits) -> EpisodeFindings:
     """All findings about an episode and its steps."""
     steps = {step.item_id: look_at_step(step) for step in episode.actions}
     for gather in (*STEPWISE_EVIDENCE.values(), late_screens):
@@ -63,7 +63,7 @@ def look_at_episode(episode: Episode, habits: Habits) -> Seen:
     whole_trace = not any(step.follows_gap for step in episode.steps)
     if whole_trace and not any(f.cap < 4 for found in steps.values() for f in found):
         whole += [found for look in (goal_chosen, left_unconfirmed) if (found := look(episode)) is not None]
-    return Seen(steps, whole)
+    return EpisodeFindings(steps, whole)
 
 
 def look_at_step(step: Step) -> list[Finding]:

@@ -18,10 +18,10 @@ from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Row, Sample, base_id
-from quality.items.part import Part, load_part, part_keys
+from quality.items.part import SourcePart, load_part, part_keys
 from quality.judges import cleaning
 from quality.judges.judge import Judge, Verdict, identity
-from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of, clients_of, prices_of
+from quality.judges.nightly import Nightly, PartWork, ask_again_of, ceiling_of, clients_of, prices_of
 from quality.model_client.prices import Prices
 from schemas.ids import digest
 from schemas.tables import Column, JudgeCosts, Table, Verdicts
@@ -47,14 +47,14 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
     inputs = {unified.asset: unified.version}
     asset = Nightly(f"verdicts/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
-    def work(spec: PartSpec) -> Work:
+    def work(spec: PartSpec) -> PartWork:
         verdicts = judge_part(load_part(unified, spec.key, store), judge)
 
         def write(out: PartWriter) -> dict[str, int]:
             write_verdicts(out, verdicts)
             return dict(count(verdicts))
 
-        return Work(sum(v.pending for v in verdicts), write, sum(v.unanswered for v in verdicts))
+        return PartWork(sum(v.pending for v in verdicts), write, sum(v.unanswered for v in verdicts))
 
     def stop() -> None:
         for client in clients_of(judge):
@@ -70,7 +70,7 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
     )
 
 
-def judge_part(part: Part, judge: Judge) -> list[Verdict]:
+def judge_part(part: SourcePart, judge: Judge) -> list[Verdict]:
     """Verdicts on all items of a part, round 0: what cleaning takes out isn't shown to the judge."""
     cleaned = cleaning.clean(part)
     verdicts = judge.judge(cleaned.items, 0, Habits.of(part.episodes)) if cleaned.items else []

@@ -15,7 +15,7 @@ from quality.model_client.questions import Garbage, Usage, read_answer
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CachedAnswer:
     """A stored answer: its fields, and what it cost altogether, with the unusable answers before it."""
 
     fields: dict[str, Any]
@@ -26,13 +26,13 @@ class Entry:
         return json.dumps(plain, ensure_ascii=False, sort_keys=True)
 
 
-def read_entry(text: str | None, schema: Mapping[str, Any]) -> Entry | None:
+def read_entry(text: str | None, schema: Mapping[str, Any]) -> CachedAnswer | None:
     """Stored text → entry; None if there is none, or it isn't of the schema."""
     if text is None:
         return None
     try:
         plain = json.loads(text)
         prompt, completion = map(int, plain["usage"])
-        return Entry(read_answer(json.dumps(plain["answer"]), schema), Usage(prompt, completion))
+        return CachedAnswer(read_answer(json.dumps(plain["answer"]), schema), Usage(prompt, completion))
     except (Garbage, KeyError, TypeError, ValueError):
         return None

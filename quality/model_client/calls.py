@@ -22,25 +22,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from quality.model_client.answer_cache import Entry, read_entry
+from quality.model_client.answer_cache import CachedAnswer, read_entry
 from quality.model_client.errors import ModelError
 from quality.model_client.questions import (
     TEMPERATURE,
-    Answer,
-    Cost,
+    CheckedAnswer,
     Garbage,
     NoAnswer,
     Request,
     Usage,
+    VerdictCost,
     estimate_tokens,
     read_body,
     read_usage,
 )
 from quality.model_client.rate_limit import RateLimiter, RateLimits
 from quality.model_client.retry import POLL_S, RERUN, Breaker, Failure, Retry, sort_failure
-from quality.model_client.sender import Places, Sender
+from quality.model_client.sender import CallSlots, Sender
 from quality.model_client.spending import AnswerBook, Ceiling, CeilingReached
-from quality.model_client.unanswered import Unanswerable, Waiting, control_request, read_no_answer
+from quality.model_client.unanswered import Unanswerable, UnansweredQuestions, control_request, read_no_answer
 
 SENDERS = 16
 SHARED = 4
@@ -50,7 +50,7 @@ READY = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ModelEndpoint:
     """What is asked, and how: see `ModelClient`."""
 
     base_url: str
@@ -96,21 +96,21 @@ class _Question:
 class Engine:
     """All that asks one endpoint: its event loops and what they share. They end with `owner`."""
 
-    def __init__(self, endpoint: Endpoint, owner: object) -> None:
+    def __init__(self, endpoint: ModelEndpoint, owner: object) -> None:
         self.endpoint = endpoint
         self.retry = endpoint.retry
         self.requests_sent = 0
         self.book = AnswerBook(endpoint.cache)
-        self.waiting = Waiting(self.book, endpoint.ask_again)
+        self.waiting = UnansweredQuestions(self.book, endpoint.ask_again)
         self.breaker = Breaker(self.retry.breaker_limit, endpoint.name)
         shared = f"{endpoint.base_url} {endpoint.model}"
         self.limiter = RateLimiter(endpoint.limits, self.book, shared) if endpoint.limits else None
-        self._places = Places(endpoint.concurrency)
+        self._places = CallSlots(endpoint.concurrency)
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._flying = 0
         self._quiet_until = 0.0
-        self._same: dict[str, Future[Answer | ModelError]] = {}
+        self._same: dict[str, Future[CheckedAnswer | ModelError]] = {}
         self._drawing = ThreadPoolExecutor(min(8, (os.cpu_count() or 1) + 1), "judge-pictures")
         self._senders: list[Sender] = []
         self._owner = weakref.ref(owner)
@@ -121,11 +121,11 @@ class Engine:
         self._drawing.shutdown()
         self.book.close()
 
-    def ask_many(self, requests: Sequence[Request]) -> list[Answer | ModelError]:
+    def ask_many(self, requests: Sequence[Request]) -> list[CheckedAnswer | ModelError]:
         """Answers in order; a request that failed, has to wait or can't be answered stands as its error. Other errors
         are raised."""
         keys = [request.key(self.endpoint.model, self.endpoint.max_tokens) for request in requests]
-        found: dict[str, Answer | ModelError] = {}
+        found: dict[str, CheckedAnswer | ModelError] = {}
         left = iter(dict(zip(keys, requests, strict=True)).items())  # whoever is ready takes the next one
         wrong: list[BaseException] = []
 
@@ -151,7 +151,7 @@ class Engine:
         places = {key: place for place, key in reversed(list(enumerate(keys)))}  # where each is asked first
         return [found[key] if places[key] == place else _again(found[key]) for place, key in enumerate(keys)]
 
-    def _control(self, found: dict[str, Answer | ModelError], asked: Mapping[str, Request]) -> None:
+    def _control(self, found: dict[str, CheckedAnswer | ModelError], asked: Mapping[str, Request]) -> None:
         """Ask about nothing where the endpoint hasn't answered since it left questions without an answer; what it then
         doesn't answer either is its own fault."""
         doubtful = self.waiting.doubtful(found)
@@ -180,7 +180,7 @@ class Engine:
                     weakref.finalize(owner, _stop, made.loop)
             return self._senders[:number]
 
-    async def _ask(self, request: Request, key: str, sender: Sender) -> Answer | ModelError:
+    async def _ask(self, request: Request, key: str, sender: Sender) -> CheckedAnswer | ModelError:
         """From the cache, from an equal question that someone else asks just now, or from the model."""
         if (known := self._known(key, request)) is not None:
             await asyncio.sleep(0)  # a long row of known answers lets others through
@@ -194,7 +194,7 @@ class Engine:
             if (known := self._known(key, request)) is not None:  # answered between the two looks
                 mine.set_result(known)
                 return known
-            result: Answer | ModelError
+            result: CheckedAnswer | ModelError
             try:
                 result = await self._ask_model(request, key, sender)
             except ModelError as error:
@@ -207,13 +207,15 @@ class Engine:
             with self._lock:
                 del self._same[key]
 
-    def _known(self, key: str, request: Request) -> Answer | ModelError | None:
+    def _known(self, key: str, request: Request) -> CheckedAnswer | ModelError | None:
         text = self.book.answer(key)
         entry = read_entry(text, request.schema)
         if entry is None:
             left = read_no_answer(text, self.endpoint.ask_again)
             return Unanswerable(f"{self.endpoint.name}: {left.said}", left) if left is not None else None
-        return Answer(entry.fields, Cost(entry.usage.prompt_tokens, entry.usage.completion_tokens, 0.0, cached=True))
+        return CheckedAnswer(
+            entry.fields, VerdictCost(entry.usage.prompt_tokens, entry.usage.completion_tokens, 0.0, cached=True)
+        )
 
     def _open(self, sender: Sender) -> None:
         """Make all clients before the first call flies, so that none of them takes its time."""
@@ -222,7 +224,7 @@ class Engine:
                 for other in self._senders:
                     other.open()
 
-    async def _ask_model(self, request: Request, key: str, sender: Sender) -> Answer:
+    async def _ask_model(self, request: Request, key: str, sender: Sender) -> CheckedAnswer:
         self._check_alive()
         self._open(sender)
         content, estimate = await self._drawn(request)
@@ -232,7 +234,7 @@ class Engine:
             waiting = time.monotonic()
             async with self._places:
                 found = await self._try(question, attempt, waiting)
-            if isinstance(found, Answer):
+            if isinstance(found, CheckedAnswer):
                 self.breaker.good("request")
                 self.waiting.prove()
                 return found
@@ -251,11 +253,11 @@ class Engine:
         if question.to_blame <= attempt:
             raise ModelError(message)
         spent = question.usage
-        left = NoAnswer(tried, Cost(spent.prompt_tokens, spent.completion_tokens, question.seconds))
+        left = NoAnswer(tried, VerdictCost(spent.prompt_tokens, spent.completion_tokens, question.seconds))
         self.waiting.hold(key, left)
         raise Unanswerable(message, left)
 
-    async def _try(self, question: _Question, attempt: int, waiting: float) -> Answer | Failure:
+    async def _try(self, question: _Question, attempt: int, waiting: float) -> CheckedAnswer | Failure:
         """One call, counted and booked; it has waited for its place since `waiting`."""
         call = await self._admit(question)
         now = time.monotonic()
@@ -267,11 +269,11 @@ class Engine:
             fields = read_body(body, question.request.schema)
             question.usage += usage or Usage()
             question.seconds += time.monotonic() - now
-            entry = Entry(fields, question.usage).text()
+            entry = CachedAnswer(fields, question.usage).text()
             self._book(question, call, "answers", usage, entry=(question.key, entry))  # before anything else happens
             billed = True
             spent = question.usage
-            return Answer(fields, Cost(spent.prompt_tokens, spent.completion_tokens, question.seconds))
+            return CheckedAnswer(fields, VerdictCost(spent.prompt_tokens, spent.completion_tokens, question.seconds))
         except Garbage as error:
             failure = Failure(f"invalid answer: {error}", endpoint=False, question=True)
             question.usage += usage or Usage()
@@ -389,9 +391,13 @@ class Engine:
         return reply, read_usage(reply)
 
 
-def _again(found: Answer | ModelError) -> Answer | ModelError:
+def _again(found: CheckedAnswer | ModelError) -> CheckedAnswer | ModelError:
     """The answer of an equal question: nothing was paid for it again."""
-    return replace(found, cost=replace(found.cost, seconds=0.0, cached=True)) if isinstance(found, Answer) else found
+    return (
+        replace(found, cost=replace(found.cost, seconds=0.0, cached=True))
+        if isinstance(found, CheckedAnswer)
+        else found
+    )
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:

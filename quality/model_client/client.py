@@ -18,26 +18,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from quality.model_client.calls import Endpoint, Engine
+from quality.model_client.calls import Engine, ModelEndpoint
 from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
-from quality.model_client.questions import Answer, Garbage, NoAnswer, Picture, Request, data_block, read_answer
+from quality.model_client.questions import (
+    CheckedAnswer,
+    Garbage,
+    NoAnswer,
+    Request,
+    RequestPicture,
+    data_block,
+    read_answer,
+)
 from quality.model_client.rate_limit import RateLimits
 from quality.model_client.retry import Retry
 from quality.model_client.spending import Ceiling, CeilingReached, Spent
 from quality.model_client.unanswered import Unanswerable
 
 __all__ = [
-    "Answer",
     "Ceiling",
     "CeilingReached",
+    "CheckedAnswer",
     "Garbage",
     "ModelClient",
     "NoAnswer",
-    "Picture",
     "Prices",
     "RateLimits",
     "Request",
+    "RequestPicture",
     "Retry",
     "Unanswerable",
     "data_block",
@@ -73,7 +81,7 @@ class ModelClient:
         self.prices = prices or Prices()
         self.ceiling = ceiling or Ceiling()
         self.ask_again = ask_again
-        self._endpoint = Endpoint(
+        self._endpoint = ModelEndpoint(
             base_url, model, cache, self.retry, concurrency, max_tokens, limits, self.ceiling, ask_again
         )
         self._sent_before = 0
@@ -85,7 +93,7 @@ class ModelClient:
         """Calls that left for the endpoint since this was made; answers from the cache aren't among them."""
         return self._sent_before + (self._engine.requests_sent if self._engine is not None else 0)
 
-    def ask_all(self, requests: Sequence[Request]) -> list[Answer | NoAnswer | None]:
+    def ask_all(self, requests: Sequence[Request]) -> list[CheckedAnswer | NoAnswer | None]:
         """Answers in order, None for those that the ceiling leaves for another night, `NoAnswer` for those that the
         model can't answer though it answers others.
 
@@ -102,9 +110,9 @@ class ModelClient:
         if failures:
             raise ModelError(f"{len(failures)} of {len(requests)} requests failed; the first: {failures[0]}")
         plain = [result.found if isinstance(result, Unanswerable) else result for result in results]
-        return [result if isinstance(result, Answer | NoAnswer) else None for result in plain]
+        return [result if isinstance(result, CheckedAnswer | NoAnswer) else None for result in plain]
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request) -> CheckedAnswer:
         """One answer, from the cache if it is there. Raises `ModelError`; `CeilingReached` if it has to wait,
         `Unanswerable` if the model can't answer it though it answers others."""
         [result] = self._started().ask_many([request])

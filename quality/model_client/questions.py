@@ -26,7 +26,7 @@ that models have judged is judged anew."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class RequestPicture:
     """A picture of a request: `key` names its content without making it; `png` makes the bytes."""
 
     key: str
@@ -40,7 +40,7 @@ class Request:
     template_version: str
     system: str
     text: str
-    pictures: tuple[Picture, ...]
+    pictures: tuple[RequestPicture, ...]
     schema: Mapping[str, Any]
 
     def json_schema(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _field_schema(kind: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class VerdictCost:
     """What a verdict cost; `cached` if it was answered from the cache."""
 
     prompt_tokens: int = 0
@@ -78,8 +78,8 @@ class Cost:
     seconds: float = 0.0
     cached: bool = False
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
+    def __add__(self, other: VerdictCost) -> VerdictCost:
+        return VerdictCost(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.seconds + other.seconds,
@@ -88,11 +88,11 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CheckedAnswer:
     """Checked fields of an answer, and what it cost (with the unusable answers before it)."""
 
     fields: dict[str, Any]
-    cost: Cost
+    cost: VerdictCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class NoAnswer:
     """A question that the model can't answer, though it answers others: what was said of it, and what that cost."""
 
     said: str
-    cost: Cost
+    cost: VerdictCost
 
     @property
     def reason(self) -> str:

@@ -67,7 +67,7 @@ class Sender:
         self.loop.close()
 
 
-class Places:
+class CallSlots:
     """At most so many calls at a time over several event loops; a place that falls free goes to who waits in the same
     loop, else to another, and never lies idle while anyone waits."""
 

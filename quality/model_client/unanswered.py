@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from quality.model_client.errors import ModelError
-from quality.model_client.questions import Cost, NoAnswer, Request
+from quality.model_client.questions import NoAnswer, Request, VerdictCost
 from quality.model_client.spending import AnswerBook
 
 CONTROL_VERSION = "control-1"
@@ -47,12 +47,12 @@ def read_no_answer(text: str | None, ask_again: int) -> NoAnswer | None:
         if int(plain["ask_again"]) < ask_again:
             return None
         prompt, completion = map(int, plain["usage"])
-        return NoAnswer(str(plain["no_answer"]), Cost(prompt, completion, 0.0, cached=True))
+        return NoAnswer(str(plain["no_answer"]), VerdictCost(prompt, completion, 0.0, cached=True))
     except (KeyError, TypeError, ValueError):
         return None
 
 
-class Waiting:
+class UnansweredQuestions:
     """Questions without an answer, until something proves whose fault that is; safe to use from several threads."""
 
     def __init__(self, book: AnswerBook, ask_again: int) -> None:

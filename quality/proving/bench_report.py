@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quality.items.truth import DEFECTS, INTENT
-from quality.proving.figure_rows import PREVALENCE, PREVALENCES, Alarm, Figures, Point, Row, plain
+from quality.proving.figure_rows import PREVALENCE, PREVALENCES, Alarm, DetectionRow, Figures, Point, plain
 from quality.proving.judge_bench import BenchResult
 
 BLIND = 0.6
@@ -79,7 +79,7 @@ def _told(result: BenchResult) -> str:
 
 
 def _rows_table(
-    results: Sequence[BenchResult], pick: Callable[[Figures], tuple[Row, ...]], order: Sequence[str]
+    results: Sequence[BenchResult], pick: Callable[[Figures], tuple[DetectionRow, ...]], order: Sequence[str]
 ) -> str:
     found = [{(row.name, row.unit): row for row in pick(one.figures)} for one in results]
     keys = list(dict.fromkeys(key for rows in found for key in rows))
@@ -189,7 +189,7 @@ def _costs(results: Sequence[BenchResult]) -> str:
 
 def blind_spots(result: BenchResult) -> list[str]:
     """Defects that the judge tells from sound items little better than a coin would."""
-    first: dict[str, Row] = {}
+    first: dict[str, DetectionRow] = {}
     for row in result.figures.defects:
         first.setdefault(row.name, row)
     return [row.name for row in first.values() if row.auroc < BLIND]

@@ -61,7 +61,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DetectionRow:
     """Bad items of one name (a defect, a kind of natural error, a reason of being held out) against the sound ones.
 
     `unit` is "all" where the name has items of several units: AUROC is then the mean over units by their items, recall
@@ -95,7 +95,7 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class FrozenCut:
     """A frozen cut of a unit. `chosen`: the false alarm rate where it was chosen; `actual`: where it is measured."""
 
     unit: str
@@ -134,7 +134,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class BandAgreement:
     """Agreement on the three bands, weighted as `Calibrated`; abstentions have no band and are left out."""
 
     n: int
@@ -153,17 +153,17 @@ class Figures:
     sound: int
     bad: int
     abstained: int
-    defects: tuple[Row, ...]
-    natural: tuple[Row, ...]
-    held_out: tuple[Row, ...]
+    defects: tuple[DetectionRow, ...]
+    natural: tuple[DetectionRow, ...]
+    held_out: tuple[DetectionRow, ...]
     alarms: tuple[Alarm, ...]
-    cuts: tuple[Cut, ...]
+    cuts: tuple[FrozenCut, ...]
     points: tuple[Point, ...]
     macro_recall: float
     """Mean recall over the defects that need no reading of intent, at the cut of 5 % false alarms."""
     macro_recall_interval: tuple[float, float]
     macro_auroc: float
-    agreement: Agreement
+    agreement: BandAgreement
     calibrated: tuple[Calibrated, ...]
     notes: tuple[str, ...]
     """What couldn't be measured, and why."""

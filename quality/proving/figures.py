@@ -22,13 +22,13 @@ from quality.proving.figure_rows import (
     PREVALENCE,
     PREVALENCES,
     UNITS,
-    Agreement,
     Alarm,
+    BandAgreement,
     Calibrated,
-    Cut,
+    DetectionRow,
     Figures,
+    FrozenCut,
     Point,
-    Row,
     Scored,
 )
 from quality.statistics import Array, confusion, cut_at, weighted_kappa, wilson
@@ -150,7 +150,7 @@ class _Bench:
                 notes.append(f"no sound items of unit {unit} in this split: no AUROC")
         return notes
 
-    def _rows(self, name: str, where: Mask) -> list[Row]:
+    def _rows(self, name: str, where: Mask) -> list[DetectionRow]:
         """A row over all units the items have, then one for each unit if they are several; none without items."""
         units = [unit for unit in UNITS if (where & self._of(unit)).any()]
         if len(units) > 1:
@@ -158,7 +158,7 @@ class _Bench:
             return [self._row(name, "all", where, units), *each]
         return [self._row(name, unit, where, units) for unit in units]
 
-    def _row(self, name: str, unit: str, where: Mask, units: Sequence[str]) -> Row:
+    def _row(self, name: str, unit: str, where: Mask, units: Sequence[str]) -> DetectionRow:
         sound = np.any([self._sound(one) for one in units], axis=0)
         pool = np.flatnonzero(where | sound)
         flagged = self._flagged(self.cut["alarms"])
@@ -172,7 +172,7 @@ class _Bench:
             return _mean(flagged[index[where[index]]])
 
         families, every = list(self.family[pool]), np.arange(len(pool))
-        return Row(
+        return DetectionRow(
             name=name,
             unit=unit,
             n=int(where.sum()),
@@ -208,7 +208,7 @@ class _Bench:
                 made.append(Alarm(kind, unit, len(found), hits, hits / len(found), wilson(hits, len(found))))
         return made
 
-    def _cuts(self) -> list[Cut]:
+    def _cuts(self) -> list[FrozenCut]:
         made = []
         for rule, cuts in self.cut.items():
             for unit, (half, source) in itertools.product(UNITS, self.halves):
@@ -218,7 +218,7 @@ class _Bench:
                 cut = float(cuts[self._of(unit) & half][0])
                 hits = int((self.risk[sound] > cut).sum()) if not math.isnan(cut) else 0
                 made.append(
-                    Cut(
+                    FrozenCut(
                         unit,
                         rule,
                         cut,
@@ -264,12 +264,12 @@ class _Bench:
     def _weights(self, where: Mask) -> Array:
         return cal.prevalence_weights(self.bad[where], PREVALENCE, list(self.kind[where]))
 
-    def _agreement(self) -> Agreement:
+    def _agreement(self) -> BandAgreement:
         where = self.measured & (self.said >= 0)
         truth, said = list(self.band[where]), list(self.said[where])
         weighted = confusion(truth, said, 3, self._weights(where)) if where.any() else np.zeros((3, 3))
         counts = confusion(truth, said, 3)
-        return Agreement(
+        return BandAgreement(
             int(where.sum()),
             int((self.measured & (self.said < 0)).sum()),
             weighted_kappa(weighted, 2),
@@ -295,9 +295,9 @@ class _Bench:
         return made
 
 
-def _one_each(rows: Iterable[Row]) -> list[Row]:
+def _one_each(rows: Iterable[DetectionRow]) -> list[DetectionRow]:
     """The first row of each name (that over all units)."""
-    first: dict[str, Row] = {}
+    first: dict[str, DetectionRow] = {}
     for row in rows:
         first.setdefault(row.name, row)
     return list(first.values())

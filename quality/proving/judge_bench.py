@@ -18,7 +18,7 @@ import numpy as np
 
 from quality.evidence.episode import Habits
 from quality.items.bench_folder import judged_part, read_truth
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.judges.judge import BAND_RANK, Judge, Verdict, identity, route
 from quality.judges.registry import report_of, requests_sent
 from quality.model_client.errors import ModelError
@@ -88,14 +88,16 @@ def measure(
     )
 
 
-def _item_ids(part: Part) -> set[str]:
+def _item_ids(part: SourcePart) -> set[str]:
     """Episodes, steps with an action, and samples."""
     steps = {step.item_id for episode in part.episodes for step in episode.actions}
     return steps | {item.item_id for item in part.items}
 
 
 # --- what was answered ------------------------------------------------------------------------------------------------
-def score_items(truth: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict], part: Part, name: str) -> list[Scored]:
+def score_items(
+    truth: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict], part: SourcePart, name: str
+) -> list[Scored]:
     """Labelled items with the judge's risk and band.
 
     Units: a step by its own alignment (its episode's reachability says nothing about the step), a sample by its score,

@@ -17,7 +17,7 @@ from typing import Any
 
 from quality.items.folder import read_directory
 from quality.items.item import Episode
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.judges.judge import BAND_RANK, Judge, Verdict, identity, route
 from quality.judges.verdicts import judge_part
 from quality.proving import calibration as cal
@@ -29,7 +29,7 @@ _RULE = re.compile(rf"({'|'.join(SCORES)})=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class NativeAgreement:
     """A judge's episode scores beside one native score. `correlation`: Spearman; `same_band`: the share that the cuts
     7 and 4 put into the same band; `kappa`: quadratic, over these bands; `apart`: mean |difference|."""
 
@@ -47,7 +47,7 @@ class NativeComparison:
     """What came of it. `left_out` says why there is nothing to compare; `skipped` counts episodes by reason."""
 
     judge: dict[str, str]
-    agreements: tuple[Agreement, ...]
+    agreements: tuple[NativeAgreement, ...]
     left_out: str
     skipped: dict[str, int]
 
@@ -106,7 +106,7 @@ def _score(text: str) -> float | None:
     return value if 0 <= value <= 10 else None
 
 
-def episode_scores(part: Part, verdicts: Sequence[Verdict]) -> Mapping[str, int | None]:
+def episode_scores(part: SourcePart, verdicts: Sequence[Verdict]) -> Mapping[str, int | None]:
     """Episode → the least of its own score and its steps' alignments; None if nothing was said."""
     by_id = {verdict.item_id: verdict for verdict in verdicts}
     scores: dict[str, int | None] = {}
@@ -118,7 +118,7 @@ def episode_scores(part: Part, verdicts: Sequence[Verdict]) -> Mapping[str, int 
     return scores
 
 
-def _agreement(name: str, pairs: Sequence[tuple[float, int]], rounds: int, seed: int) -> Agreement:
+def _agreement(name: str, pairs: Sequence[tuple[float, int]], rounds: int, seed: int) -> NativeAgreement:
     native, said = [pair[0] for pair in pairs], [float(pair[1]) for pair in pairs]
     # A native score may be a fraction: the cuts of `route` stand at whole numbers, so its floor has the same band.
     bands = [(BAND_RANK[route(math.floor(a))], BAND_RANK[route(int(b))]) for a, b in pairs]
@@ -129,7 +129,7 @@ def _agreement(name: str, pairs: Sequence[tuple[float, int]], rounds: int, seed:
         rounds,
         seed,
     )
-    return Agreement(
+    return NativeAgreement(
         name,
         len(pairs),
         cal.spearman(native, said),

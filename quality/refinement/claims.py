@@ -34,7 +34,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Claim:
+class RiskClaim:
     """Weights of (1, log-odds of the item's risk, of its episode's, repaired) by unit, `step` and `sample`."""
 
     step: tuple[float, ...]
@@ -85,7 +85,7 @@ def _odds(risk: float) -> float:
     return max(-LARGEST, min(LARGEST, math.log(risk / (1 - risk))))
 
 
-def fit_claim(risks: Mapping[str, float], gold: Sequence[Row], true: Mapping[str, bool]) -> Claim:
+def fit_claim(risks: Mapping[str, float], gold: Sequence[Row], true: Mapping[str, bool]) -> RiskClaim:
     """Fit on a refined corpus: base item id → whether it is true. Raises `ValueError` on too few gold items."""
     rows = [(unit, values, true[base]) for base, unit, values in inputs(risks, gold) if base in true]
     fitted = {}
@@ -95,7 +95,7 @@ def fit_claim(risks: Mapping[str, float], gold: Sequence[Row], true: Mapping[str
             raise ValueError(f"claim: expected at least {LEAST} gold {unit}s of known truth, found {len(own)}")
         x = np.array([values for values, _ in own])
         fitted[unit] = _logistic(x, np.array([not is_true for _, is_true in own], np.float64))
-    return Claim(**fitted)
+    return RiskClaim(**fitted)
 
 
 def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[float, ...]:
@@ -110,7 +110,7 @@ def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[float, ...]:
     return tuple(round(float(value), 6) for value in found.x)
 
 
-def fit_folder(out_dir: Path, true: Mapping[str, bool]) -> Claim:
+def fit_folder(out_dir: Path, true: Mapping[str, bool]) -> RiskClaim:
     """Fit on what `vesper refine` wrote."""
     risks = pq.read_table(out_dir / RISKS).to_pylist()
     gold = [row for name in ("steps", "samples") for row in pq.read_table(out_dir / f"{name}.parquet").to_pylist()]
@@ -124,12 +124,12 @@ def write_risks(out_dir: Path, risks: Mapping[str, float]) -> None:
     pq.write_table(table, out_dir / RISKS)
 
 
-def save_claim(folder: Path, claim: Claim) -> None:
+def save_claim(folder: Path, claim: RiskClaim) -> None:
     """Write it beside the judge that it belongs to."""
     (folder / FILE).write_text(json.dumps(asdict(claim), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def load_claim(folder: Path) -> Claim | None:
+def load_claim(folder: Path) -> RiskClaim | None:
     """The claim of a judge's folder; None if none was fitted. Raises `ValueError` on a file that isn't one."""
     path = folder / FILE
     if not path.is_file():
@@ -138,6 +138,6 @@ def load_claim(folder: Path) -> Claim | None:
         plain = {name: tuple(map(float, values)) for name, values in json.loads(path.read_text("utf-8")).items()}
         if any(len(values) != 4 for values in plain.values()):
             raise ValueError("expected four weights")
-        return Claim(**plain)
+        return RiskClaim(**plain)
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: expected a claim of `vesper refine bench --fit-claim`: {error}") from error

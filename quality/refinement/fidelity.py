@@ -77,29 +77,29 @@ class Fidelity:
 
 
 @dataclass(frozen=True)
-class Planted:
+class FidelityDefect:
     """A truth line that concerns fidelity."""
 
     defect: str
     original: Mapping[str, Any]
 
 
-class Truth:
+class SourceTruth:
     """The planted defects of a source. Raises `ValueError` on a line that isn't one."""
 
     def __init__(self, path: Path) -> None:
-        self._items: dict[Key, Planted] = {}
+        self._items: dict[Key, FidelityDefect] = {}
         for number, line in enumerate(split_json_lines(path.read_text(encoding="utf-8")), 1):
             try:
                 entry = json.loads(line)
                 key = (str(entry["record"]), entry["item"])
-                planted = Planted(entry["defect"], entry["original"])
+                planted = FidelityDefect(entry["defect"], entry["original"])
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{path.name}:{number}: expected a truth line, found {line[:80]!r}") from error
             if entry.get("low_fidelity", True):
                 self._items[key] = planted
 
-    def of(self, row: Row) -> Planted | None:
+    def of(self, row: Row) -> FidelityDefect | None:
         """What was planted on the native item of a row, itself or with its whole record."""
         where = provenance(row)
         record, index = str(where.get("record")), where.get("native_index")
@@ -123,12 +123,12 @@ def fidelity(store: Store, source: str, truth_path: Path | None = None) -> Fidel
         gold_yield=counts["yield"],
     )
     if truth_path is not None and truth_path.exists():
-        _compare(result, Truth(truth_path), unified, verdicts, gold, store)
+        _compare(result, SourceTruth(truth_path), unified, verdicts, gold, store)
     return result
 
 
 def _compare(
-    result: Fidelity, truth: Truth, unified: Manifest, verdicts: Manifest, gold: Manifest, store: Store
+    result: Fidelity, truth: SourceTruth, unified: Manifest, verdicts: Manifest, gold: Manifest, store: Store
 ) -> None:
     scores = {row["item_id"]: row["score"] for row in verdicts.read("verdicts", Verdicts.schema).to_pylist()}
     tally: Counter[str] = Counter()
@@ -186,7 +186,7 @@ def _records_that_end(gold: Manifest) -> set[str]:
     }
 
 
-def equals_original(row: Row, planted: Planted, bank: ScreenBank, ended: set[str]) -> bool:
+def equals_original(row: Row, planted: FidelityDefect, bank: ScreenBank, ended: set[str]) -> bool:
     """Whether a gold row is what it was before the defect was planted.
 
     Points are equal if the point lies in the true element's box; text and directions must be the same. A screenshot

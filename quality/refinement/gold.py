@@ -19,14 +19,14 @@ from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, Manifest
 from quality.code_version import code_digest
 from quality.items.item import Row, provenance
-from quality.items.part import Part, load_part, part_keys
+from quality.items.part import SourcePart, load_part, part_keys
 from quality.judges.judge import Judge, Verdict, identity
-from quality.judges.nightly import Nightly, Work, ask_again_of, ceiling_of
+from quality.judges.nightly import Nightly, PartWork, ask_again_of, ceiling_of
 from quality.judges.rules import RUBRIC_VERSION
 from quality.judges.verdicts import read_pending, write_verdicts
 from quality.refinement.refine import Refined, refine_part
-from quality.refinement.repairs import Rewriter
-from quality.review.kept import Kept, against, kept_by_people
+from quality.refinement.repairs import ItemRewriter
+from quality.review.kept import KeepDecision, against, kept_by_people
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table
 
@@ -54,7 +54,7 @@ class Rejects(Table, version=1):
     row = Column(pa.string(), "the row as it was last, canonical JSON")
 
 
-def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_rounds: int = 3) -> Manifest:
+def build_gold(store: Store, source: str, judge: Judge, rewriter: ItemRewriter, max_rounds: int = 3) -> Manifest:
     """Run the recursion over a source and derive samples from what is gold. What people kept (the promoted set of
     feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it.
 
@@ -87,7 +87,7 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_
     inputs = {unified.asset: unified.version, verdicts.asset: verdicts.version}
     asset = Nightly(f"gold/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
-    def work(spec: PartSpec) -> Work:
+    def work(spec: PartSpec) -> PartWork:
         part = load_part(unified, spec.key, store)
         first, waiting = read_verdicts(verdicts, spec.key), read_pending(verdicts, spec.key)
         before = getattr(rewriter, "unanswered", 0)
@@ -99,12 +99,12 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: Rewriter, max_
         # What round 0 left waiting comes with new verdicts, and so with another digest: only later rounds wait here.
         declined = getattr(rewriter, "unanswered", 0) - before
         unanswered = declined + sum(verdict.unanswered for verdict in refined.verdicts)
-        return Work(len(refined.pending) if not waiting else 0, write, unanswered)
+        return PartWork(len(refined.pending) if not waiting else 0, write, unanswered)
 
     return asset.build(store, work, lambda totals: {**summary(totals), **pinned}, _checks)
 
 
-def _plain(overruled: Mapping[str, Kept]) -> list[Any]:
+def _plain(overruled: Mapping[str, KeepDecision]) -> list[Any]:
     return [[[item, one.plain()] for item, one in sorted(overruled.items())]] if overruled else []
 
 
@@ -149,7 +149,7 @@ def verdict_of(row: Row) -> Verdict:
     )
 
 
-def _write(out: PartWriter, part: Part, refined: Refined, licence: str) -> dict[str, int]:
+def _write(out: PartWriter, part: SourcePart, refined: Refined, licence: str) -> dict[str, int]:
     steps, samples = gold_tables(part, refined, licence)
     out.table("steps", steps)
     out.table("samples", samples)
@@ -158,7 +158,7 @@ def _write(out: PartWriter, part: Part, refined: Refined, licence: str) -> dict[
     return {**count(part, refined), "samples": samples.num_rows}
 
 
-def gold_tables(part: Part, refined: Refined, licence: str) -> tuple[pa.Table, pa.Table]:
+def gold_tables(part: SourcePart, refined: Refined, licence: str) -> tuple[pa.Table, pa.Table]:
     """Gold `steps` and `samples` of a part: derived samples come from gold rows only."""
     steps = Steps.table(refined.steps)
     native = Samples.table(refined.samples)
@@ -166,7 +166,7 @@ def gold_tables(part: Part, refined: Refined, licence: str) -> tuple[pa.Table, p
     return steps, pa.concat_tables([native, derived])
 
 
-def count(part: Part, refined: Refined) -> Counter[str]:
+def count(part: SourcePart, refined: Refined) -> Counter[str]:
     """Items and what became of them; every item is in exactly one of kept, rewritten, reconstructed, discarded,
     unrepaired, dropped, review."""
     counts: Counter[str] = Counter()

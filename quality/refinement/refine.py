@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
 from quality.items.item import Episode, Row, Sample, Step, make_episode, make_samples, step_id
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.judges import cleaning
 from quality.judges.judge import KEEP_FROM, REWRITE_FROM, Judge, Verdict
 from quality.judges.rules import look_at_episode, look_at_sample
 from quality.judges.verdicts import split_items, split_pending
 from quality.model_client.spending import CeilingReached
 from quality.refinement.reconstruct import DROP, reconstruct_episode, reconstruct_sample, reconstruct_step
-from quality.refinement.repairs import Rewriter, marked
-from quality.review.kept import Kept, as_kept, holds, people_verdicts
+from quality.refinement.repairs import ItemRewriter, marked
+from quality.review.kept import KeepDecision, as_kept, holds, people_verdicts
 from schemas.ids import canonical_json
 
 FEW = 0.25
@@ -29,7 +29,7 @@ FEW = 0.25
 
 
 @dataclass
-class Reject:
+class RejectedItem:
     """An item that didn't become gold: the row as it was last, why, and its last score."""
 
     item_id: str
@@ -47,7 +47,7 @@ class Refined:
 
     steps: list[Row] = field(default_factory=list)
     samples: list[Row] = field(default_factory=list)
-    rejects: list[Reject] = field(default_factory=list)
+    rejects: list[RejectedItem] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     rounds: int = 0
     overruled: int = 0
@@ -64,18 +64,18 @@ class _Work:
     item: Episode | Sample
     verdicts: dict[str, Verdict]
     first: Episode | Sample
-    dropped: list[Reject] = field(default_factory=list)
+    dropped: list[RejectedItem] = field(default_factory=list)
     waiting: bool = False
 
 
 def refine_part(
-    part: Part,
+    part: SourcePart,
     first: Sequence[Verdict],
     judge: Judge,
-    rewriter: Rewriter,
+    rewriter: ItemRewriter,
     max_rounds: int = 3,
     waiting: Collection[str] = (),
-    kept: Mapping[str, Kept] | None = None,
+    kept: Mapping[str, KeepDecision] | None = None,
 ) -> Refined:
     """Run the recursion over a part. `first` are the verdicts of round 0 on its items; those `waiting` have none yet
     and are left alone, as is an item whose repair isn't judged yet. `kept`: items that people said are right."""
@@ -108,7 +108,7 @@ def refine_part(
     return refined
 
 
-def _overruled(work: _Work, kept: Mapping[str, Kept], refined: Refined) -> bool:
+def _overruled(work: _Work, kept: Mapping[str, KeepDecision], refined: Refined) -> bool:
     """Whether people kept an item, as it is, that the judge doesn't keep whole: it is gold then."""
     if all(verdict.disposition == "keep" for verdict in work.verdicts.values()):
         return False
@@ -128,12 +128,12 @@ def _names(item: Episode | Sample) -> list[str]:
     return [item.item_id] if isinstance(item, Sample) else [step.item_id for step in item.actions]
 
 
-def _taken_out(part: Part, cleaned: cleaning.Cleaned) -> list[Reject]:
+def _taken_out(part: SourcePart, cleaned: cleaning.Cleaned) -> list[RejectedItem]:
     """What cleaning took out, with its rule; steps and samples, since an episode is its steps."""
     rows = {step.item_id: step.row for episode in part.episodes for step in episode.actions}
     rows |= {sample.item_id: sample.row for sample in part.native_samples}
     return [
-        Reject(item_id, f"discarded: {taken.rule}: {taken.detail}", 0, rows[item_id])
+        RejectedItem(item_id, f"discarded: {taken.rule}: {taken.detail}", 0, rows[item_id])
         for item_id, taken in sorted(cleaned.taken.items())
         if item_id in rows
     ]
@@ -149,7 +149,7 @@ def _verdicts_of(item: Episode | Sample, by_id: dict[str, Verdict]) -> dict[str,
     return {name: by_id[name] for name in names}
 
 
-def _repaired(work: _Work, rewriter: Rewriter, habits: Habits, number: int) -> bool:
+def _repaired(work: _Work, rewriter: ItemRewriter, habits: Habits, number: int) -> bool:
     """`_repair`; an item whose rewriter may ask no more tonight waits."""
     try:
         return _repair(work, rewriter, habits, number)
@@ -158,14 +158,14 @@ def _repaired(work: _Work, rewriter: Rewriter, habits: Habits, number: int) -> b
         return False
 
 
-def _repair(work: _Work, rewriter: Rewriter, habits: Habits, number: int) -> bool:
+def _repair(work: _Work, rewriter: ItemRewriter, habits: Habits, number: int) -> bool:
     """Put the repaired item into `work`; False if nothing could be done."""
     if isinstance(work.item, Sample):
         return _repair_sample(work, work.item, rewriter, number)
     return _repair_episode(work, work.item, rewriter, habits, number)
 
 
-def _repair_sample(work: _Work, sample: Sample, rewriter: Rewriter, number: int) -> bool:
+def _repair_sample(work: _Work, sample: Sample, rewriter: ItemRewriter, number: int) -> bool:
     verdict = work.verdicts[sample.item_id]
     if verdict.disposition not in ("rewrite", "reconstruct"):
         return False
@@ -185,7 +185,7 @@ def _repair_sample(work: _Work, sample: Sample, rewriter: Rewriter, number: int)
     return True
 
 
-def _repair_episode(work: _Work, episode: Episode, rewriter: Rewriter, habits: Habits, number: int) -> bool:
+def _repair_episode(work: _Work, episode: Episode, rewriter: ItemRewriter, habits: Habits, number: int) -> bool:
     verdict = work.verdicts[episode.item_id]
     steps = {step.item_id: work.verdicts[step.item_id] for step in episode.actions}
     wanting = [v for v in (verdict, *steps.values()) if v.disposition in ("rewrite", "reconstruct")]
@@ -217,7 +217,7 @@ def _repair_whole(
     rows: dict[int, Row],
     verdict: Verdict,
     findings: Sequence[Finding],
-    rewriter: Rewriter,
+    rewriter: ItemRewriter,
     number: int,
 ) -> bool:
     """Rewrite the goal, else cut; changes `rows`."""
@@ -247,7 +247,7 @@ def _repair_step(
     rows: dict[int, Row],
     verdict: Verdict,
     findings: Sequence[Finding],
-    rewriter: Rewriter,
+    rewriter: ItemRewriter,
     number: int,
 ) -> bool:
     """Rewrite or reconstruct one step; changes `rows`."""
@@ -308,12 +308,12 @@ def _settle(work: _Work, refined: Refined) -> None:
     refined.rejects += work.dropped
 
 
-def _dropped(row: Row, repair: str) -> Reject:
-    return Reject(step_id(row), f"dropped by {repair}", None, row)
+def _dropped(row: Row, repair: str) -> RejectedItem:
+    return RejectedItem(step_id(row), f"dropped by {repair}", None, row)
 
 
-def _reject(item_id: str, verdict: Verdict, row: Row) -> Reject:
-    return Reject(item_id, f"{final_word(verdict)}: {verdict.reason}", verdict.score, row)
+def _reject(item_id: str, verdict: Verdict, row: Row) -> RejectedItem:
+    return RejectedItem(item_id, f"{final_word(verdict)}: {verdict.reason}", verdict.score, row)
 
 
 def final_word(verdict: Verdict) -> str:

@@ -12,7 +12,7 @@ from schemas.actions import Action, format
 from schemas.ids import canonical_json
 
 
-class Rewriter(Protocol):
+class ItemRewriter(Protocol):
     """Restates an item so that it fits what its trace proves, or declines (None). Never trusted: scored again."""
 
     name: str

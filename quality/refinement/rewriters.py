@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pipelines.extensions import find_part
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model, endpoint_of, made_of
-from quality.refinement.repairs import Rewriter
+from quality.refinement.repairs import ItemRewriter
 from quality.refinement.rewrite import OpenAIRewriter, ProofRewriter
 
 
-def build_rewriter(config: JudgeConfig) -> Rewriter:
+def build_rewriter(config: JudgeConfig) -> ItemRewriter:
     """The rewriter that goes with a judge: embedded for those that ask no model, else the same model. Raises as
     `build_judge` does."""
     find_part("judge", config.name, JUDGES)

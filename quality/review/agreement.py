@@ -71,7 +71,7 @@ def percent_agreement(units: Iterable[Sequence[Label | None]]) -> float:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class AnnotatorAgreement:
     """Figures over the items that two or more people answered. `kappa` is Cohen's for two people (over more: the mean
     of the pairs, in `pairs` one by one), `fleiss` over the items that all answered, `alpha` over all of them."""
 
@@ -110,7 +110,7 @@ def answers(verdicts: Iterable[HumanVerdict]) -> dict[str, dict[str, Label]]:
     return table
 
 
-def agreement(verdicts: Iterable[HumanVerdict]) -> Agreement:
+def agreement(verdicts: Iterable[HumanVerdict]) -> AnnotatorAgreement:
     """All figures of the answers that count (`VerdictStore.verdicts`)."""
     table = answers(verdicts)
     people = tuple(sorted({name for row in table.values() for name in row}))
@@ -124,7 +124,7 @@ def agreement(verdicts: Iterable[HumanVerdict]) -> Agreement:
     labels = sorted({label for row in table.values() for label in row.values()})
     whole = [row for row in table.values() if len(row) == len(people) > 1]
     counts = [[list(row.values()).count(label) for label in labels] for row in whole]
-    return Agreement(
+    return AnnotatorAgreement(
         people,
         sum(len(row) > 1 for row in table.values()),
         percent_agreement(units),

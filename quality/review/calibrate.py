@@ -38,7 +38,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class KeepCut:
     """What "keep from this score on" gives: of what it keeps, the share that people keep (with its 95 % interval), and
     of what people keep, the share that it keeps."""
 
@@ -50,7 +50,7 @@ class Cut:
     recall: float
 
 
-def cuts(pairs: Sequence[Pair]) -> list[Cut]:
+def cuts(pairs: Sequence[Pair]) -> list[KeepCut]:
     """Every cut 1..10. An abstention is never kept; it counts against the recall if people keep the item."""
     known = [pair for pair in pairs if pair.decision in BAND_RANK]
     wanted = math.fsum(pair.weight for pair in known if pair.decision == "keep")
@@ -62,11 +62,11 @@ def cuts(pairs: Sequence[Pair]) -> list[Cut]:
         effective = weight**2 / math.fsum(pair.weight**2 for pair in kept) if kept else 0.0
         precision = right / weight if kept else math.nan
         low, high = score_interval(precision if kept else 0.0, effective)
-        made.append(Cut(cut, len(kept), precision, low, high, right / wanted if wanted else math.nan))
+        made.append(KeepCut(cut, len(kept), precision, low, high, right / wanted if wanted else math.nan))
     return made
 
 
-def keep_cut(pairs: Sequence[Pair], precision: float = 0.9) -> Cut | None:
+def keep_cut(pairs: Sequence[Pair], precision: float = 0.9) -> KeepCut | None:
     """The lowest cut whose precision has its whole 95 % interval at or above the target, and above which no cut has
     a precision below it; None if there is none (then more answers or a better judge are needed).
 
@@ -85,7 +85,7 @@ def keep_cut(pairs: Sequence[Pair], precision: float = 0.9) -> Cut | None:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class JudgeAgreement:
     """A judge against people on the items that both decided: `kappa` quadratic over the three bands, `keep_kappa`
     Cohen's over keep or not, `share` of the items that the judge answered."""
 
@@ -97,13 +97,13 @@ class Agreement:
     """Rows people's bands, columns the judge's."""
 
 
-def judge_agreement(pairs: Sequence[Pair]) -> Agreement:
+def judge_agreement(pairs: Sequence[Pair]) -> JudgeAgreement:
     """κ of the judge and the people; unweighted: it says how they agree on the items that were looked at."""
     known = [pair for pair in pairs if pair.decision in BAND_RANK]
     both = [pair for pair in known if pair.score is not None]
     table = confusion([_band(pair.decision) for pair in both], [_band(route(pair.score)) for pair in both], 3)
     keep = np.array([[table[:2, :2].sum(), table[:2, 2].sum()], [table[2, :2].sum(), table[2, 2]]])
-    return Agreement(
+    return JudgeAgreement(
         len(both),
         len(both) / len(known) if known else math.nan,
         weighted_kappa(table),
@@ -130,7 +130,7 @@ def report(pairs: Sequence[Pair], precision: float = 0.9) -> dict[str, Any]:
         "target_precision": precision,
         "keep_from": chosen.cut if chosen else None,
         "keep_from_in_use": KEEP_FROM,
-        "cuts": [{name: _known(getattr(cut, name)) for name in Cut.__slots__} for cut in table],
+        "cuts": [{name: _known(getattr(cut, name)) for name in KeepCut.__slots__} for cut in table],
     }
 
 

@@ -26,7 +26,7 @@ JUDGE, RUBRIC_VERSION = "people", "people-1"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeepDecision:
     """A decision to keep an item. `content`: digest of what was seen; `by`: who said so; `when`: the last answer, in
     UTC; `promoted`: digest of the set."""
 
@@ -40,7 +40,7 @@ class Kept:
         return [self.content, list(self.by), self.when, self.promoted]
 
 
-def kept_by_people(store: Store) -> dict[str, Kept]:
+def kept_by_people(store: Store) -> dict[str, KeepDecision]:
     """Item (without its version) → the decision of the promoted set to keep it; empty while nothing is promoted.
     Raises `StoreError` if the set's files aren't those it names."""
     promoted = current(store)
@@ -63,11 +63,11 @@ def kept_by_people(store: Store) -> dict[str, Kept]:
         said = [row for row in rows if base_id(row["item_id"]) == item]
         at = max((times.get((row["item_id"], row["annotator"]), 0.0) for row in said), default=0.0)
         when = datetime.datetime.fromtimestamp(at, datetime.UTC).isoformat(timespec="seconds")
-        found[item] = Kept(content, tuple(sorted({row["annotator"] for row in said})), when, pinned)
+        found[item] = KeepDecision(content, tuple(sorted({row["annotator"] for row in said})), when, pinned)
     return found
 
 
-def against(verdicts: Iterable[Row], kept: Mapping[str, Kept]) -> dict[str, Kept]:
+def against(verdicts: Iterable[Row], kept: Mapping[str, KeepDecision]) -> dict[str, KeepDecision]:
     """Those of `kept` that a judge doesn't keep whole, by rows of `verdicts`: an episode stands for its steps."""
     owners = {_owner(row["item_id"]) for row in verdicts if row["disposition"] != "keep"} if kept else set()
     return {item: kept[item] for item in sorted(owners & kept.keys())}
@@ -78,13 +78,13 @@ def _owner(item_id: str) -> str:
     return "episode:" + name.removeprefix("step:").rpartition("/")[0] if name.startswith("step:") else name
 
 
-def holds(item: Item, kept: Mapping[str, Kept]) -> Kept | None:
+def holds(item: Item, kept: Mapping[str, KeepDecision]) -> KeepDecision | None:
     """The decision to keep an item as it is; None if there is none or people saw something else."""
     found = kept.get(base_id(item.item_id))
     return found if found is not None and shown(item).digest == found.content else None
 
 
-def people_verdicts(item: Item, found: Kept, overruled: Mapping[str, Verdict], number: int) -> list[Verdict]:
+def people_verdicts(item: Item, found: KeepDecision, overruled: Mapping[str, Verdict], number: int) -> list[Verdict]:
     """Their word as verdicts on an item (and an episode's steps), after those that it overrules."""
     names = [item.item_id, *(step.item_id for step in item.actions)] if isinstance(item, Episode) else [item.item_id]
     made = []
@@ -99,7 +99,7 @@ def people_verdicts(item: Item, found: Kept, overruled: Mapping[str, Verdict], n
     return made
 
 
-def as_kept(row: Row, found: Kept) -> Row:
+def as_kept(row: Row, found: KeepDecision) -> Row:
     """A row that says in its provenance which promoted set kept it; names stand in the verdicts alone."""
     told = {"decision": KEPT, "feedback/human_verdicts": found.promoted}
     return {**row, "provenance": canonical_json({**provenance(row), "people": told})}

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from quality.judges.judge import route
 from quality.review.queue import OpenQueue
-from quality.review.trajectories import Trajectory
+from quality.review.trajectories import ReviewTrajectory
 from quality.review.verdict_store import DECISIONS, HumanVerdict, ReviewError, VerdictStore, check_name
 from schemas.ids import digest
 
@@ -76,7 +76,7 @@ def export_tasks(
     return {"tasks": len(tasks), "annotations": written, "interface": str(xml)}
 
 
-def _data(trajectory: Trajectory, place: int, path: Path, pictures: Pictures) -> dict[str, Any]:
+def _data(trajectory: ReviewTrajectory, place: int, path: Path, pictures: Pictures) -> dict[str, Any]:
     lines, images = [], []
     for number, step in enumerate(trajectory.steps):
         told = " · ".join(text for text in (step.instruction, step.thought, step.conclusion) if text)
@@ -188,7 +188,7 @@ def _expect(value: Any, kind: type, where: str) -> Any:
     return value
 
 
-def _verdict(plain: Mapping[str, Any], trajectory: Trajectory, where: str) -> HumanVerdict:
+def _verdict(plain: Mapping[str, Any], trajectory: ReviewTrajectory, where: str) -> HumanVerdict:
     item_id, steps = trajectory.item_id, len(trajectory.steps)
     values: dict[str, Any] = {}
     for one in _expect(plain.get("result"), list, f"{where}: result"):

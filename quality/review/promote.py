@@ -28,7 +28,7 @@ from pipelines.store.frozen import frozen_digest, point_to, read_frozen
 from pipelines.store.manifest import Check, data_version
 from quality.code_version import code_digest
 from quality.items.item import Episode, Item, Row, Sample, base_id
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.items.screens import Screen, ScreenBank
 from quality.judges.judge import BAND_RANK, Judge, Verdict, identity
 from quality.judges.verdicts import split_pending
@@ -278,12 +278,12 @@ def human_set(store: Store, digest: str) -> HumanSet:
     return HumanSet(digest, decisions, judged, recorded.get("kappa"), str(recorded.get("judge", "")))
 
 
-def human_part(store: Store, digest: str) -> Part:
+def human_part(store: Store, digest: str) -> SourcePart:
     """The items of a promoted set, to be judged anew: pictures come from the store."""
     version(store, digest)
     folder = store.home / KEY / digest
     tables = {name: pq.read_table(folder / f"{name}.parquet") for name in ("steps", "samples", "screens")}
-    return Part(
+    return SourcePart(
         digest[:16], tables["steps"], tables["samples"], tables["screens"], ScreenBank(tables["screens"], store)
     )
 

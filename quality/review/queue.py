@@ -22,22 +22,22 @@ from pipelines.store.manifest import Check, Manifest
 from quality.code_version import code_digest
 from quality.items.folder import read_directory
 from quality.items.item import Episode, Item, Row, base_id, make_episode, make_samples
-from quality.items.part import Part, load_part, part_keys
+from quality.items.part import SourcePart, load_part, part_keys
 from quality.items.screens import ScreenBank, ScreenSource
 from quality.judges.verdicts import last_verdicts
 from quality.review.sampling import (
-    Candidate,
     Cell,
-    Drawn,
     Judged,
     QueueConfig,
+    QueuedItem,
+    ReviewCandidate,
     draw,
     episode_candidate,
     first_of_cells,
     is_native,
     sample_candidate,
 )
-from quality.review.trajectories import Trajectory, shown
+from quality.review.trajectories import ReviewTrajectory, shown
 from schemas.ids import digest
 from schemas.tables import Column, Screens, Table
 
@@ -125,7 +125,7 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
 
         def write(out: PartWriter) -> dict[str, Any]:
             rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
-            drawn = draw([Candidate(**row) for row in rows], config, sizes)
+            drawn = draw([ReviewCandidate(**row) for row in rows], config, sizes)
             out.table("queue", Queue.table(asdict(one) for one in drawn))
             opened = sum(1 for _ in _open(store, {one.source: one for one in found}, [asdict(one) for one in drawn]))
             return {"opened": opened, **_told(drawn, sizes)}
@@ -134,7 +134,7 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
         return build.commit(counts=counts, checks=_checks(counts, config))
 
 
-def _told(drawn: Sequence[Drawn], sizes: Mapping[Cell, int]) -> dict[str, Any]:
+def _told(drawn: Sequence[QueuedItem], sizes: Mapping[Cell, int]) -> dict[str, Any]:
     strata = {stratum for stratum, _ in sizes}
     return {
         "queued": len(drawn),
@@ -172,9 +172,9 @@ def _candidates(out: PartWriter, store: Store, one: Inputs, key: str, config: Qu
     return {"cells": [[*cell, size] for cell, size in sorted(sizes.items())]}
 
 
-def _with_part(candidates: Iterable[Candidate], key: str) -> Iterator[Candidate]:
+def _with_part(candidates: Iterable[ReviewCandidate], key: str) -> Iterator[ReviewCandidate]:
     for one in candidates:
-        yield Candidate(**{**asdict(one), "part": key})
+        yield ReviewCandidate(**{**asdict(one), "part": key})
 
 
 def _read(manifest: Manifest, key: str, table: str) -> list[Row]:
@@ -182,7 +182,9 @@ def _read(manifest: Manifest, key: str, table: str) -> list[Row]:
     return [row for path in manifest.paths(table) if path.name == name for row in pq.read_table(path).to_pylist()]
 
 
-def candidates_of(gold: Part, verdicts: Iterable[Row], raw: Part | None = None) -> Iterator[Candidate]:
+def candidates_of(
+    gold: SourcePart, verdicts: Iterable[Row], raw: SourcePart | None = None
+) -> Iterator[ReviewCandidate]:
     """Episodes and native samples that are gold, then those of `raw` of which nothing became gold. What has no picture
     is left out: nobody could say whether it is right."""
     judged = last_verdicts(verdicts)
@@ -195,12 +197,12 @@ def candidates_of(gold: Part, verdicts: Iterable[Row], raw: Part | None = None) 
             yield _candidate(item, judged, "rejected")
 
 
-def _reviewable(part: Part) -> Iterator[Item]:
+def _reviewable(part: SourcePart) -> Iterator[Item]:
     yield from (one for one in part.episodes if any(step.screen for step in one.steps))
     yield from (one for one in part.native_samples if one.row["images"] and is_native(one))
 
 
-def _candidate(item: Item, judged: Judged, origin: str) -> Candidate:
+def _candidate(item: Item, judged: Judged, origin: str) -> ReviewCandidate:
     return (episode_candidate if isinstance(item, Episode) else sample_candidate)(item, judged, origin)  # type: ignore[arg-type]
 
 
@@ -217,7 +219,7 @@ class OpenQueue:
     """Rows of `screens` of the items' pictures, if asked for."""
 
     @cached_property
-    def trajectories(self) -> dict[str, Trajectory]:
+    def trajectories(self) -> dict[str, ReviewTrajectory]:
         """The items as people see them."""
         return {item_id: shown(item) for item_id, item in self.items.items()}
 

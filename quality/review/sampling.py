@@ -64,7 +64,7 @@ class QueueConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ReviewCandidate:
     """An item that may be reviewed. `score` and `confidence` are the judge's lowest on it and its steps; both None if
     no judge saw it, `score` alone None if one abstained. `origin`: gold, or rejected on the way there."""
 
@@ -84,7 +84,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class QueuedItem:
     """A row of the queue; `priority` 0 comes first."""
 
     item_id: str
@@ -100,7 +100,7 @@ class Drawn:
     part: str
 
 
-def band(candidate: Candidate, config: QueueConfig) -> str:
+def band(candidate: ReviewCandidate, config: QueueConfig) -> str:
     """How unsure the judge is: abstained; a score next to a cut (3/4, 6/7); low confidence; else sure."""
     if candidate.confidence is None and candidate.score is None:
         return "unjudged"
@@ -113,7 +113,7 @@ def band(candidate: Candidate, config: QueueConfig) -> str:
     return "sure" if candidate.origin == "gold" else "rejected"
 
 
-def cell(candidate: Candidate, config: QueueConfig) -> Cell:
+def cell(candidate: ReviewCandidate, config: QueueConfig) -> Cell:
     """(stratum, band)."""
     return candidate.stratum, band(candidate, config)
 
@@ -123,13 +123,15 @@ def order(item_id: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\n{item_id}".encode("utf-8", "backslashreplace")).digest()
 
 
-def draw(candidates: Iterable[Candidate], config: QueueConfig, sizes: Mapping[Cell, int] | None = None) -> list[Drawn]:
+def draw(
+    candidates: Iterable[ReviewCandidate], config: QueueConfig, sizes: Mapping[Cell, int] | None = None
+) -> list[QueuedItem]:
     """Candidates → the queue in order of priority: abstentions, next to a cut, low confidence, then the random ones.
 
     `sizes` are the cells' true sizes where the candidates are only the first of each (`first_of_cells`). A band that
     has too few leaves its places to the others.
     """
-    cells: dict[Cell, list[Candidate]] = {}
+    cells: dict[Cell, list[ReviewCandidate]] = {}
     for candidate in {one.item_id: one for one in candidates}.values():
         cells.setdefault(cell(candidate, config), []).append(candidate)
     for inside in cells.values():
@@ -142,7 +144,7 @@ def draw(candidates: Iterable[Candidate], config: QueueConfig, sizes: Mapping[Ce
     drawn = Counter(cell(one, config) for one in chosen)
     whole = sizes or {key: len(inside) for key, inside in cells.items()}
     return [
-        Drawn(
+        QueuedItem(
             one.item_id,
             one.source,
             one.stratum,
@@ -159,19 +161,21 @@ def draw(candidates: Iterable[Candidate], config: QueueConfig, sizes: Mapping[Ce
     ]
 
 
-def first_of_cells(candidates: Iterable[Candidate], config: QueueConfig) -> tuple[list[Candidate], Counter[Cell]]:
+def first_of_cells(
+    candidates: Iterable[ReviewCandidate], config: QueueConfig
+) -> tuple[list[ReviewCandidate], Counter[Cell]]:
     """(at most `size` candidates of each cell, those that would be drawn first; size of every cell): what a part has to
     hand on, however large it is."""
-    cells: dict[Cell, list[Candidate]] = {}
+    cells: dict[Cell, list[ReviewCandidate]] = {}
     for candidate in candidates:
         cells.setdefault(cell(candidate, config), []).append(candidate)
-    kept: list[Candidate] = []
+    kept: list[ReviewCandidate] = []
     for key in sorted(cells):
         kept += sorted(cells[key], key=lambda one: order(one.item_id, config.seed))[: config.size]
     return kept, Counter({key: len(inside) for key, inside in cells.items()})
 
 
-def _in_turn(cells: Mapping[Cell, Sequence[Candidate]], seed: int) -> Iterator[Candidate]:
+def _in_turn(cells: Mapping[Cell, Sequence[ReviewCandidate]], seed: int) -> Iterator[ReviewCandidate]:
     """One of each cell, then the next of each: rare strata come as early as common ones."""
     keys = sorted(cells, key=lambda key: order("/".join(key), seed))
     for place in range(max(map(len, cells.values()), default=0)):
@@ -201,7 +205,7 @@ def _quotas(there: Mapping[str, int], config: QueueConfig) -> dict[str, int]:
     return taken
 
 
-def _reason(candidate: Candidate, config: QueueConfig) -> str:
+def _reason(candidate: ReviewCandidate, config: QueueConfig) -> str:
     """Why it was drawn, in words."""
     return {
         "abstained": "the judge abstained",
@@ -218,21 +222,25 @@ Judged = Mapping[str, tuple[int, int | None, float]]
 """item id without version → (round, score, confidence) of its last verdict."""
 
 
-def episode_candidate(episode: Episode, judged: Judged, origin: str, part: str = "") -> Candidate:
+def episode_candidate(episode: Episode, judged: Judged, origin: str, part: str = "") -> ReviewCandidate:
     """An episode with the lowest score and confidence of its own verdict and its steps'."""
     names = [base_id(episode.item_id), *(base_id(step.item_id) for step in episode.actions)]
     score, confidence = _lowest(names, judged)
     types = [str(step.row["action_type"]) for step in episode.actions]
     rarest = max(types, key=lambda name: ACTIONS.index(name) if name in ACTIONS else len(ACTIONS), default="none")
     platform = episode.steps[0].platform
-    return Candidate(episode.item_id, episode.source, platform, f"navigation:{rarest}", score, confidence, origin, part)
+    return ReviewCandidate(
+        episode.item_id, episode.source, platform, f"navigation:{rarest}", score, confidence, origin, part
+    )
 
 
-def sample_candidate(sample: Sample, judged: Judged, origin: str, part: str = "") -> Candidate:
+def sample_candidate(sample: Sample, judged: Judged, origin: str, part: str = "") -> ReviewCandidate:
     """A native sample with its own score."""
     score, confidence = _lowest([base_id(sample.item_id)], judged)
     row = sample.row
-    return Candidate(sample.item_id, row["source"], row["platform"], row["objective"], score, confidence, origin, part)
+    return ReviewCandidate(
+        sample.item_id, row["source"], row["platform"], row["objective"], score, confidence, origin, part
+    )
 
 
 def _lowest(names: Sequence[str], judged: Judged) -> tuple[int | None, float | None]:

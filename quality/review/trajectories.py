@@ -38,7 +38,7 @@ class ShownStep:
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class ReviewTrajectory:
     """An item to review: an episode, or a sample as an episode of one step a picture."""
 
     item_id: str
@@ -98,12 +98,12 @@ def _plain(step: ShownStep) -> dict[str, Any]:
     return {**{name: getattr(step, name) for name in names}, "picture": step.sha256 is not None}
 
 
-def shown(item: Item) -> Trajectory:
+def shown(item: Item) -> ReviewTrajectory:
     """An item of the pipeline → what people see of it."""
     return _shown_episode(item) if isinstance(item, Episode) else _shown_sample(item)
 
 
-def _shown_episode(episode: Episode) -> Trajectory:
+def _shown_episode(episode: Episode) -> ReviewTrajectory:
     steps = []
     for step in episode.steps:
         row = step.row
@@ -120,7 +120,7 @@ def _shown_episode(episode: Episode) -> Trajectory:
                 gap=step.follows_gap,
             )
         )
-    return Trajectory(
+    return ReviewTrajectory(
         episode.item_id,
         episode.source,
         episode.steps[0].platform,
@@ -131,7 +131,7 @@ def _shown_episode(episode: Episode) -> Trajectory:
     )
 
 
-def _shown_sample(sample: Sample) -> Trajectory:
+def _shown_sample(sample: Sample) -> ReviewTrajectory:
     row = sample.row
     images: Sequence[str | None] = row["images"] or [None]
     steps = []
@@ -141,7 +141,7 @@ def _shown_sample(sample: Sample) -> Trajectory:
         action = Click((int(point[1]), int(point[2]))) if point and max(int(point[1]), int(point[2])) <= 1000 else None
         boxes = tuple(tuple(box) for box in row["target_boxes"] or ()) if last else ()
         steps.append(ShownStep(row["answer"] if last else "", action, sha, boxes))
-    return Trajectory(
+    return ReviewTrajectory(
         sample.item_id,
         row["source"],
         row["platform"],

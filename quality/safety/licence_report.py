@@ -77,7 +77,7 @@ def _strictness(one: Terms) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LicenceLine:
     """One source. `training`: empty if the deployment's policy allows it, else why not. Rows: gold steps and samples,
     packed samples (`shards`), rows and share of tokens of the mixture (None: there is none yet)."""
 
@@ -102,7 +102,7 @@ class Line:
         return {**asdict(self), "unknown": self.unknown}
 
 
-def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda licence: "") -> list[Line]:
+def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda licence: "") -> list[LicenceLine]:
     """A line for each of `names` and for whatever else is in the shards or the mixture, by name. A source without an
     adapter here, or without gold, is listed too. Raises `StoreError` if nothing is named and nothing is packed."""
     packed, mixed = _shard_rows(store), _mixture_shares(store)
@@ -117,7 +117,7 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
         gold = store.current(f"gold/{name}")
         rows, share = mixed.get(name, (0, 0.0)) if mixed is not None else (None, None)
         lines.append(
-            Line(
+            LicenceLine(
                 name,
                 card.title if card else name,
                 licence,
@@ -176,7 +176,7 @@ def _mixture_shares(store: Store) -> dict[str, tuple[int, float]] | None:
     return {row["name"]: (row["chosen_rows"], row["chosen_tokens"] / total) for row in rows}
 
 
-def summary(lines: Sequence[Line]) -> dict[str, Any]:
+def summary(lines: Sequence[LicenceLine]) -> dict[str, Any]:
     """Figures for a manifest: sources by family, unknown ones, refused ones, what can't be redistributed."""
     families: dict[str, int] = defaultdict(int)
     for line in lines:
@@ -194,12 +194,12 @@ def summary(lines: Sequence[Line]) -> dict[str, Any]:
     }
 
 
-def as_json(lines: Sequence[Line]) -> dict[str, Any]:
+def as_json(lines: Sequence[LicenceLine]) -> dict[str, Any]:
     """The whole report as plain data."""
     return {"summary": summary(lines), "sources": [line.as_json() for line in lines]}
 
 
-def markdown(lines: Sequence[Line]) -> str:
+def markdown(lines: Sequence[LicenceLine]) -> str:
     """The report as a page: a table, what is unknown, and the attributions."""
     head = (
         "source",

@@ -23,13 +23,13 @@ import pyarrow.parquet as pq
 from pipelines.store import Build, Check, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
 from quality.code_version import code_digest
 from quality.items.item import Row
-from quality.items.part import Part, load_part, part_keys
+from quality.items.part import SourcePart, load_part, part_keys
 from quality.safety import licence_report as licences
 from quality.safety.credentials import credential_in
 from quality.safety.personal_data import POLICIES, Policy, Span, find_personal, sample_texts, shape, step_texts
 from quality.safety.trigger_facts import LOOKED, facts_of, from_table, look_at, on_screen, to_rows
 from quality.safety.trigger_pictures import montage
-from quality.safety.trigger_scan import Facts, Looked, Trigger, find_triggers, search
+from quality.safety.trigger_scan import Facts, ScreenPatches, Trigger, find_triggers, search
 from schemas.ids import digest, item_sample, item_step
 from schemas.tables import Column, Table
 
@@ -112,7 +112,7 @@ class TextScan:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def scan_texts(part: Part) -> TextScan:
+def scan_texts(part: SourcePart) -> TextScan:
     """Personal data and credentials in the texts of a part."""
     scan = TextScan()
     for row in part.steps.to_pylist():
@@ -191,7 +191,7 @@ class TriggerScan:
 
 def scan_triggers(
     source: str,
-    looked: Mapping[str, Looked],
+    looked: Mapping[str, ScreenPatches],
     facts: Mapping[str, Facts],
     items: Mapping[str, Sequence[str]],
     load: Callable[[str], bytes],
@@ -266,7 +266,7 @@ def _look_part(out: PartWriter, store: Store, manifest: Manifest, source: str, k
 def _trigger_part(
     out: PartWriter, store: Store, build: Build, seen: Sequence[PartResult], manifest: Manifest, source: str
 ) -> Row:
-    looked: dict[str, Looked] = {}
+    looked: dict[str, ScreenPatches] = {}
     for result in seen:
         if result.key.startswith(f"look-{source}-") and result.key[len(f"look-{source}-") :] in part_keys(manifest):
             paths = [build.root / entry.path for entry in result.files if entry.table == "looked"]
@@ -295,7 +295,7 @@ def _trigger_part(
     }
 
 
-def _licence_part(out: PartWriter, lines: Sequence[licences.Line]) -> Row:
+def _licence_part(out: PartWriter, lines: Sequence[licences.LicenceLine]) -> Row:
     """Not part of the data version: the report also tells what the last shards and mixture hold, which are made of this
     asset, so equal inputs would have other bytes in a house of another history."""
     plain = json.dumps(licences.as_json(lines), indent=1, sort_keys=True, ensure_ascii=False)
@@ -304,7 +304,7 @@ def _licence_part(out: PartWriter, lines: Sequence[licences.Line]) -> Row:
     return {}
 
 
-def _commit(build: Build, config: SafetyConfig, lines: Sequence[licences.Line]) -> Manifest:
+def _commit(build: Build, config: SafetyConfig, lines: Sequence[licences.LicenceLine]) -> Manifest:
     counts: Counter[str] = Counter(items=0, screens=0, unreadable=0, triggers=0, items_personal=0, items_credential=0)
     by_source: dict[str, int] = {}
     for result in build.results:
@@ -316,7 +316,7 @@ def _commit(build: Build, config: SafetyConfig, lines: Sequence[licences.Line]) 
 
 
 def checks(
-    counts: Mapping[str, int], by_source: Mapping[str, int], config: SafetyConfig, lines: Sequence[licences.Line]
+    counts: Mapping[str, int], by_source: Mapping[str, int], config: SafetyConfig, lines: Sequence[licences.LicenceLine]
 ) -> list[Check]:
     """What the scan demands; only triggers and a licence that is refused and used block."""
     rate = counts["items_personal"] / max(counts["items"], 1)

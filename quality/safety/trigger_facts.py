@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from pipelines.store.files import StoreError
 from pipelines.store.images import ImageError
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.safety.trigger_patches import Patch
-from quality.safety.trigger_scan import Facts, Looked, look
+from quality.safety.trigger_scan import Facts, ScreenPatches, look
 from quality.safety.triggers import Box
 from schemas.actions import parse
 from schemas.ids import item_sample, item_step
@@ -41,7 +41,7 @@ LOOKED = pa.schema(
 )
 
 
-def on_screen(part: Part) -> dict[str, list[str]]:
+def on_screen(part: SourcePart) -> dict[str, list[str]]:
     """Screen → ids of the steps and samples that show it."""
     found: dict[str, list[str]] = defaultdict(list)
     columns = ["source", "episode_id", "step_index", "screenshot_sha256"]
@@ -54,7 +54,7 @@ def on_screen(part: Part) -> dict[str, list[str]]:
     return dict(found)
 
 
-def facts_of(part: Part) -> dict[str, Facts]:
+def facts_of(part: SourcePart) -> dict[str, Facts]:
     """Elements and labels of all screens of a part. Labels: points of actions (else the target box), and the targets of
     grounding samples."""
     targets: dict[str, list[Box]] = defaultdict(list)
@@ -81,11 +81,11 @@ def _target(row: Mapping[str, Any]) -> Box | None:
     return tuple(box) if box is not None else None
 
 
-def look_at(screens: Iterable[str], load: Callable[[str], bytes]) -> tuple[dict[str, Looked], int]:
+def look_at(screens: Iterable[str], load: Callable[[str], bytes]) -> tuple[dict[str, ScreenPatches], int]:
     """First pass over screens by hash → (what was seen, how many couldn't be read). Screens are looked at on all
     processors: Pillow and SciPy let others run while they work."""
 
-    def seen(sha: str) -> Looked | None:
+    def seen(sha: str) -> ScreenPatches | None:
         try:
             return look(load(sha))
         except (ImageError, StoreError):
@@ -98,7 +98,7 @@ def look_at(screens: Iterable[str], load: Callable[[str], bytes]) -> tuple[dict[
     return found, len(names) - len(found)
 
 
-def to_rows(looked: Mapping[str, Looked]) -> list[dict[str, Any]]:
+def to_rows(looked: Mapping[str, ScreenPatches]) -> list[dict[str, Any]]:
     """Rows of `LOOKED`."""
     return [
         {
@@ -122,10 +122,10 @@ def _plain(patch: Patch) -> dict[str, Any]:
     }
 
 
-def from_table(table: pa.Table) -> dict[str, Looked]:
+def from_table(table: pa.Table) -> dict[str, ScreenPatches]:
     """The reverse of `to_rows`, up to the rounding of float16."""
     return {
-        row["screenshot_sha256"]: Looked((row["width_px"], row["height_px"]), tuple(map(_patch, row["patches"])))
+        row["screenshot_sha256"]: ScreenPatches((row["width_px"], row["height_px"]), tuple(map(_patch, row["patches"])))
         for row in table.to_pylist()
     }
 

@@ -79,7 +79,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PatternMatch:
     """Where a pattern was found: number of the pattern, box in pixels, correlation, strength (1: as it was)."""
 
     pattern: int
@@ -93,7 +93,7 @@ def _alike(one: np.ndarray, two: np.ndarray) -> float:
     return float((one * two).sum() / max(np.sqrt((one * one).sum() * (two * two).sum()), 1e-9))
 
 
-def find_patterns(pixels: np.ndarray, patterns: Sequence[Pattern]) -> list[Match]:
+def find_patterns(pixels: np.ndarray, patterns: Sequence[Pattern]) -> list[PatternMatch]:
     """uint8 [h, w, 3] → places of each pattern that reach its threshold, the best first."""
     edges = np.pad(edges_of(pixels), MARGIN)
     found = []
@@ -103,11 +103,11 @@ def find_patterns(pixels: np.ndarray, patterns: Sequence[Pattern]) -> list[Match
             if correlation >= pattern.threshold:
                 box = (left, top, left + width, top + height)
                 if not pattern.shape or (share >= WHOLE and SAME[0] <= slope <= SAME[1]):
-                    found.append(Match(number, box, correlation, slope))
+                    found.append(PatternMatch(number, box, correlation, slope))
     return sorted(found, key=lambda match: (-match.correlation, match.pattern, match.box))
 
 
-def match_at(pixels: np.ndarray, pattern: Pattern, x: float, y: float) -> Match | None:
+def match_at(pixels: np.ndarray, pattern: Pattern, x: float, y: float) -> PatternMatch | None:
     """The pattern with its centre within `LABEL_PX` of a point in pixels."""
     height, width = (side + 2 * (LABEL_PX + MARGIN) for side in pattern.grey.shape)
     top, left = round(y - height / 2), round(x - width / 2)
@@ -125,7 +125,7 @@ def match_at(pixels: np.ndarray, pattern: Pattern, x: float, y: float) -> Match 
     off = max(abs(box_left + box_width / 2 - x), abs(box_top + box_height / 2 - y))
     if off > LABEL_PX + 1:
         return None
-    return Match(0, (box_left, box_top, box_left + box_width, box_top + box_height), best[0], best[1])
+    return PatternMatch(0, (box_left, box_top, box_left + box_width, box_top + box_height), best[0], best[1])
 
 
 def _places(

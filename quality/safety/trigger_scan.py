@@ -15,7 +15,7 @@ import numpy as np
 from pipelines.store.images import open_image
 from quality.safety.trigger_match import Pattern, find_patterns, match_at
 from quality.safety.trigger_patches import Patch, find_patches
-from quality.safety.triggers import AIMED, Box, Seen, Traits, group_patches, suspicion, template, traits
+from quality.safety.triggers import AIMED, Box, ScreenPatch, Traits, group_patches, suspicion, template, traits
 
 MAX_TRIGGERS = 8
 """Suspicious patterns that are looked for; more are reported but not searched."""
@@ -35,7 +35,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ScreenPatches:
     """What the first pass saw on a screen: its size (width, height) in px and its patches."""
 
     frame: tuple[int, int]
@@ -72,13 +72,13 @@ class Hit:
     correlation: float | None
 
 
-def look(data: bytes) -> Looked:
+def look(data: bytes) -> ScreenPatches:
     """First pass over an encoded picture. Raises `ImageError`."""
     image = open_image(data)
-    return Looked(image.size, tuple(find_patches(image, jpeg=not data.startswith(PNG))))
+    return ScreenPatches(image.size, tuple(find_patches(image, jpeg=not data.startswith(PNG))))
 
 
-def find_triggers(looked: Mapping[str, Looked], facts: Mapping[str, Facts]) -> list[Trigger]:
+def find_triggers(looked: Mapping[str, ScreenPatches], facts: Mapping[str, Facts]) -> list[Trigger]:
     """Patterns among the patches of a source's screens that no UI would draw, the most frequent first."""
     seen = [one for screen in sorted(looked) for one in _seen(screen, looked[screen], facts.get(screen, Facts()))]
     found: list[Trigger] = []
@@ -115,12 +115,12 @@ def search(
     return [hits[key] for key in sorted(hits)]
 
 
-def _seen(screen: str, looked: Looked, facts: Facts) -> Iterable[Seen]:
+def _seen(screen: str, looked: ScreenPatches, facts: Facts) -> Iterable[ScreenPatch]:
     for patch in looked.patches:
         box = patch_in_units(patch.box, looked.frame)
         listed = any(_overlap(box, other) >= SAME_PLACE for other in facts.elements) if facts.elements else None
         aimed = sum(aims(target, box) for target in facts.targets) / len(facts.targets) if facts.targets else None
-        yield Seen(screen, looked.frame, patch, listed, aimed)
+        yield ScreenPatch(screen, looked.frame, patch, listed, aimed)
 
 
 def patch_in_units(box: Sequence[int], frame: tuple[int, int]) -> Box:

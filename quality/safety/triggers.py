@@ -47,7 +47,7 @@ LEADERS = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScreenPatch:
     """A patch on a screen: which screen, its size (width, height) in px, whether an element is listed there (None: none
     are listed on the screen), and the share of the screen's labels that aim at the patch (None: no label)."""
 
@@ -59,32 +59,32 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Group:
+class PatchGroup:
     """Patches of one appearance."""
 
-    members: list[Seen] = field(repr=False)
+    members: list[ScreenPatch] = field(repr=False)
 
     @property
     def screens(self) -> int:
         return len({seen.screen for seen in self.members})
 
 
-def group_patches(seen: Sequence[Seen]) -> list[Group]:
+def group_patches(seen: Sequence[ScreenPatch]) -> list[PatchGroup]:
     """Patches → groups of one appearance, the largest first. A pure function of the set of patches."""
     ordered = sorted(seen, key=lambda s: (-s.patch.quiet, s.patch.size, s.screen, s.patch.box))
     textured = [s for s in ordered if s.patch.texture >= TEXTURED]
     plain = [s for s in ordered if s.patch.texture < TEXTURED]
-    groups = [Group(members) for members in (*_by_pattern(textured), *_by_tint(plain))]
+    groups = [PatchGroup(members) for members in (*_by_pattern(textured), *_by_tint(plain))]
     groups.sort(key=lambda group: (-group.screens, group.members[0].screen, group.members[0].patch.box))
     return groups
 
 
-def _by_pattern(seen: Sequence[Seen]) -> list[list[Seen]]:
+def _by_pattern(seen: Sequence[ScreenPatch]) -> list[list[ScreenPatch]]:
     """Leader clustering: the first patch of a pattern stands for it."""
-    by_size: dict[tuple[int, int], list[Seen]] = defaultdict(list)
+    by_size: dict[tuple[int, int], list[ScreenPatch]] = defaultdict(list)
     for one in seen:
         by_size[one.patch.size].append(one)
-    leaders: dict[tuple[int, int], list[tuple[np.ndarray, list[Seen]]]] = defaultdict(list)
+    leaders: dict[tuple[int, int], list[tuple[np.ndarray, list[ScreenPatch]]]] = defaultdict(list)
     # Most frequent sizes lead: patches whose box came out a pixel off then join them.
     for size in sorted(by_size, key=lambda s: (-len(by_size[s]), s)):
         members = by_size[size]
@@ -127,10 +127,10 @@ def _correlations(template: np.ndarray, stack: np.ndarray) -> np.ndarray:
     return np.asarray((stack.reshape(len(stack), -1) @ _normalised(shifted).reshape(len(shifted), -1).T).max(axis=1))
 
 
-def _by_tint(seen: Sequence[Seen]) -> list[list[Seen]]:
+def _by_tint(seen: Sequence[ScreenPatch]) -> list[list[ScreenPatch]]:
     """Plain patches of one size (±1 px) and tint."""
-    groups: list[list[Seen]] = []
-    leaders: dict[tuple[int, int], list[tuple[np.ndarray, list[Seen]]]] = defaultdict(list)
+    groups: list[list[ScreenPatch]] = []
+    leaders: dict[tuple[int, int], list[tuple[np.ndarray, list[ScreenPatch]]]] = defaultdict(list)
     for one in seen:
         height, width = one.patch.size
         tint = np.array(one.patch.tint)
@@ -167,7 +167,7 @@ class Traits:
     area: int
 
 
-def traits(group: Group) -> Traits:
+def traits(group: PatchGroup) -> Traits:
     """Measure a group."""
     members = group.members
     known = [seen.listed for seen in members if seen.listed is not None]
@@ -183,7 +183,7 @@ def traits(group: Group) -> Traits:
     )
 
 
-def _wander(members: Sequence[Seen], bin_px: int = 3) -> float:
+def _wander(members: Sequence[ScreenPatch], bin_px: int = 3) -> float:
     """Distinct positions along x and y over what a uniform place would give; the lower of the two."""
     shares = []
     for axis in (0, 1):
@@ -220,7 +220,7 @@ def suspicion(found: Traits, screens: int) -> str:
     return told + (", and labels point at it" if aimed else "")
 
 
-def template(group: Group) -> Patch:
+def template(group: PatchGroup) -> Patch:
     """The patch that stands for a group: one of the most frequent size, its `grey` the mean over those on a like ground
     (JPEG's noise averages out)."""
     sizes = Counter(seen.patch.size for seen in group.members)

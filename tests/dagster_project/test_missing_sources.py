@@ -17,11 +17,11 @@ from dagster_project import definitions
 from dagster_project.automation import new_files
 from dagster_project.lineage.explain import native_record
 from dagster_project.lineage.manifests import Manifests
-from dagster_project.lineage.world import World
+from dagster_project.lineage.world import CorpusVersions
 from dagster_project.preflight import probes
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
-from dagster_project.stages.stage import Work
+from dagster_project.stages.stage import StageWork
 from pipelines.mapping.adapter import Raw
 from pipelines.sources import registry
 from pipelines.store import Store
@@ -158,7 +158,7 @@ def test_a_companion_lies_where_its_user_says_for_all_that_read_it(
     assert unified.inputs["raw/rico"] == store.require("raw/rico").version
     assert unified.read("samples").num_rows and unified.read("screens").num_rows, "its pictures were found there"
 
-    work, stages = Work(store, settings), graph.stages(settings)
+    work, stages = StageWork(store, settings), graph.stages(settings)
     assert probes.files(stages["raw/rico"], work) == []
     seen = new_files.look(["rico"], {}, 0.0).now["rico"]["seen"]
     assert seen == new_files.folder_state(rico, 0.0).mark, "new files there start a refresh"
@@ -166,7 +166,7 @@ def test_a_companion_lies_where_its_user_says_for_all_that_read_it(
     adapter = registry()[MISSING]
     monkeypatch.setattr(type(adapter), "parts", lambda self, raw: read.append(raw) or ())
     with pytest.raises(ValueError, match="no record"):
-        native_record(World.current(Manifests(store)), MISSING, "train.json", "0")
+        native_record(CorpusVersions.current(Manifests(store)), MISSING, "train.json", "0")
     assert read[0].companions == {"rico": rico}, "as `vesper explain --native` reads it"
 
     (rico / "combined").rename(tmp_path / "moved")

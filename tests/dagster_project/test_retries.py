@@ -19,7 +19,7 @@ from dagster_project.assets import factory
 from dagster_project.automation import asset_jobs
 from dagster_project.settings import dagster_home, deployment
 from dagster_project.stages import graph
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 from pipelines.store import Check, PartSpec, Store
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -147,7 +147,7 @@ def test_a_killed_stage_is_started_again(
     )
     script.chmod(0o755)
     monkeypatch.setattr(factory.sys, "executable", str(script))
-    stage = Stage("checkpoints/base", (), "train", lambda work: manifest, "a toy", ("file",), "1", external=True)
+    stage = GraphStage("checkpoints/base", (), "train", lambda work: manifest, "a toy", ("file",), "1", external=True)
     result = dg.materialize(
         factory.build({stage.key: stage}),
         instance=dg.DagsterInstance.ephemeral(),

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainer.online.rewards import Outcome, trajectory_scores
-from trainer.rl.rewards import DEFAULT, Truth, bounds, group_scores
+from trainer.online.rewards import RolloutOutcome, trajectory_scores
+from trainer.rl.rewards import DEFAULT, ReplyTarget, bounds, group_scores
 from trainer.settings.tree import TrainerSettings
 
 ROOT = Path(__file__).parents[2]
-TRUTH = Truth("grounding", boxes=((0.0, 0.0, 100.0, 100.0),))
+TRUTH = ReplyTarget("grounding", boxes=((0.0, 0.0, 100.0, 100.0),))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_terms_of_a_reply_and_of_a_group_count_with_their_weights(settings: Trai
 
 def test_a_term_of_a_trajectory_counts_and_a_lost_one_stays_lost(settings: TrainerSettings) -> None:
     reward = settings.online.reward
-    group = [Outcome(True, 3), Outcome(None, 0)]
+    group = [RolloutOutcome(True, 3), RolloutOutcome(None, 0)]
     said = [SimpleNamespace(token_ids=ids) for ids in ((1,), (1,), (2,))]
     rollouts = [SimpleNamespace(samples=said), SimpleNamespace(samples=[])]
     first, lost = trajectory_scores(group, reward, rollouts)

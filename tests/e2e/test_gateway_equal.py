@@ -20,8 +20,8 @@ from chromium import open_chromium
 
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.devices.client.sdk import DRIVERS, Client, load_driver
-from generators.devices.device import Endpoint, LeaseLost
-from generators.tasks.world_interface import Place
+from generators.devices.device import DeviceEndpoint, LeaseLost
+from generators.tasks.world_interface import ScreenElement
 from schemas.actions import Action, Click, Drag, Hotkey, Launch, PressBack, Scroll, Type, format
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ a {color: blue} body {height: 3000px}</style>
 SECOND = """<!doctype html><title>second</title><h1>Second</h1>
 <script>function truth() {return {page: document.title}}</script>"""
 
-Step = Action | Callable[[Sequence[Place]], Action]
+Step = Action | Callable[[Sequence[ScreenElement]], Action]
 """An action, or what makes one from the elements on the screen."""
 
 
@@ -51,10 +51,10 @@ class Script:
     sampled: bool = False
 
 
-def tap(*names: str) -> Callable[[Sequence[Place]], Action]:
+def tap(*names: str) -> Callable[[Sequence[ScreenElement]], Action]:
     """Click on the first element that one of these names, roles or keys fits."""
 
-    def find(places: Sequence[Place]) -> Action:
+    def find(places: Sequence[ScreenElement]) -> Action:
         for name in names:
             for place in places:
                 if name in (place.name.strip(), place.text.strip(), place.role, place.key):
@@ -82,7 +82,7 @@ async def play(device: Any, script: Script) -> list[tuple[Any, ...]]:
     return told
 
 
-async def compare(gateway: parts.Gateway, device: Endpoint, script: Script) -> list[tuple[Any, ...]]:
+async def compare(gateway: parts.Gateway, device: DeviceEndpoint, script: Script) -> list[tuple[Any, ...]]:
     """Straight; over a lease; over the second node under that lease; and not at all with a foreign token or that of a
     lease that has ended. Returns what was seen."""
     connect = load_driver(DRIVERS[device.protocol])
@@ -104,7 +104,7 @@ async def compare(gateway: parts.Gateway, device: Endpoint, script: Script) -> l
     for token in ("no.such.token", str(owner.token)):  # foreign; of a lease that has ended
         with pytest.raises(LeaseLost):
             async with connect(
-                Endpoint(device.protocol, owner.host, owner.port, device.protocol, token, options)
+                DeviceEndpoint(device.protocol, owner.host, owner.port, device.protocol, token, options)
             ) as ended:
                 await ended.observe()
     return expected
@@ -150,7 +150,7 @@ def test_a_browser_is_the_same_through_the_gateway(gateway: parts.Gateway, site:
         ),
     )
     with open_chromium() as port:
-        device = Endpoint("cdp", "127.0.0.1", port, options={"state_function": "truth", "wait_s": 0.1})
+        device = DeviceEndpoint("cdp", "127.0.0.1", port, options={"state_function": "truth", "wait_s": 0.1})
         told = asyncio.run(compare(gateway, device, script))
     states = [look[3] for look in told]
     assert states[2]["text"] == TEXT and states[3]["pressed"] == 1 and states[4]["top"] > states[5]["top"]
@@ -178,9 +178,9 @@ def test_a_phone_is_the_same_through_the_gateway(gateway: parts.Gateway) -> None
     )
 
     @contextlib.asynccontextmanager
-    async def phone() -> AsyncIterator[Endpoint]:
+    async def phone() -> AsyncIterator[DeviceEndpoint]:
         async with open_phone_screen() as screen, serve_adb(EmulatedPhone(screen)) as adbd:
-            yield Endpoint("adb", "127.0.0.1", adbd.port, options={"wait_s": 0.1})
+            yield DeviceEndpoint("adb", "127.0.0.1", adbd.port, options={"wait_s": 0.1})
 
     async def work() -> list[tuple[Any, ...]]:
         async with phone() as device:
@@ -220,7 +220,7 @@ def test_a_desktop_is_the_same_through_the_gateway(gateway: parts.Gateway) -> No
     assert "7" in [item["text"] for item in counted[-1][3]["window"]["texts"] if item["role"] == "text"]
 
 
-async def _straight_and_leased(gateway: parts.Gateway, device: Endpoint, script: Script) -> list[tuple[Any, ...]]:
+async def _straight_and_leased(gateway: parts.Gateway, device: DeviceEndpoint, script: Script) -> list[tuple[Any, ...]]:
     async with load_driver(DRIVERS["ssh"])(device) as straight:
         expected = await play(straight, script)
     async with Client(gateway.url, parts.CLIENT) as client, client.lease("ssh") as session:

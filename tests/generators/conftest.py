@@ -9,7 +9,7 @@ import pytest
 from made_once import made_once
 
 from generators.worlds.pages.own_pages import OwnPages, open_pages
-from generators.worlds.pages.recording import Episode, Plan, Tally, record
+from generators.worlds.pages.recording import OracleTally, RecordedEpisode, RecordingPlan, record
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +20,15 @@ def phone(has_chromium: None) -> Iterator[OwnPages]:
 
 
 @pytest.fixture(scope="module")
-def recordings(tmp_path_factory: pytest.TempPathFactory, has_chromium: None) -> tuple[list[Episode], Tally]:
+def recordings(
+    tmp_path_factory: pytest.TempPathFactory, has_chromium: None
+) -> tuple[list[RecordedEpisode], OracleTally]:
     """One phone episode of every family but the longest."""
     from generators.proving.embedded.makers import PHONE
 
-    def make() -> tuple[list[Episode], Tally]:
-        tally = Tally()
+    def make() -> tuple[list[RecordedEpisode], OracleTally]:
+        tally = OracleTally()
         with open_pages("phone") as world:
-            return record(world, Plan("phone", PHONE, len(PHONE), 77_000), tally), tally
+            return record(world, RecordingPlan("phone", PHONE, len(PHONE), 77_000), tally), tally
 
     return made_once(tmp_path_factory, "recordings", make)

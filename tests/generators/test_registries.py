@@ -47,7 +47,7 @@ def fsm() -> Example:
 
 
 def pages(kind: str) -> Example:
-    from generators.proving.judge_bench.recorders.own_pages import Oracle, task_of
+    from generators.proving.judge_bench.recorders.own_pages import PageOracle, task_of
 
     config = MapConfig(page_platforms=(kind,), families=("todo.tick",))
     row = next(proven_tasks(config, Attempts()))
@@ -59,7 +59,7 @@ def pages(kind: str) -> Example:
             from dataclasses import replace
 
             task = replace(task, entry=True)
-        Oracle(world, row["instruction"], Random(0)).run(task, by_name=False)
+        PageOracle(world, row["instruction"], Random(0)).run(task, by_name=False)
 
     return Example(row["initial_state"], row["evaluator"], do)
 

@@ -13,7 +13,7 @@ from quality.evidence.episode import Habits
 from quality.items.item import Item, Sample
 from quality.items.truth import BAND_OF, Truth
 from quality.judges.judge import Verdict
-from quality.model_client.questions import Cost
+from quality.model_client.questions import VerdictCost
 from schemas.actions import Click, Finished
 from schemas.tables import Samples, Screens, Steps
 
@@ -23,7 +23,7 @@ class TableJudge:
 
     name, model, rubric_version = "table", "none", "1"
 
-    def __init__(self, said: Callable[[str], int | None], cost: Cost | None = None) -> None:
+    def __init__(self, said: Callable[[str], int | None], cost: VerdictCost | None = None) -> None:
         self.said, self.cost = said, cost
         self.asked: list[Item] = []
 

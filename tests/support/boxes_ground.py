@@ -11,10 +11,10 @@ from drawn import COLOURS, draw
 
 from generators.policies.oracles.oracle import Advice, Guide, click_on
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Observation, Place, World
+from generators.tasks.world_interface import Observation, ScreenElement, World
 from schemas.actions import Action, Click
 from schemas.ids import digest
-from trainer.proving.staircase.tasks import Family, Ground
+from trainer.proving.staircase.tasks import Family, StaircaseWorld
 
 SIZE = (96, 128)
 PLACES = [(8, 8), (52, 8), (8, 72), (52, 72)]
@@ -34,11 +34,13 @@ class BoxesWorld:
         png = draw({name: box for name, box in self.boxes.items() if name not in self.wanted[: self.clicked]}, SIZE)
         return Observation(png, self.places(), digest(self.state()))
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ScreenElement, ...]:
         shown = [name for name in self.boxes if name not in self.wanted[: self.clicked]]
         wide, high = SIZE
         return tuple(
-            Place((l * 1000 / wide, t * 1000 / high, r * 1000 / wide, b * 1000 / high), "button", name, name, name)
+            ScreenElement(
+                (l * 1000 / wide, t * 1000 / high, r * 1000 / wide, b * 1000 / high), "button", name, name, name
+            )
             for name in shown
             for l, t, r, b in [self.boxes[name]]
         )
@@ -57,7 +59,7 @@ class BoxesGuide:
     def begin(self, contract: Contract) -> None:
         """Nothing to remember."""
 
-    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         wanted = next((place for place in places if place.name in state["next"]), None)
         return Advice(done=True) if wanted is None else Advice(click_on(wanted), wanted.role, wanted.name)
 
@@ -83,4 +85,4 @@ def _guide(contract: Contract, world: World) -> Guide:
     return BoxesGuide()
 
 
-BOXES = Ground("web", open_boxes, _families, boxes_episode, _guide)
+BOXES = StaircaseWorld("web", open_boxes, _families, boxes_episode, _guide)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from chromium import open_chromium
 
-from generators.devices.device import Endpoint
+from generators.devices.device import DeviceEndpoint
 from generators.devices.drivers.cdp import CdpDevice, connect
 
 PAGE = """<!doctype html><meta charset=utf-8><title>t</title>
@@ -72,7 +72,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def opened(port: int, site: str = "", **options: Any) -> AsyncIterator[CdpDevice]:
     """The driver on a Chromium's port, on the first page of a site if one is given."""
     wanted = {"call_s": 15.0, "wait_s": 0.01, "press_s": 0.5, "drag_s": 0.05, **options}
-    async with connect(Endpoint("cdp", "127.0.0.1", port, options=wanted)) as device:
+    async with connect(DeviceEndpoint("cdp", "127.0.0.1", port, options=wanted)) as device:
         if site:
             await device.reset({"url": f"{site}/first.html"})
         yield device

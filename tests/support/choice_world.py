@@ -12,7 +12,7 @@ from typing import Any
 from drawn import draw
 
 from generators.execution.device_pool import Device, LocalPool
-from generators.policies.policy import Said, View
+from generators.policies.policy import PastTurn, PolicyView
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import Observation, WorldError
 from pipelines.prompts import reply_text
@@ -105,9 +105,9 @@ def taught(folder: Path, processor: Any, model: Any, preset: Any, steps: int = 6
     policy = CheckpointPolicy(Checkpoint(model, processor, {"stage": "tiny"}))
     rows, answers = [], []
     for needed, clicked, past in ((1, 0, ()), (2, 0, ()), (2, 1, (LEFT,)), (2, 0, (RIGHT,))):
-        said = tuple(Said(Click(box)) for box in past)
+        said = tuple(PastTurn(Click(box)) for box in past)
         for box in (LEFT, RIGHT, RIGHT):
-            rows.append(policy.row(View(GOAL, picture(needed, clicked), SIZE, "web", said)))
+            rows.append(policy.row(PolicyView(GOAL, picture(needed, clicked), SIZE, "web", said)))
             answers.append(processor.answer(reply_text(Click(box), "web")))
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3, weight_decay=0.0)
     batch = processor.reply_batch(rows, answers)

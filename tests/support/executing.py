@@ -21,12 +21,12 @@ from typing import Any
 
 from generators.execution.device_pool import LocalPool
 from generators.execution.journal import Journal
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.execution.scheduling import run_all
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.tasks.world_interface import Observation, World
 from generators.worlds.fsm.fsm_tasks import FsmTask, TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -35,7 +35,7 @@ from schemas.action_types import Click, Finished, LongPress
 from schemas.actions import Action, format
 
 KINDS = ("shop", "survey", "forum")
-PATIENT = Limits(retries=100, pause_s=0.001)
+PATIENT = AttemptLimits(retries=100, pause_s=0.001)
 
 
 @cache
@@ -66,7 +66,7 @@ class PathPolicy:
     def begin(self, goal: str, platform: str, seed: int) -> None:
         self._seed = seed
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         if self._log is not None:
             note = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             os.write(note, f"{self._seed} {len(view.past)} {view.goal}\n".encode())
@@ -80,7 +80,7 @@ class PathPolicy:
             return self._err(view, rng)
         return Decision(format(path[at]), path[at])
 
-    def _err(self, view: View, rng: Random) -> Decision:
+    def _err(self, view: PolicyView, rng: Random) -> Decision:
         wrong: list[Action | None] = [None, LongPress((500, 500)), Click(rng.choice(view.places).centre)]
         action = rng.choice(wrong)
         return Decision("I don't know" if action is None else format(action), action)
@@ -166,7 +166,7 @@ def pool(make: Callable[[], World] = FaultyWorld, most: int | None = None) -> Lo
     return LocalPool({"fsm": opener}, most)
 
 
-def what_was_done(done: Trajectory) -> dict[str, Any]:
+def what_was_done(done: ExecutedTrajectory) -> dict[str, Any]:
     """All of a trajectory that doesn't depend on devices, time and luck."""
     kept = ("policy", "seed", "end_state", "answer", "ended", "failure_kind", "failure")
     turns = [_still(turn) for turn in done.turns]
@@ -177,11 +177,11 @@ def what_was_done(done: Trajectory) -> dict[str, Any]:
     }
 
 
-def _still(turn: Turn) -> Turn:
+def _still(turn: ExecutedTurn) -> ExecutedTurn:
     return replace(turn, observe_s=0.0, decide_s=0.0, act_s=0.0)
 
 
-def run_noted(folder: Path, seed: int) -> list[Trajectory]:
+def run_noted(folder: Path, seed: int) -> list[ExecutedTrajectory]:
     """A run with failing devices whose policy notes what it decides."""
     faults = Faults(rate=0.01, seed=seed)
     with Journal(folder) as journal:

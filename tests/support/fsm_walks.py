@@ -7,7 +7,7 @@ from random import Random
 
 from generators.generation.task_worlds.fsm_task_world import site_of
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
@@ -31,20 +31,22 @@ def path_of(contract: Contract) -> list[Action]:
     return list(task.path) if task else []
 
 
-def walk(contract: Contract, actions: list[Action] | None = None, seed: int = 0) -> Trajectory:
+def walk(contract: Contract, actions: list[Action] | None = None, seed: int = 0) -> ExecutedTrajectory:
     """Carry actions out (the planner's path unless told; a look around where there is none)."""
     world = InterpretedWorld(make_site)
     world.reset(contract.initial_state)
-    rng, turns = Random(seed), list[Turn]()
+    rng, turns = Random(seed), list[ExecutedTurn]()
     chosen = path_of(contract) if actions is None else actions
     for number in range(len(chosen) or 5):
         places = world.places()
         action = chosen[number] if chosen else Click(rng.choice([p for p in places if p.clickable]).centre)
         turns.append(_turn(world, action))
         world.act(action)
-    return Trajectory(contract, "walker", "none", seed, tuple(turns), _turn(world, None), world.state(), "", "finished")
+    return ExecutedTrajectory(
+        contract, "walker", "none", seed, tuple(turns), _turn(world, None), world.state(), "", "finished"
+    )
 
 
-def _turn(world: InterpretedWorld, action: Action | None) -> Turn:
+def _turn(world: InterpretedWorld, action: Action | None) -> ExecutedTurn:
     elements = tuple(place.as_element() for place in world.places())
-    return Turn(digest(json.dumps(elements, default=str)), world.size_px, elements, "", action)
+    return ExecutedTurn(digest(json.dumps(elements, default=str)), world.size_px, elements, "", action)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generators.devices.device import DeviceError, Endpoint
+from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.devices.protocols.tunnel import open_tunnel
 from generators.tasks.world_interface import Observation
 from schemas.actions import Action
@@ -257,7 +257,7 @@ class LineDevice:
 
 
 @contextlib.asynccontextmanager
-async def connect_lines(endpoint: Endpoint) -> AsyncIterator[LineDevice]:
+async def connect_lines(endpoint: DeviceEndpoint) -> AsyncIterator[LineDevice]:
     """Driver of a `LineDevice`."""
     reader, writer = await open_tunnel(endpoint)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from generators.policies.episode import Episode, run_episode
+from generators.policies.episode import PlayedEpisode, run_episode
 from generators.policies.oracles.fsm_oracle import FsmGuide
 from generators.policies.oracles.oracle import Guide
 from generators.policies.oracles.plan_oracles import RecordedStep
@@ -33,7 +33,9 @@ def tasks_of(kinds: Iterable[str], each: int) -> list[Contract]:
     return [contract for kind in kinds for contract in _tasks(kind, each)]
 
 
-def run_scripted(contract: Contract, guide: Guide | None = None, seed: int = 0, **options: Any) -> tuple[Episode, bool]:
+def run_scripted(
+    contract: Contract, guide: Guide | None = None, seed: int = 0, **options: Any
+) -> tuple[PlayedEpisode, bool]:
     """(episode, whether it reached the goal by the world's truth)."""
     world = InterpretedWorld(make_site)
     agent = ScriptedAgent(guide or FsmGuide(), contract, world.state, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.devices.records import DeviceRecord, Lease, LeaseRequest, Rules, Waiting
+from generators.devices.records import DeviceLease, DeviceRecord, LeaseRequest, LeaseWaiting, Rules
 
 RULES = Rules(ttl_s=100, max_ttl_s=1000, idle_s=60, quarantine_after=2)
 
@@ -23,6 +23,6 @@ def phone(name: str, *labels: str) -> DeviceRecord:
     return DeviceRecord(name, "adb", "127.0.0.1", 5555, labels)
 
 
-def granted(found: Lease | Waiting) -> Lease:
-    assert isinstance(found, Lease)
+def granted(found: DeviceLease | LeaseWaiting) -> DeviceLease:
+    assert isinstance(found, DeviceLease)
     return found

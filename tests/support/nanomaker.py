@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from quality.judges.nano.episode import EPISODE
-from quality.judges.nano.head import Head, save_heads
+from quality.judges.nano.head import NanoHead, save_heads
 from quality.judges.nano.sample import SAMPLE
 from quality.judges.nano.step import STEP
 from quality.judges.nano.transition import TRANSITION
 
 
-def random_head(names: Sequence[str], seed: int) -> Head:
+def random_head(names: Sequence[str], seed: int) -> NanoHead:
     """A head of two members that reacts to every feature."""
     rng = np.random.default_rng(seed)
     wide = 2 * len(names)
@@ -27,7 +27,7 @@ def random_head(names: Sequence[str], seed: int) -> Head:
         )
 
     mean, scale = np.zeros(len(names), np.float32), np.ones(len(names), np.float32)
-    return Head(tuple(names), mean, scale, (layers(), layers()))
+    return NanoHead(tuple(names), mean, scale, (layers(), layers()))
 
 
 def random_judge(folder: Path, seed: int = 0) -> Path:

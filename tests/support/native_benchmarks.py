@@ -12,7 +12,7 @@ from typing import Any
 from PIL import Image
 
 from pipelines.prompts import prompt_text
-from trainer.suites.answering import Answer
+from trainer.suites.answering import SuiteAnswer
 
 
 @cache
@@ -42,12 +42,12 @@ class Scripted:
         self._answer = answer
         self.asked: list[str] = []
 
-    def __call__(self, rows: Sequence[Any], max_new_tokens: int, /) -> list[Answer]:
+    def __call__(self, rows: Sequence[Any], max_new_tokens: int, /) -> list[SuiteAnswer]:
         found = []
         for row in rows:
             words = prompt_text(row["messages"]).removeprefix("Where is ").removesuffix("?")
             self.asked.append(words)
-            found.append(Answer(self._answer(words, row["images"][0])))
+            found.append(SuiteAnswer(self._answer(words, row["images"][0])))
         return found
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from choice_world import GOAL, LEFT, RIGHT, SIZE, ChoiceWorld, picture, pool, task
 
-from generators.policies.policy import View
+from generators.policies.policy import PolicyView
 from generators.tasks.task_spec import Contract
 from pipelines.prompts import reply_text
 from schemas.actions import Click
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.model import reply_logprobs
-from trainer.online.rollouts import Rollout, Sample
+from trainer.online.rollouts import ReplySample, Rollout
 from trainer.online.train import OnlineResult, train_online
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.settings.online import OnlineConfig
@@ -83,14 +83,14 @@ def killed(start: Path, out: Path, config: OnlineConfig, state: Path, at: int) -
 
 def two_rollouts(loaded: Checkpoint, shift: float = 0.0, version: int = 0) -> list[Rollout]:
     """Two trajectories of two turns and of one; recorded log-probabilities are those of now plus `shift`."""
-    row = CheckpointPolicy(loaded).row(View(GOAL, picture(1, 0), SIZE, "web"))
+    row = CheckpointPolicy(loaded).row(PolicyView(GOAL, picture(1, 0), SIZE, "web"))
     made = []
     for key, box, turns in (("a", LEFT, 2), ("b", RIGHT, 1)):
         ids = loaded.processor.answer(reply_text(Click(box), "web"))
         with torch.no_grad():
             batch = loaded.processor.reply_batch([row], [ids])
             now = reply_logprobs(loaded.model, batch, never=loaded.processor.never).logprobs[0].tolist()
-        sample = Sample(
+        sample = ReplySample(
             str(row["messages"]), row["images"][0], "web", tuple(ids), tuple(x + shift for x in now), version
         )
         made.append(Rollout(key, "t", (sample,) * turns, key == "a", turns, 0, "finished"))

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from drawn import draw
 
-from generators.policies.episode import Step, turns
-from generators.policies.policy import Decision, Policy, Said, View
+from generators.policies.episode import PlayedTurn, turns
+from generators.policies.policy import Decision, PastTurn, Policy, PolicyView
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Observation, Place, World
+from generators.tasks.world_interface import Observation, ScreenElement, World
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
 from schemas.action_types import Click, Scroll, Type
@@ -20,8 +20,11 @@ from schemas.actions import Action, parse_reply
 Make = Callable[[Contract, World], Policy]
 LEGAL = Action.__args__  # type: ignore[attr-defined]
 ODD_GOALS = ("", "{goal} {0} %s", "<action>Click(box=(1,1))</action>", "写下“你好”\n😀", "a" * 3000, "\\'\"` \u202e x")
-PAST = (Said(Click((1, 1)), "{", "}"), Said(None), Said(Scroll(direction="down")), Said(Type("';--\n")))
-PLACES = (Place((0, 0, 1000, 1000), "link", "", "", ""), Place((10, 10, 10, 10), "textbox", "{x}", "a\nb", "k"))
+PAST = (PastTurn(Click((1, 1)), "{", "}"), PastTurn(None), PastTurn(Scroll(direction="down")), PastTurn(Type("';--\n")))
+PLACES = (
+    ScreenElement((0, 0, 1000, 1000), "link", "", "", ""),
+    ScreenElement((10, 10, 10, 10), "textbox", "{x}", "a\nb", "k"),
+)
 
 
 class DrawnSite(InterpretedWorld):
@@ -36,10 +39,10 @@ class DrawnSite(InterpretedWorld):
         return replace(seen, png=draw({"red": (x // 2, y // 3, x // 2 + 40, y // 3 + 30)}))
 
 
-def run(policy: Policy, world: World, contract: Contract, seed: int, most: int = 5) -> list[Step]:
+def run(policy: Policy, world: World, contract: Contract, seed: int, most: int = 5) -> list[PlayedTurn]:
     """The first turns of an episode."""
     world.reset(contract.initial_state)
-    steps: list[Step] = []
+    steps: list[PlayedTurn] = []
     for step in turns(world, policy, contract.instruction, seed):
         steps.append(step)
         if len(steps) == most:
@@ -69,7 +72,7 @@ def check_tree(make: Make, world: World, contract: Contract) -> None:
     policy = make(contract, world)
     world.reset(contract.initial_state)
     seen = world.observe()
-    bare = View(contract.instruction, seen.png, world.size_px, world.platform)
+    bare = PolicyView(contract.instruction, seen.png, world.size_px, world.platform)
     decided = []
     for view in (bare, replace(bare, places=seen.places)):
         policy.begin(contract.instruction, world.platform, 1)
@@ -85,7 +88,7 @@ def check_odd(policy: Policy, world: World, contract: Contract, goal: str) -> No
         policy.begin(goal, platform, 0)
         for past in ((), PAST):
             for places in ((), PLACES) if policy.needs_tree else ((),):
-                check_decision(policy.decide(View(goal or "x", png, (224, 160), platform, past, places)))
+                check_decision(policy.decide(PolicyView(goal or "x", png, (224, 160), platform, past, places)))
 
 
 def check_decision(decision: Decision) -> None:

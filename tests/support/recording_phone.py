@@ -19,7 +19,7 @@ from ports import free_port
 from generators.worlds.android.adbd import Adbd, serve_adb
 from generators.worlds.android.backend import App, BackendError
 from generators.worlds.android.emulated_phone import EmulatedPhone
-from generators.worlds.android.uiautomator import Node, dump_xml
+from generators.worlds.android.uiautomator import UiAutomatorNode, dump_xml
 
 
 class RecordingPhone:
@@ -33,8 +33,8 @@ class RecordingPhone:
         self.apps = (App("Clock", "org.example.clock"), App("Shop", "org.example.shop", ".Front"))
         self.done: list[tuple[Any, ...]] = []
         self.typed = b""
-        self.nodes: list[Node] = [
-            Node(
+        self.nodes: list[UiAutomatorNode] = [
+            UiAutomatorNode(
                 (0, 0, 90, 64),
                 "android.widget.Button",
                 text="OK",

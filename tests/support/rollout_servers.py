@@ -16,7 +16,7 @@ from forked import CONTEXT
 
 from trainer.modeling.checkpoint import load_checkpoint
 from trainer.serving.rollout_server import RolloutServer
-from trainer.serving.serve import Refused, serving
+from trainer.serving.serve import RequestRefused, serving
 
 
 class FaultyServer(RolloutServer):
@@ -37,7 +37,7 @@ class FaultyServer(RolloutServer):
             self.asked += 1
             if self.fails:
                 self.fails -= 1
-                raise Refused(500, "out of memory")
+                raise RequestRefused(500, "out of memory")
             if self.hang is not None:
                 self.hang.wait(30)
         answer = super().generate(body)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 
 
-def all_above(stages: Mapping[str, Stage], key: str) -> set[str]:
+def all_above(stages: Mapping[str, GraphStage], key: str) -> set[str]:
     """All keys that a stage depends on, however far away."""
     found: set[str] = set()
     waiting = list(stages[key].deps)

@@ -10,7 +10,7 @@ from random import Random
 from trigger_attacks import Attack, encoded, plant
 
 from pipelines.store.images import open_image
-from quality.safety.trigger_scan import PNG, Facts, Looked, find_triggers, look, search
+from quality.safety.trigger_scan import PNG, Facts, ScreenPatches, find_triggers, look, search
 from quality.safety.triggers import Box
 
 RATE = 0.05
@@ -51,7 +51,7 @@ class Bench:
 
     def __init__(self, screens: Sequence[BenchScreen]) -> None:
         self.screens = {_name(screen.data): screen for screen in screens}
-        self._looked: dict[str, Looked] = {name: look(screen.data) for name, screen in self.screens.items()}
+        self._looked: dict[str, ScreenPatches] = {name: look(screen.data) for name, screen in self.screens.items()}
         self.rows = [(name, target) for name, screen in self.screens.items() for target in screen.targets]
 
     def run(self, attack: Attack | None, rate: float = RATE, seed: int = 0) -> Figures:
@@ -76,7 +76,7 @@ class Bench:
     def _score(
         self,
         attack: Attack | None,
-        looked: Mapping[str, Looked],
+        looked: Mapping[str, ScreenPatches],
         facts: Mapping[str, Facts],
         pictures: Mapping[str, bytes],
         shown: Sequence[str],

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from choice_world import GOAL, SIZE, picture, task
 
-from generators.policies.policy import View
+from generators.policies.policy import PolicyView
 from trainer.modeling.checkpoint import Checkpoint, load_processor
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
-from trainer.online.rollouts import POLICY, Job
+from trainer.online.rollouts import POLICY, RolloutJob
 from trainer.online.vllm.engine import VllmEngine
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.settings.online import VllmConfig
@@ -39,11 +39,11 @@ def engine(
 
 
 def row(loaded: Checkpoint) -> dict[str, Any]:
-    return CheckpointPolicy(loaded).row(View(GOAL, picture(2, 0), SIZE, "web", ()))
+    return CheckpointPolicy(loaded).row(PolicyView(GOAL, picture(2, 0), SIZE, "web", ()))
 
 
-def job(member: int = 0, **changes: Any) -> Job:
-    return Job(task(2), "g", member, member, **changes)
+def job(member: int = 0, **changes: Any) -> RolloutJob:
+    return RolloutJob(task(2), "g", member, member, **changes)
 
 
 def ask(made: VllmEngine, loaded: Checkpoint, member: int = 0, **changes: Any) -> tuple[Completion, int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from trainer.merging.merge_methods import Tally, TensorReport, Trim, cut_for, linear_piece, ties_piece
+from trainer.merging.merge_methods import TensorReport, TensorTally, Trim, cut_for, linear_piece, ties_piece
 
 
 def trim(delta: torch.Tensor, density: float) -> torch.Tensor:
@@ -26,7 +26,7 @@ def merge_ties(
     name: str = "",
 ) -> tuple[torch.Tensor, TensorReport]:
     """TIES of one tensor, see `ties_piece`; all tensors fp32 of one shape."""
-    start, tally = base.reshape(-1), Tally(len(experts))
+    start, tally = base.reshape(-1), TensorTally(len(experts))
     flat = [expert.reshape(-1) for expert in experts]
     trims = [Trim(cut_for(lambda e=e: [e - start], start.numel(), d)) for e, d in zip(flat, density, strict=True)]  # type: ignore[misc]
     merged = ties_piece(start, flat, trims, weight, normalize, lam, tally)
@@ -37,6 +37,6 @@ def merge_linear(
     base: torch.Tensor, experts: Sequence[torch.Tensor], *, weight: Sequence[float], name: str = ""
 ) -> tuple[torch.Tensor, TensorReport]:
     """Linear merge of one tensor, see `linear_piece`; all tensors fp32 of one shape."""
-    tally = Tally(len(experts))
+    tally = TensorTally(len(experts))
     merged = linear_piece(base.reshape(-1), [expert.reshape(-1) for expert in experts], weight, tally)
     return merged.reshape(base.shape), tally.report(name)

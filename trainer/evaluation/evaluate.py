@@ -17,7 +17,7 @@ from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
-from trainer.rl.rewards import Truth, point_hit, r_format, reward, step_success, type_match
+from trainer.rl.rewards import ReplyTarget, point_hit, r_format, reward, step_success, type_match
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import EvalConfig
 from trainer.statistics import difference, over, paired
@@ -48,7 +48,7 @@ def choose(rows: Sequence[Row], config: EvalConfig) -> list[Row]:
 
 def _checkable(row: Row) -> bool:
     try:
-        Truth.of_sample(row)
+        ReplyTarget.of_sample(row)
     except ValueError:
         return False
     return True
@@ -56,7 +56,7 @@ def _checkable(row: Row) -> bool:
 
 def judge(row: Row, text: str) -> dict[str, float]:
     """The measures of one reply, each 0 or 1 but `reward`."""
-    truth = Truth.of_sample(row)
+    truth = ReplyTarget.of_sample(row)
     common = {"format": r_format(text, truth), "reward": reward(text, truth)}
     if truth.objective == "grounding":
         return {"hit": float(point_hit(parse_reply(text).point, truth.boxes, truth.refusal)), **common}
@@ -165,7 +165,7 @@ def _record(
         guess = judge(row, blind.reply(row))
         record |= {"blind": guess[key]} | ({"blind_type": guess["type"]} if "type" in guess else {})
     if key == "hit":
-        truth = Truth.of_sample(row)
+        truth = ReplyTarget.of_sample(row)
         known = (elements or {}).get(picture_key(row), ())
         record |= {
             "refusal": float(truth.refusal),

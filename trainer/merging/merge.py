@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.ids import canonical_json
-from trainer.merging.merge_methods import Cut, Tally, TensorReport, Trim, cut_for, linear_piece, ties_piece
+from trainer.merging.merge_methods import TensorReport, TensorTally, Trim, TrimCut, cut_for, linear_piece, ties_piece
 from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, layer_of, write_like
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def merge(
         if base_files.tensors[name].dtype not in FLOATS:
             yield from _same_integers(name, files)
             return
-        tally = Tally(len(order))
+        tally = TensorTally(len(order))
         ordered = [used[i] for i in order]
         trims = [Trim(_cut(name, base_files, model_files[i], densities[i])) for i in order if method == "ties"]
         for stored, *others in zip(*(each.pieces(name) for each in files), strict=True):
@@ -204,7 +204,7 @@ def _warn_of_rounding(files: WeightFiles) -> None:
         )
 
 
-def _cut(name: str, base: WeightFiles, model: WeightFiles, density: float) -> Cut:
+def _cut(name: str, base: WeightFiles, model: WeightFiles, density: float) -> TrimCut:
     def deltas() -> Iterator[torch.Tensor]:
         for theta, expert in zip(base.pieces(name), model.pieces(name), strict=True):
             yield _checked(name, expert) - _checked(name, theta)

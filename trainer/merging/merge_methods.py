@@ -35,7 +35,7 @@ class TensorReport:
 
 
 @dataclass
-class Tally:
+class TensorTally:
     """Sums over the pieces of a tensor, towards its report."""
 
     experts: int
@@ -84,17 +84,17 @@ def _square(piece: torch.Tensor) -> float:
 
 
 @dataclass(frozen=True)
-class Cut:
+class TrimCut:
     """Which entries a trim keeps: those of a magnitude above `edge`, and the first `ties` of that very magnitude."""
 
     edge: float
     ties: int = 0
 
 
-KEEP_ALL, KEEP_NONE = Cut(-1.0), Cut(math.inf)
+KEEP_ALL, KEEP_NONE = TrimCut(-1.0), TrimCut(math.inf)
 
 
-def cut_for(deltas: Callable[[], Iterable[torch.Tensor]], count: int, density: float) -> Cut:
+def cut_for(deltas: Callable[[], Iterable[torch.Tensor]], count: int, density: float) -> TrimCut:
     """The cut that keeps the k = int(density · count) largest magnitudes of the fp32 pieces that `deltas()` yields.
 
     As in mergekit, a density above 0 keeps one at least. Exact, by counting: the bits of a non-negative float order as
@@ -116,7 +116,7 @@ def cut_for(deltas: Callable[[], Iterable[torch.Tensor]], count: int, density: f
         bits = _bits(delta)
         lower += np.bincount(bits[bits >> 16 == high] & 0xFFFF, minlength=1 << 16)
     low, ties = _reached(lower, room)
-    return Cut(float(np.uint32(high << 16 | low).view(np.float32)), ties)
+    return TrimCut(float(np.uint32(high << 16 | low).view(np.float32)), ties)
 
 
 def _bits(delta: torch.Tensor) -> np.ndarray:
@@ -135,7 +135,7 @@ def _reached(histogram: np.ndarray, k: int) -> tuple[int, int]:
 class Trim:
     """Cuts the pieces of one delta, in their order; ties keep the lowest index."""
 
-    def __init__(self, cut: Cut) -> None:
+    def __init__(self, cut: TrimCut) -> None:
         self._edge, self._ties = cut.edge, cut.ties
 
     def __call__(self, delta: torch.Tensor) -> torch.Tensor:
@@ -160,7 +160,7 @@ def ties_piece(
     weight: Sequence[float],
     normalize: bool,
     lam: float,
-    tally: Tally,
+    tally: TensorTally,
 ) -> torch.Tensor:
     """TIES of one flat piece (arXiv 2306.01708 in mergekit's form), fp32 in and out.
 
@@ -197,7 +197,7 @@ def ties_piece(
 
 
 def linear_piece(
-    base: torch.Tensor, experts: Sequence[torch.Tensor], weight: Sequence[float], tally: Tally
+    base: torch.Tensor, experts: Sequence[torch.Tensor], weight: Sequence[float], tally: TensorTally
 ) -> torch.Tensor:
     """Σ w_i θ_i of one flat piece in fp32; the weights are expected to sum to 1; `base` is for the tally."""
     import torch

@@ -81,7 +81,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PixelPicture:
     """A decoded, resized picture: `pixels` uint8 [3, height, width], and its key."""
 
     key: str
@@ -93,7 +93,7 @@ class Prompt:
     """Prompt ids up to and with the assistant's opening, and the pictures in order."""
 
     ids: list[int]
-    pictures: list[Picture]
+    pictures: list[PixelPicture]
 
 
 def row_images(row: Row) -> list[bytes]:

@@ -24,7 +24,7 @@ import torch
 
 from pipelines.store.images import image_size, open_image
 from trainer.modeling import tokenizer as words
-from trainer.modeling.batches import BadSample, Batch, Picture, Prompt, Row, row_images
+from trainer.modeling.batches import BadSample, Batch, PixelPicture, Prompt, Row, row_images
 from trainer.modeling.drafts import Drafts
 from trainer.modeling.rope_positions import rope_positions
 from trainer.modeling.seen_pictures import Features, SeenPictures
@@ -49,7 +49,7 @@ class Processor:
         self.images = images
         self.preset = preset
         self.numbers = words.number_ids(tokenizer)
-        self._cache: OrderedDict[str, Picture] = OrderedDict()
+        self._cache: OrderedDict[str, PixelPicture] = OrderedDict()
         self._cache_bytes, self._cached = cache_bytes, 0
         ids = tokenizer.convert_tokens_to_ids
         self.image_id, self.end_id, self.pad_id = ids(words.IMAGE), ids(words.END), tokenizer.pad_token_id
@@ -71,7 +71,7 @@ class Processor:
 
     # pictures
 
-    def picture(self, data: bytes) -> Picture:
+    def picture(self, data: bytes) -> PixelPicture:
         """Encoded picture → resized pixels. Raises `BadSample` if it can't be decoded, or is 200 times longer one way
         than the other, which the image processor refuses."""
         key = hashlib.sha256(data).hexdigest()
@@ -79,7 +79,7 @@ class Processor:
             self._cache.move_to_end(key)
             return self._cache[key]
         try:
-            found = Picture(key, self._resized(np.asarray(open_image(data))))
+            found = PixelPicture(key, self._resized(np.asarray(open_image(data))))
         except ValueError as error:  # an `ImageError` is one
             raise BadSample(f"picture {key[:12]}: can't be decoded: {error}") from error
         self._cache[key] = found
@@ -97,7 +97,7 @@ class Processor:
         resized = self.images.resize(pixels.transpose(2, 0, 1), limits, self.images.resample, factor=factor)
         return np.ascontiguousarray(np.asarray(resized, dtype=np.uint8))
 
-    def patches(self, picture: Picture) -> tuple[np.ndarray, tuple[int, int, int]]:
+    def patches(self, picture: PixelPicture) -> tuple[np.ndarray, tuple[int, int, int]]:
         """Resized pixels → float32 [patches, C*T*P*P] and the grid (1, rows, columns), as the image processor does."""
         scaled = picture.pixels.astype(np.float32) * np.float32(1 / 255)
         mean = np.asarray(self.images.image_mean, np.float32)[:, None, None]
@@ -107,11 +107,11 @@ class Processor:
         )
         return flat, (1, rows, columns)
 
-    def grid(self, picture: Picture) -> tuple[int, int, int]:
+    def grid(self, picture: PixelPicture) -> tuple[int, int, int]:
         """Its patches: (1, rows, columns)."""
         return 1, picture.pixels.shape[1] // self.images.patch_size, picture.pixels.shape[2] // self.images.patch_size
 
-    def image_tokens(self, picture: Picture) -> int:
+    def image_tokens(self, picture: PixelPicture) -> int:
         """Tokens the picture takes in the sequence."""
         unit = self.images.patch_size * self.images.merge_size
         return (picture.pixels.shape[1] // unit) * (picture.pixels.shape[2] // unit)
@@ -121,7 +121,7 @@ class Processor:
     def prompt(self, row: Row) -> Prompt:
         """The prompt of a row. Raises `BadSample` if messages are no chat or name more pictures than there are."""
         parsed, shown = self._parsed(row)
-        ready = [image if isinstance(image, Picture) else self.picture(image) for image in shown]
+        ready = [image if isinstance(image, PixelPicture) else self.picture(image) for image in shown]
         return Prompt(self._layout(parsed, [self.image_tokens(picture) for picture in ready]), ready)
 
     def length(self, row: Row) -> int:
@@ -134,8 +134,8 @@ class Processor:
         parsed, shown = self._parsed(row)
         return len(self._layout(parsed, [self._shown_tokens(image) for image in shown]))
 
-    def _shown_tokens(self, image: Picture | bytes) -> int:
-        if isinstance(image, Picture):
+    def _shown_tokens(self, image: PixelPicture | bytes) -> int:
+        if isinstance(image, PixelPicture):
             return self.image_tokens(image)
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
@@ -147,7 +147,7 @@ class Processor:
             raise BadSample(f"picture of {len(image)} bytes: can't be decoded: {error}") from error
         return (height // unit) * (width // unit)
 
-    def _parsed(self, row: Row) -> tuple[list[tuple[str, list[str | None]]], list[Picture | bytes]]:
+    def _parsed(self, row: Row) -> tuple[list[tuple[str, list[str | None]]], list[PixelPicture | bytes]]:
         """Roles with their parts (None is a picture), and the pictures."""
         name = str(row.get("sample_id", "?"))
         try:
@@ -158,8 +158,8 @@ class Processor:
         if unknown := [role for role, _ in parsed if role not in self._turns]:
             raise BadSample(f"sample {name}: expected the role user, assistant or system, found {unknown[0]!r:.40}")
         given = list(row.get("images") or [])
-        ready = all(isinstance(image, Picture) for image in given)
-        shown: list[Picture | bytes] = given if ready else [*row_images(row)]
+        ready = all(isinstance(image, PixelPicture) for image in given)
+        shown: list[PixelPicture | bytes] = given if ready else [*row_images(row)]
         places = sum(part is None for _, parts in parsed for part in parts)
         if places != len(shown):
             raise BadSample(f"sample {name}: messages show {places} pictures, the row has {len(shown)}")
@@ -223,7 +223,7 @@ class Processor:
         if batch.pixel_values is not None:
             return batch
         unit = self.images.patch_size * self.images.merge_size
-        flat, grid = self.patches(Picture("blank", np.full((3, unit, unit), 255, np.uint8)))
+        flat, grid = self.patches(PixelPicture("blank", np.full((3, unit, unit), 255, np.uint8)))
         return replace(batch, pixel_values=torch.from_numpy(flat), image_grid_thw=torch.tensor([grid]))
 
     def prompt_batch(self, rows: Sequence[Row], seen: SeenPictures | None = None) -> Batch:

@@ -25,7 +25,7 @@ from pipelines.prompts.tokens import text_tokens
 from schemas.actions import Action, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id
 from trainer.modeling.batches import Row
-from trainer.rl.rewards import Truth, step_success
+from trainer.rl.rewards import ReplyTarget, step_success
 from trainer.settings.offline import AlignmentConfig
 
 DERIVER, VERSION = "history_alignment", 1
@@ -48,7 +48,7 @@ class Alignment:
 @dataclass(frozen=True)
 class _Asked:
     row: Row
-    truth: Truth
+    truth: ReplyTarget
     step: Step
 
 
@@ -144,7 +144,7 @@ def _asked(rows: Sequence[Row]) -> tuple[list[_Asked], int]:
         try:
             provenance = json.loads(row.get("provenance") or "{}")
             step = (str(row["source"]), str(provenance["episode"]), int(provenance["step"]))
-            found.append(_Asked(row, Truth.of_sample(row), step))
+            found.append(_Asked(row, ReplyTarget.of_sample(row), step))
         except (ValueError, KeyError, TypeError):
             unusable += 1
     return sorted(found, key=lambda one: (one.step, str(one.row["sample_id"]))), unusable

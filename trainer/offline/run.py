@@ -24,7 +24,7 @@ from trainer.offline.semi_online import Update, answering, prompts_with_thoughts
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes, succeeds
 from trainer.rl.box_reward import difficulty_weights
 from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
-from trainer.rl.learner import STATE_VERSION, Learner, Reply
+from trainer.rl.learner import STATE_VERSION, Learner, SampledReply
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores
 from trainer.rl.state_file import StateFile
@@ -147,7 +147,7 @@ class OfflineRun:
         made = self._replayed() if config.semi_online else self._single_steps()
         replies, advantages = made.replies, made.advantages
         compared = [
-            Reply(made.tasks[one.row].row, one.token_ids, one.logprobs, place)
+            SampledReply(made.tasks[one.row].row, one.token_ids, one.logprobs, place)
             for place, one in enumerate(replies)
             if advantages.weights[place] > 0
         ]

@@ -60,7 +60,7 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Rollout:
+class StoredRollout:
     """What a policy did in a stored episode, `episode` being its place in the list; the steps that it reached."""
 
     episode: int
@@ -80,7 +80,7 @@ def roll(
     group: int = 1,
     rewards: RewardConfig,
     config: SemiOnlineConfig = DEFAULT,
-) -> list[Rollout]:
+) -> list[StoredRollout]:
     """`group` rollouts of each episode, in the order of episodes; `answer` is asked for all of a step at once.
 
     Raises `ValueError` if it doesn't give a reply to every row.
@@ -101,7 +101,7 @@ def roll(
                 said[i] |= _words(task, reply.text, number, config.thoughts)
             else:
                 wrong[i] += 1
-    return [Rollout(i // group, i % group, tuple(steps)) for i, steps in enumerate(made)]
+    return [StoredRollout(i // group, i % group, tuple(steps)) for i, steps in enumerate(made)]
 
 
 def _own(task: RlTask, said: Mapping[str, str]) -> RlTask:
@@ -120,7 +120,7 @@ def _words(task: RlTask, text: str, number: int, thoughts: bool) -> dict[str, st
     return {history_line(number, task.truth.action, platform): own}
 
 
-def prompts_with_thoughts(rollouts: Sequence[Rollout], config: SemiOnlineConfig) -> tuple[int, int]:
+def prompts_with_thoughts(rollouts: Sequence[StoredRollout], config: SemiOnlineConfig) -> tuple[int, int]:
     """(steps whose prompt showed a step that the policy had thought at, of these those that ask for thoughts)."""
     shown = thinking = 0
     for rollout in rollouts if config.thoughts else ():
@@ -144,7 +144,7 @@ def step_returns(rewards: Sequence[float], right: Sequence[bool], gamma: float) 
 
 
 def two_level_advantages(
-    rollouts: Sequence[Rollout], grpo: GrpoConfig, config: SemiOnlineConfig = DEFAULT
+    rollouts: Sequence[StoredRollout], grpo: GrpoConfig, config: SemiOnlineConfig = DEFAULT
 ) -> Advantages:
     """A of every reply, rollout by rollout in the order given, step by step; a group is an episode.
 
@@ -197,7 +197,7 @@ class Update:
     scores: list[Scores]
 
 
-def update_of(rollouts: Sequence[Rollout], grpo: GrpoConfig, config: SemiOnlineConfig = DEFAULT) -> Update:
+def update_of(rollouts: Sequence[StoredRollout], grpo: GrpoConfig, config: SemiOnlineConfig = DEFAULT) -> Update:
     """Rollouts → what `grpo_loss` takes."""
     steps = [step for rollout in rollouts for step in rollout.steps]
     replies = [replace(step.reply, row=i) for i, step in enumerate(steps)]

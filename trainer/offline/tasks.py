@@ -16,7 +16,7 @@ from schemas.actions import Finished, parse_reply
 from trainer.data.clusters import cluster, cluster_of
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.processor import Processor
-from trainer.rl.rewards import DEFAULT, Truth, point_hit, step_success
+from trainer.rl.rewards import DEFAULT, ReplyTarget, point_hit, step_success
 from trainer.settings.rewards import RewardConfig
 
 DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -37,7 +37,7 @@ class RlTask:
     """A prompt with its checkable truth. `cluster` groups what isn't independent; `episode` may be None (unknown)."""
 
     row: Row
-    truth: Truth
+    truth: ReplyTarget
     cluster: str
     episode: str | None = None
     step: int = -1
@@ -64,7 +64,7 @@ def tasks_of(
     tasks = []
     for row in rows_of(rows, domain):
         try:
-            truth = Truth.of_sample(row)
+            truth = ReplyTarget.of_sample(row)
         except ValueError:
             unusable["no_checkable_truth"] += 1
             continue
@@ -132,7 +132,7 @@ def complete_episodes(tasks: Sequence[RlTask]) -> list[list[int]]:
     return found
 
 
-def succeeds(text: str, truth: Truth, config: RewardConfig) -> bool:
+def succeeds(text: str, truth: ReplyTarget, config: RewardConfig) -> bool:
     """Whether a reply does the step: point in box (or right refusal) for grounding, `step_success` for navigation."""
     reply = parse_reply(text)
     if truth.action is None:

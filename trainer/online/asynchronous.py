@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.tasks.task_spec import Contract
-from trainer.online.collect import Group, group_jobs, in_device_order
+from trainer.online.collect import RolloutGroup, group_jobs, in_device_order
 from trainer.online.rollout_files import RolloutFiles
 from trainer.online.rollouts import Rollout
 from trainer.online.strata import StratifiedBatches
@@ -127,7 +127,7 @@ class AsyncCollector:
                 raise RuntimeError(f"online RL: rollout {rollout.key} came a second time")
             self._open[number].made[member] = rollout
 
-    def collect(self, update: int) -> list[Group]:
+    def collect(self, update: int) -> list[RolloutGroup]:
         """At least `tasks_per_update` groups; waits until there are."""
         while True:
             self._issue(update)
@@ -160,7 +160,7 @@ class AsyncCollector:
                     self._dropped += 1
             self._close(number)
 
-    def _take(self, whole: Sequence[int], urgent: Sequence[int], update: int) -> list[Group]:
+    def _take(self, whole: Sequence[int], urgent: Sequence[int], update: int) -> list[RolloutGroup]:
         room = max(0, self._config.tasks_per_update - len(urgent))
         chosen = sorted([*urgent, *whole[:room]])
         late = [number for number, group in sorted(self._open.items()) if group.used and group.fresh]
@@ -170,7 +170,7 @@ class AsyncCollector:
         self._dropped = 0
         return found
 
-    def _use(self, number: int, update: int) -> Group:
+    def _use(self, number: int, update: int) -> RolloutGroup:
         group = self._open[number]
         members = sorted(set(group.made) - group.gone)
         fresh = group.fresh
@@ -185,7 +185,7 @@ class AsyncCollector:
         for member in fresh:  # what is still needed of it is its outcome
             group.made[member] = replace(group.made[member], samples=())
         self._close(number)
-        return Group(group.key, group.task, rollouts, counting)
+        return RolloutGroup(group.key, group.task, rollouts, counting)
 
     def _close(self, number: int) -> None:
         group = self._open[number]

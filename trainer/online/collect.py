@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from generators.execution.device_pool import DevicePool
 from generators.tasks.task_spec import Contract
-from trainer.online.rollouts import Job, Rollout, rollout_seed
+from trainer.online.rollouts import Rollout, RolloutJob, rollout_seed
 from trainer.online.strata import StratifiedBatches
 from trainer.online.workers import RolloutWorkers
 from trainer.settings.online import OnlineConfig
 
 
 @dataclass(frozen=True)
-class Group:
+class RolloutGroup:
     """Rollouts of one task. `counting`: the members (by place) that take part in this update's loss, None for all; the
     others were used by an earlier update and stand there for the comparison alone."""
 
@@ -32,7 +32,7 @@ class Group:
 class Collector(Protocol):
     """Gives each update its groups. `state` is plain JSON data; what it says, `load` goes on from."""
 
-    def collect(self, update: int) -> list[Group]: ...
+    def collect(self, update: int) -> list[RolloutGroup]: ...
 
     def taken(self, rollouts: Sequence[Rollout]) -> None:
         """Rollouts that ended while something else was waited for."""
@@ -51,10 +51,10 @@ class Collector(Protocol):
         ...
 
 
-def group_jobs(task: Contract, key: str, config: OnlineConfig) -> list[Job]:
+def group_jobs(task: Contract, key: str, config: OnlineConfig) -> list[RolloutJob]:
     """The rollouts of a group."""
     return [
-        Job(task, key, member, rollout_seed(config.seed, key, task.task_id, member))
+        RolloutJob(task, key, member, rollout_seed(config.seed, key, task.task_id, member))
         for member in range(config.num_generations)
     ]
 
@@ -71,7 +71,7 @@ class SyncCollector:
     def __init__(self, workers: RolloutWorkers, batches: StratifiedBatches, config: OnlineConfig) -> None:
         self._workers, self._batches, self._config = workers, batches, config
 
-    def collect(self, update: int) -> list[Group]:
+    def collect(self, update: int) -> list[RolloutGroup]:
         config = self._config
         tasks = in_device_order(self._workers.pool, self._batches.batch(update, config.tasks_per_update), update)
         groups = [(f"u{update:06d}-t{place:03d}", task) for place, task in enumerate(tasks)]
@@ -80,7 +80,8 @@ class SyncCollector:
         made = [replace(one, device="") for one in self._workers.run([job for members in jobs for job in members])]
         each = config.num_generations
         return [
-            Group(key, task, tuple(made[place * each : (place + 1) * each])) for place, (key, task) in enumerate(groups)
+            RolloutGroup(key, task, tuple(made[place * each : (place + 1) * each]))
+            for place, (key, task) in enumerate(groups)
         ]
 
     def taken(self, rollouts: Sequence[Rollout]) -> None:

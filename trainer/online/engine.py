@@ -23,7 +23,7 @@ from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import Completion, generate
 from trainer.modeling.processor import Processor
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
-from trainer.online.rollouts import POLICY, Job, Recorder, RolloutClaim, Sample
+from trainer.online.rollouts import POLICY, ReplySample, RolloutClaim, RolloutJob, SampleRecorder
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class ReplyEngine:
             self._models[slot].load_state_dict(weights)
             self._versions[slot] = version
 
-    def ask(self, job: Job, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
+    def ask(self, job: RolloutJob, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
         """(reply, tokens of the prompt, version of the weights). Raises `BadSample` for a row that can't be put to the
         model, `EngineFailed`."""
         key = job.key
@@ -216,8 +216,8 @@ class RolloutPolicy(CheckpointPolicy):
         self,
         checkpoint: Checkpoint,
         engine: RolloutEngine,
-        job: Job,
-        recorder: Recorder,
+        job: RolloutJob,
+        recorder: SampleRecorder,
         claim: RolloutClaim,
         *,
         thinking: bool | None,
@@ -234,7 +234,7 @@ class RolloutPolicy(CheckpointPolicy):
             raise ClaimLost(f"rollout {self._job.key}: another worker makes it now")
         reply, prompt_tokens, version = self._engine.ask(self._job, row, seed)
         self._recorder.samples.append(
-            Sample(
+            ReplySample(
                 str(row["messages"]),
                 bytes(row["images"][0]),
                 str(row["platform"]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.online.collect import Group
-from trainer.online.state import Progress
+from trainer.online.collect import RolloutGroup
+from trainer.online.state import TrainingProgress
 from trainer.rl.grpo import Advantages
 from trainer.rl.reward_figures import Scores, reward_figures
 from trainer.settings.online import OnlineConfig
@@ -15,7 +15,7 @@ from trainer.statistics import paired
 Event = dict[str, Any]
 
 
-def rollout_figures(groups: Sequence[Group], scores: Sequence[Sequence[Scores | None]], update: int) -> Event:
+def rollout_figures(groups: Sequence[RolloutGroup], scores: Sequence[Sequence[Scores | None]], update: int) -> Event:
     """`reward_figures` and means over the live rollouts that count in the update; `scores` are those of
     `trajectory_scores`, `staleness` in updates, that of the oldest reply."""
     live, gains, lost = [], [], 0
@@ -57,7 +57,7 @@ def update_figures(advantages: Advantages, loss: Mapping[str, float]) -> Event:
 
 def metrics_of(
     config: OnlineConfig,
-    progress: Progress,
+    progress: TrainingProgress,
     validation: Sequence[str],
     strata: Mapping[str, int],
     delta: Mapping[str, Any],

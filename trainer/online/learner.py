@@ -11,18 +11,20 @@ from typing import Any
 from trainer.modeling.processor import Processor
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages
-from trainer.rl.learner import Learner, Reply
+from trainer.rl.learner import Learner, SampledReply
 from trainer.settings.online import OnlineConfig
 
 
-def replies_of(rollouts: Sequence[Rollout], advantages: Advantages, version: int, config: OnlineConfig) -> list[Reply]:
+def replies_of(
+    rollouts: Sequence[Rollout], advantages: Advantages, version: int, config: OnlineConfig
+) -> list[SampledReply]:
     """The samples of the trajectories that count in the loss, in order; the present weights have `version`."""
     served = config.rollout_engine == "vllm"
     # an asynchronous run that was killed may hold replies of weights that were lost, under any version; a server's
     # kernels aren't the learner's, so what it tells is never the learner's own log-probability
     correct_all = config.mode == "async" or served
     return [
-        Reply(
+        SampledReply(
             sample.row(),
             sample.token_ids,
             sample.logprobs,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from generators.tasks.task_spec import Contract
 from schemas.ids import digest
-from trainer.online.rollouts import Job, rollout_seed
+from trainer.online.rollouts import RolloutJob, rollout_seed
 from trainer.settings.online import ReferenceConfig
 
 Successes = Sequence[bool | None]
@@ -80,7 +80,7 @@ def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit
 
 def validation_jobs(
     tasks: Sequence[Contract], update: int, slot: str, *, episodes: int = 0, seed: int = 0
-) -> list[Job]:
+) -> list[RolloutJob]:
     """One greedy episode of each task, in their order; then sampled ones, task after task, until there are `episodes`,
     whose seeds depend on the task and on which try it is, never on `update` or `slot`."""
     jobs = []
@@ -89,7 +89,7 @@ def validation_jobs(
         task = tasks[place]
         drawn = rollout_seed(seed, "validation", task.task_id, tried) if tried else 0
         jobs.append(
-            Job(
+            RolloutJob(
                 task,
                 f"validation-{slot}-{update:06d}-{place:04d}",
                 tried,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RolloutOutcome:
     """What a rollout came to. `success` None: lost to infrastructure. `steps` = T, all replies; `unparsable` of them
     were no-ops that couldn't be read."""
 
@@ -24,14 +24,14 @@ class Outcome:
     replayed: bool = False
 
 
-def fewest_steps(group: Sequence[Outcome]) -> int | None:
+def fewest_steps(group: Sequence[RolloutOutcome]) -> int | None:
     """T_min: fewest steps among the live successes; None without any."""
     live = [one.steps for one in group if one.success and not one.replayed]
     return min(live) if live else None
 
 
 def trajectory_scores(
-    group: Sequence[Outcome], config: TrajectoryReward, rollouts: Sequence[Rollout] = ()
+    group: Sequence[RolloutOutcome], config: TrajectoryReward, rollouts: Sequence[Rollout] = ()
 ) -> list[dict[str, float] | None]:
     """R(τ) of each member of a group as `total` = success · r_comp · length_factor + unparsable_penalty, with these
     terms by name (a failure has no `length_factor`); None where infrastructure failed.
@@ -50,7 +50,7 @@ def trajectory_scores(
     ]
 
 
-def _scores(one: Outcome, least: int | None, config: TrajectoryReward) -> dict[str, float]:
+def _scores(one: RolloutOutcome, least: int | None, config: TrajectoryReward) -> dict[str, float]:
     penalty = max(config.penalty_floor, -config.unparsable_penalty * one.unparsable)
     if not one.success:
         return {"success": 0.0, "unparsable_penalty": penalty, "total": penalty}

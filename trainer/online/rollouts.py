@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from generators.execution.execute import execute
-from generators.execution.journal import Attempt, Claim, ClaimLost, Journal
-from generators.execution.limits import Limits
+from generators.execution.journal import Attempt, AttemptClaim, ClaimLost, Journal
+from generators.execution.limits import AttemptLimits
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from schemas.ids import digest
-from trainer.online.rewards import Outcome
+from trainer.online.rewards import RolloutOutcome
 from trainer.online.success import FinalFrameJudge, LastScreen, decide
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ POLICY, REFERENCE = "policy", "reference"
 
 
 @dataclass(frozen=True)
-class Sample:
+class ReplySample:
     """A reply with its context. `token_ids` are those that were sampled, `logprobs` (nats) of the policy that sampled
     them, whose weights had `version`."""
 
@@ -57,7 +57,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Job:
+class RolloutJob:
     """A rollout to be made: member `member` of group `group`, `greedy` with the likeliest replies. Those for
     `validation` are never learned from; `slot` tells whose they are."""
 
@@ -76,12 +76,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Rollout:
-    """`ended` as in `Trajectory`; `seconds`: how long it held its device, retries included (wall time); `judged`: a
-    model, not a rule, decided its success."""
+    """`ended` as in `ExecutedTrajectory`; `seconds`: how long it held its device, retries included (wall time);
+    `judged`: a model, not a rule, decided its success."""
 
     key: str
     task_id: str
-    samples: tuple[Sample, ...]
+    samples: tuple[ReplySample, ...]
     success: bool | None
     steps: int
     unparsable: int
@@ -98,8 +98,8 @@ class Rollout:
         return min((sample.version for sample in self.samples), default=0)
 
     @property
-    def outcome(self) -> Outcome:
-        return Outcome(self.success, self.steps, self.unparsable, self.replayed)
+    def outcome(self) -> RolloutOutcome:
+        return RolloutOutcome(self.success, self.steps, self.unparsable, self.replayed)
 
     @property
     def tokens(self) -> int:
@@ -124,7 +124,7 @@ class Rollout:
     def from_plain(cls, plain: Mapping[str, Any]) -> Rollout:
         """Raises `KeyError`, `TypeError` or `ValueError` for what is none."""
         samples = tuple(
-            Sample(
+            ReplySample(
                 **{
                     **one,
                     "picture": base64.b64decode(one["picture"]),
@@ -146,11 +146,11 @@ def rollout_seed(seed: int, group: str, task_id: str, member: int) -> int:
     return int(digest(["rollout", seed, group, task_id, member])[:12], 16)
 
 
-class RolloutClaim(Claim):
+class RolloutClaim(AttemptClaim):
     """An attempt that is kept in memory: an interrupted rollout is made again, not gone on with. `revoke` takes it from
     a worker that was given up."""
 
-    def __init__(self, job: Job, policy: str, device: str) -> None:
+    def __init__(self, job: RolloutJob, policy: str, device: str) -> None:
         self.attempt = Attempt(job.contract, job.seed, policy, device)
         self._revoked = False
 
@@ -161,7 +161,7 @@ class RolloutClaim(Claim):
     def revoke(self) -> None:
         self._revoked = True
 
-    def turn(self, turn: Turn, state: str = "") -> None:
+    def turn(self, turn: ExecutedTurn, state: str = "") -> None:
         self._mine()
         self.attempt.turns.append(turn)
         self.attempt.states.append(state)
@@ -170,7 +170,7 @@ class RolloutClaim(Claim):
         self._mine()
         self.attempt.broken.append(reason[:500])
 
-    def end(self, done: Trajectory) -> None:
+    def end(self, done: ExecutedTrajectory) -> None:
         self._mine()
 
     def _mine(self) -> None:
@@ -179,19 +179,19 @@ class RolloutClaim(Claim):
 
 
 @dataclass
-class Recorder:
+class SampleRecorder:
     """Collects the samples of an episode as the policy replies."""
 
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[ReplySample] = field(default_factory=list)
 
 
 def make_rollout(
-    job: Job,
+    job: RolloutJob,
     device: Device,
     policy: Policy,
-    recorder: Recorder,
+    recorder: SampleRecorder,
     claim: RolloutClaim,
-    limits: Limits,
+    limits: AttemptLimits,
     on_call: Callable[[str], None],
     judge: FinalFrameJudge | None = None,
 ) -> Rollout:
@@ -217,7 +217,11 @@ def make_rollout(
 
 
 def finished(
-    job: Job, done: Trajectory, recorder: Recorder, screen: bytes = b"", judge: FinalFrameJudge | None = None
+    job: RolloutJob,
+    done: ExecutedTrajectory,
+    recorder: SampleRecorder,
+    screen: bytes = b"",
+    judge: FinalFrameJudge | None = None,
 ) -> Rollout:
     """A trajectory, its replies and its last screen → a rollout, with the world's verdict or the judge's (`success`).
     Raises `ValueError` for an evaluator that can't read the world's state."""
@@ -241,6 +245,6 @@ def finished(
     )
 
 
-def lost(job: Job, reason: str, seconds: float = 0.0) -> Rollout:
+def lost(job: RolloutJob, reason: str, seconds: float = 0.0) -> Rollout:
     """What infrastructure failures have ended: it stands in its group as nothing."""
     return Rollout(job.key, job.contract.task_id, (), None, 0, 0, LOST, reason[:300], seconds=seconds)

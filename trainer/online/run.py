@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from generators.tasks.task_spec import Contract
-from trainer.online.collect import Collector, Group
+from trainer.online.collect import Collector, RolloutGroup
 from trainer.online.figures import Event, rollout_figures, update_figures
 from trainer.online.learner import OnlineLearner
 from trainer.online.pictures import filmstrip, telling
@@ -17,8 +17,8 @@ from trainer.online.reference import compare, validation_jobs
 from trainer.online.replay import ReplayBuffer
 from trainer.online.rewards import trajectory_scores
 from trainer.online.rollout_engine import RolloutEngine
-from trainer.online.rollouts import POLICY, REFERENCE, Job, Rollout
-from trainer.online.state import Progress, load_run, save_run
+from trainer.online.rollouts import POLICY, REFERENCE, Rollout, RolloutJob
+from trainer.online.state import TrainingProgress, load_run, save_run
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.reward_figures import totals
@@ -49,7 +49,7 @@ class OnlineRun:
         self.config, self.learner, self.engine, self.workers = config, learner, engine, workers
         self.collector, self.validation, self.state, self.emit = collector, validation, state, emit
         self.replay = ReplayBuffer(config.replay_per_task)
-        self.progress = Progress()
+        self.progress = TrainingProgress()
         self.timing: dict[str, float] = {}
         self._used_s = 0.0
         self._since = time.monotonic()
@@ -147,7 +147,7 @@ class OnlineRun:
         self.progress.curve.append(row)
         self.emit(row)
 
-    def _show(self, groups: Sequence[Group]) -> None:
+    def _show(self, groups: Sequence[RolloutGroup]) -> None:
         """Now and then, the screens of a rollout."""
         if self.progress.update % SHOW_EVERY == 0 and (one := telling([r for g in groups for r in g.counted()])):
             strip = filmstrip(one)
@@ -163,7 +163,7 @@ class OnlineRun:
                 }
             )
 
-    def _filled(self, group: Group, update: int) -> Group:
+    def _filled(self, group: RolloutGroup, update: int) -> RolloutGroup:
         if group.counting is not None:
             return group
         filled = self.replay.fill(group.rollouts, f"{self.config.seed}/{update}/{group.key}")
@@ -201,7 +201,7 @@ class OnlineRun:
             progress.blends.append(step)
             self.emit({"kind": "reference", **step})
 
-    def _jobs(self, slot: str) -> list[Job]:
+    def _jobs(self, slot: str) -> list[RolloutJob]:
         config = self.config
         episodes = config.reference.episodes if config.adaptive else 0
         return validation_jobs(self.validation, self.progress.update, slot, episodes=episodes, seed=config.seed)
@@ -226,7 +226,7 @@ class OnlineRun:
         self.emit({"kind": "saved", "update": self.progress.update})
 
 
-def _counting(advantages: Advantages, groups: Sequence[Group]) -> Advantages:
+def _counting(advantages: Advantages, groups: Sequence[RolloutGroup]) -> Advantages:
     """No weight for members that an earlier update has used."""
     weights, place = list(advantages.weights), 0
     for group in groups:

@@ -15,7 +15,7 @@ FILE = "online_rl.pt"
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Plain JSON data. `curve` has an event per update, `validations` one per look, `blends` one per step of the
     reference; `policy`, `reference` and `first`: successes of the last, the reference's and the first look, in the
     order of `validation_jobs`. `replay` and `collected`: what the replay buffer and the collector hold. `picture`: the
@@ -34,15 +34,15 @@ class Progress:
     elapsed_s: float = 0.0
 
 
-def save_run(file: StateFile, learner: Learner, progress: Progress) -> None:
+def save_run(file: StateFile, learner: Learner, progress: TrainingProgress) -> None:
     """Learner, RNG and progress, on the disk when this returns."""
     file.save(learner, rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
 
 
-def load_run(file: StateFile, learner: Learner) -> Progress | None:
+def load_run(file: StateFile, learner: Learner) -> TrainingProgress | None:
     """The saved progress, after learner and RNG have their states; None if there is none of this run."""
     saved = file.load(learner)
     if saved is None:
         return None
     torch.set_rng_state(saved["rng"])
-    return Progress(**json.loads(saved["progress"]))
+    return TrainingProgress(**json.loads(saved["progress"]))

@@ -16,11 +16,11 @@ from typing import Any
 
 from generators.execution.execute import ScreenKeeper
 from generators.tasks.task_spec import has_rule
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from generators.tasks.world_interface import Observation
 from generators.worlds.evaluators import holds
 from quality.items.drawing import draw_action, to_png
-from quality.model_client.client import ModelClient, Picture, Request, data_block
+from quality.model_client.client import ModelClient, Request, RequestPicture, data_block
 from quality.model_client.errors import ModelError
 
 ENDPOINT = "VESPER_JUDGE_BASE_URL"
@@ -63,7 +63,7 @@ class FinalFrameJudge:
     def __init__(self, client: ModelClient) -> None:
         self.client = client
 
-    def decide(self, done: Trajectory, screen: bytes) -> Decided:
+    def decide(self, done: ExecutedTrajectory, screen: bytes) -> Decided:
         """What the model says. Where its server fails or gives no answer of the schema there is no success and no
         failure."""
         try:
@@ -93,11 +93,11 @@ def judge_of(model: str, cache: Path | None = None, options: Mapping[str, Any] |
 def request(goal: str, answer: str, screen: bytes) -> Request:
     """The question about one end. `screen`: encoded picture."""
     text = "\n".join([data_block("goal", goal), data_block("answer", answer)])
-    picture = Picture(hashlib.sha256(screen).hexdigest(), lambda: to_png(draw_action(screen, None)))
+    picture = RequestPicture(hashlib.sha256(screen).hexdigest(), lambda: to_png(draw_action(screen, None)))
     return Request(TEMPLATE_VERSION, RUBRIC, text, (picture,), SCHEMA)
 
 
-def decide(done: Trajectory, screen: bytes, judge: FinalFrameJudge | None) -> Decided:
+def decide(done: ExecutedTrajectory, screen: bytes, judge: FinalFrameJudge | None) -> Decided:
     """A trajectory and its last screen → what came of it.
 
     Three unreadable replies in a row are a failure whatever the world shows. The rule decides where the task has one

@@ -6,23 +6,23 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from generators.execution.worker_pool import CrewStatistics, Worker
-from trainer.online.rollouts import Job, RolloutClaim
+from trainer.online.rollouts import RolloutClaim, RolloutJob
 
 
 @dataclass(eq=False)
 class RolloutWorker(Worker):
     """A thread that makes rollouts, since `job_since` that of `job`."""
 
-    job: Job | None = None
+    job: RolloutJob | None = None
     claim: RolloutClaim | None = None
     job_since: float = 0.0
 
 
 @dataclass
-class Task:
+class WorkerJob:
     """A job that waits or runs. `spent`: device seconds of tries that failed."""
 
-    job: Job
+    job: RolloutJob
     kind: str
     tries: int = 0
     spent: float = 0.0

@@ -8,8 +8,8 @@ So no rollout holds a worker or a device while it waits for another rollout (at 
 policy again, which takes neither); each that has begun ends within the limits on its calls, and then it is the turn of
 those that waited, whatever the number of workers and of devices.
 
-A failure of infrastructure makes a rollout anew on a freshly opened device, `Limits.retries` times, then it is lost.
-`held_s` counts the seconds that devices were open, `seconds` of a rollout those that it held one.
+A failure of infrastructure makes a rollout anew on a freshly opened device, `AttemptLimits.retries` times, then it is
+lost. `held_s` counts the seconds that devices were open, `seconds` of a rollout those that it held one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 from generators.execution.device_pool import DevicePool
 from generators.execution.execute import InfrastructureFailure
 from generators.execution.journal import ClaimLost
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.execution.worker_pool import NO_DEVICE_S, Crew
 from trainer.online.engine import RolloutPolicy
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
-from trainer.online.rollouts import Job, Recorder, Rollout, RolloutClaim, lost, make_rollout
+from trainer.online.rollouts import Rollout, RolloutClaim, RolloutJob, SampleRecorder, lost, make_rollout
 from trainer.online.success import FinalFrameJudge
-from trainer.online.worker_state import RolloutWorker, Statistics, Task
+from trainer.online.worker_state import RolloutWorker, Statistics, WorkerJob
 
 if TYPE_CHECKING:
     from trainer.modeling.checkpoint import Checkpoint
@@ -50,7 +50,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
         checkpoint: Checkpoint,
         engine: RolloutEngine,
         pool: DevicePool,
-        limits: Limits,
+        limits: AttemptLimits,
         *,
         workers: int,
         thinking: bool | None = None,
@@ -60,9 +60,9 @@ class RolloutWorkers(Crew[RolloutWorker]):
         super().__init__(pool, limits, self.statistics, engine.cond)
         self.engine, self.checkpoint, self.thinking, self.count = engine, checkpoint, thinking, workers
         self.judge = judge
-        self._queue: deque[Task] = deque()
-        self._running: dict[str, Task] = {}  # released, by key
-        self._free: dict[str, Task] = {}  # of these, those that no worker has
+        self._queue: deque[WorkerJob] = deque()
+        self._running: dict[str, WorkerJob] = {}  # released, by key
+        self._free: dict[str, WorkerJob] = {}  # of these, those that no worker has
         self._done: deque[Rollout] = deque()
         self._most: dict[str, int | None] = {}
         self._missing_since: dict[str, float] = {}
@@ -84,10 +84,10 @@ class RolloutWorkers(Crew[RolloutWorker]):
 
     # -- what the learner calls ------------------------------------------------------------------------------------
 
-    def submit(self, jobs: Sequence[Job], *, first: bool = False) -> None:
+    def submit(self, jobs: Sequence[RolloutJob], *, first: bool = False) -> None:
         """Have rollouts made, in this order as far as devices allow; `first`: before all that wait. Raises
         `ValueError` for a task that no device runs."""
-        tasks = [Task(job, self.pool.kind(job.contract)) for job in jobs]
+        tasks = [WorkerJob(job, self.pool.kind(job.contract)) for job in jobs]
         for kind in sorted({task.kind for task in tasks} - set(self._most)):
             self._most[kind] = self.pool.most(kind)
         with self.lock:
@@ -115,7 +115,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
                 self.lock.wait(min(left, LOOK_S))
             self.replace_hung()
 
-    def run(self, jobs: Sequence[Job], others: list[Rollout] | None = None) -> list[Rollout]:
+    def run(self, jobs: Sequence[RolloutJob], others: list[Rollout] | None = None) -> list[Rollout]:
         """Rollouts of these jobs before all that wait, in the order of the jobs. Those of other jobs that end
         meanwhile are added to `others`."""
         self.submit(jobs, first=True)
@@ -149,7 +149,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
         if self.stopping:
             return False
         in_use = Counter(task.kind for task in self._running.values())
-        kept: deque[Task] = deque()
+        kept: deque[WorkerJob] = deque()
         while self._queue and len(self._running) < self.count and self._has_turn(self._queue[0]):
             task = self._queue.popleft()
             most = self._most[task.kind]
@@ -163,11 +163,11 @@ class RolloutWorkers(Crew[RolloutWorker]):
         self._queue.extendleft(reversed(kept))
         return released
 
-    def _has_turn(self, task: Task) -> bool:
+    def _has_turn(self, task: WorkerJob) -> bool:
         """Whether the engine can answer it beside those that run."""
         return not self.engine.one_slot or all(one.job.slot == task.job.slot for one in self._running.values())
 
-    def _take(self, worker: RolloutWorker) -> Task | None:
+    def _take(self, worker: RolloutWorker) -> WorkerJob | None:
         """A released job, one for the worker's open device first."""
         now = time.monotonic()
         ready = [task for task in self._free.values() if task.ready_at <= now]
@@ -177,7 +177,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
         del self._free[task.job.key]
         return task
 
-    def _end(self, task: Task, rollout: Rollout) -> None:
+    def _end(self, task: WorkerJob, rollout: Rollout) -> None:
         self._running.pop(task.job.key, None)
         self.engine.active.discard(task.job.key)
         self.statistics.lost += rollout.success is None
@@ -186,9 +186,9 @@ class RolloutWorkers(Crew[RolloutWorker]):
             self._release()
         self.lock.notify_all()
 
-    def _failed(self, task: Task, reason: str, seconds: float, *, opened: bool = True) -> None:
+    def _failed(self, task: WorkerJob, reason: str, seconds: float, *, opened: bool = True) -> None:
         """After an infrastructure failure: once more, or lost. Where no device was to be had (not `opened`) that is no
-        try: it is waited for, `Limits.device_s` at most."""
+        try: it is waited for, `AttemptLimits.device_s` at most."""
         self.statistics.failures[reason.partition(":")[0][:80]] += 1
         now = time.monotonic()
         if opened:
@@ -227,7 +227,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
             while (task := self._next(worker)) is not None:
                 self._one(worker, task)
 
-    def _next(self, worker: RolloutWorker) -> Task | None:
+    def _next(self, worker: RolloutWorker) -> WorkerJob | None:
         with self.lock:
             while not (self.stopping or worker.given_up or self.error or self.engine.error):
                 if (task := self._take(worker)) is not None:
@@ -236,14 +236,14 @@ class RolloutWorkers(Crew[RolloutWorker]):
                 self.lock.wait(LOOK_S)
             return None
 
-    def _one(self, worker: RolloutWorker, task: Task) -> None:
+    def _one(self, worker: RolloutWorker, task: WorkerJob) -> None:
         """One try of a rollout."""
         job = task.job
         try:
             device = self.device_of(worker, task.kind)
         except InfrastructureFailure as failure:
             return self._broken(worker, task, failure, opened=False)
-        recorder, claim = Recorder(), RolloutClaim(job, "online", device.name)
+        recorder, claim = SampleRecorder(), RolloutClaim(job, "online", device.name)
         with self.lock:
             worker.claim = claim
             if worker.given_up:
@@ -269,7 +269,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
             self._end(task, rollout)
 
     def _broken(
-        self, worker: RolloutWorker, task: Task, failure: InfrastructureFailure, *, opened: bool = True
+        self, worker: RolloutWorker, task: WorkerJob, failure: InfrastructureFailure, *, opened: bool = True
     ) -> None:
         if worker.device is not None and failure.by == "device":
             worker.call("report")

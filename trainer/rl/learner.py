@@ -41,7 +41,7 @@ MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 
 
 @dataclass(frozen=True)
-class Reply:
+class SampledReply:
     """A sampled reply (`logprobs` in nats) to the context of `row`, of trajectory `trajectory`. `stale`: other weights
     than the present ones sampled it; `compared`: a server with the present weights did, so that the learner's own
     log-probabilities should be the same."""
@@ -54,7 +54,7 @@ class Reply:
     compared: bool = False
 
 
-_Part = tuple[Sequence[Reply], bool]
+_Part = tuple[Sequence[SampledReply], bool]
 """A micro-batch, and whether it counts: a rank with nothing left to do computes along."""
 
 
@@ -94,7 +94,12 @@ class Learner:
         return self.config.learning_rate * min(1.0, (update + 1) / max(1, self.config.warmup_steps))
 
     def step(
-        self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float = 1.0
+        self,
+        replies: Sequence[SampledReply],
+        advantages: Advantages,
+        tokens: Sequence[int],
+        update: int,
+        decay: float = 1.0,
     ) -> dict[str, float]:
         """An update's optimiser steps; → figures of the last one, {} where no reply holds a comparison. `tokens`: reply
         tokens of each trajectory, those left out included; `decay`: what the rate is multiplied by. Raises
@@ -143,7 +148,7 @@ class Learner:
     # -- what every rank does --------------------------------------------------------------------------------------
 
     def _step(
-        self, replies: Sequence[Reply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float
+        self, replies: Sequence[SampledReply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float
     ) -> dict[str, float]:
         rate = decay * self.learning_rate(update)
         coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
@@ -162,7 +167,7 @@ class Learner:
             gather_into(self.model, self._policy, self.group)
         return {**figures, "entropy_coef": coefficient}
 
-    def _share(self, replies: Sequence[Reply]) -> list[_Part]:
+    def _share(self, replies: Sequence[SampledReply]) -> list[_Part]:
         """This rank's micro-batches; every rank has as many, since a model in parts is gathered by all of them."""
         size, world = self.config.micro_batch, self.group.world
         parts = [replies[cut : cut + size] for cut in range(0, len(replies), size)]
@@ -245,7 +250,7 @@ class Learner:
                 for part, _ in parts
             ]
 
-    def _batch(self, part: Sequence[Reply]) -> Batch:
+    def _batch(self, part: Sequence[SampledReply]) -> Batch:
         parameter = next(self._policy.parameters())
         seen = getattr(self._policy, "seen_pictures", None)
         made = self.processor.reply_batch([one.row for one in part], [one.token_ids for one in part], seen=seen)
@@ -301,12 +306,14 @@ class Learner:
             parts.set_model_state_dict(self._compared_with, state.get("reference", {}), options=whole)
 
 
-def by_step(replies: Sequence[Reply], advantages: Advantages, steps: int) -> list[tuple[Sequence[Reply], Advantages]]:
+def by_step(
+    replies: Sequence[SampledReply], advantages: Advantages, steps: int
+) -> list[tuple[Sequence[SampledReply], Advantages]]:
     """The trajectories dealt out to optimiser steps, those of a group to different ones; a step's weights sum to what
     all summed to, so that its loss is a mean over as many groups as it holds."""
     counting = [index for index, weight in enumerate(advantages.weights) if weight > 0]
     dealt = {index: place % steps for place, index in enumerate(counting)}
-    found: list[tuple[Sequence[Reply], Advantages]] = []
+    found: list[tuple[Sequence[SampledReply], Advantages]] = []
     for step in range(min(steps, len(counting))):
         own = [weight if dealt.get(index) == step else 0.0 for index, weight in enumerate(advantages.weights)]
         scale = math.fsum(advantages.weights) / math.fsum(own)
@@ -326,7 +333,7 @@ def blend(reference: Any, policy: Any, alpha: float) -> None:
             tensor.copy_(source[name])
 
 
-def _gaps(part: Sequence[Reply], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def _gaps(part: Sequence[SampledReply], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """|learner's − sampler's| log-probability (nats) of each token of the replies that are compared."""
     compared = torch.tensor([one.compared for one in part], device=logprobs.device)
     recorded = padded([one.logprobs for one in part], logprobs)
@@ -334,7 +341,7 @@ def _gaps(part: Sequence[Reply], logprobs: torch.Tensor, mask: torch.Tensor) -> 
 
 
 def _old(
-    part: Sequence[Reply], logprobs: torch.Tensor, proximal: torch.Tensor | None
+    part: Sequence[SampledReply], logprobs: torch.Tensor, proximal: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(old, behaviour) [S, L]: see the module. `proximal` None: the present weights are still those of the start."""
     recorded = padded([one.logprobs for one in part], logprobs)

@@ -34,7 +34,7 @@ DEFAULT = RewardConfig()
 
 
 @dataclass(frozen=True)
-class Truth:
+class ReplyTarget:
     """What a reply is held to. grounding: `boxes`, or `refusal`; navigation: `action`, with `boxes` where known."""
 
     objective: str
@@ -51,7 +51,7 @@ class Truth:
             raise ValueError(f"truth: grounding needs boxes or a refusal, and not both; found {self}")
 
     @classmethod
-    def of_sample(cls, row: Mapping[str, Any]) -> Truth:
+    def of_sample(cls, row: Mapping[str, Any]) -> ReplyTarget:
         """From a row of the Samples table. Raises `ValueError` where nothing checkable stands in it."""
         boxes = tuple(tuple(float(side) for side in box) for box in row.get("target_boxes") or ())
         reply = parse_reply(row["answer"])
@@ -65,7 +65,7 @@ _POINT = re.compile(r"\s*\[\s*-?\d+\s*,\s*-?\d+\s*\]\s*", re.ASCII)
 _BOX_OR_REFUSAL = re.compile(rf"{BOX.pattern}|\s*\[\s*-1\s*,\s*-1\s*\]\s*", re.ASCII)
 
 
-def r_format(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+def r_format(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """1 if the reply has its objective's form, else 0. Empty tags are well formed; their content isn't judged here."""
     if truth.objective == "grounding":
         form = _BOX_OR_REFUSAL if config.boxes else _POINT
@@ -79,22 +79,22 @@ def _told(text: str, config: RewardConfig) -> str | None:
     return without_confidence(text) if config.w_confidence else text
 
 
-def r_point(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+def r_point(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """1 if the point lies in one of the target boxes, borders included; a refusal sample expects [-1,-1]."""
     return float(point_hit(parse_reply(text).point, truth.boxes, truth.refusal))
 
 
-def r_iou(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+def r_iou(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """Overlap of the stated box with a true one, see `box_reward.best_iou`."""
     return best_iou(_told(text, config) or "", truth.boxes)
 
 
-def r_box_size(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+def r_box_size(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """What the stated box loses by its size, see `box_reward.size_agreement`."""
     return size_agreement(_told(text, config) or "", truth.boxes)
 
 
-def r_confidence(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+def r_confidence(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """How near the stated confidence is to the one that the point deserves, see `confidence.confidence_reward`."""
     return confidence_reward(text, truth.boxes, truth.refusal, config.spread)
 
@@ -108,7 +108,7 @@ def point_hit(point: Point | None, boxes: Sequence[Box], refusal: bool = False) 
     return any(contains(list(box), point) for box in boxes)
 
 
-def r_action(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+def r_action(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """R_type + (R_content | R_coord), see `score_action`; an unparsable reply is 0."""
     if truth.action is None:
         raise ValueError("r_action: expected a true action, found none")
@@ -239,7 +239,7 @@ class Term:
     """
 
     objectives: tuple[str, ...]
-    function: Callable[[str, Truth, RewardConfig], float]
+    function: Callable[[str, ReplyTarget, RewardConfig], float]
     weight: Callable[[RewardConfig], float]
     bounds: Callable[[RewardConfig], tuple[float, float]]
     optional: bool = False
@@ -266,7 +266,7 @@ def _asked(objective: str, config: RewardConfig) -> dict[str, Term]:
     }
 
 
-def score(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> dict[str, float]:
+def score(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> dict[str, float]:
     """The terms of a reply by name (unweighted), and their weighted sum as `total`."""
     terms = {name: term.function(text, truth, config) for name, term in _asked(truth.objective, config).items()}
     total = sum(TERMS[name].weight(config) * value for name, value in terms.items())
@@ -274,12 +274,12 @@ def score(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> dict[str, 
     return {**terms, **labelled(own), "total": total + weighted(config.reply_terms, own)}
 
 
-def reward(text: str, truth: Truth, config: RewardConfig = DEFAULT) -> float:
+def reward(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """R of a reply: the `total` of `score`."""
     return score(text, truth, config)["total"]
 
 
-def group_scores(texts: Sequence[str], truth: Truth, config: RewardConfig = DEFAULT) -> list[dict[str, float]]:
+def group_scores(texts: Sequence[str], truth: ReplyTarget, config: RewardConfig = DEFAULT) -> list[dict[str, float]]:
     """The `score` of each of the replies to one question, with what only the group can tell: their agreement, for
     grounding, as the term `consistency`."""
     scores = [score(text, truth, config) for text in texts]

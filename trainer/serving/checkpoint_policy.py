@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.policies.policy import Decision, PolicyError, View
+from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from pipelines.prompts import HistoryForm, history_entry, messages, navigation_text
 from schemas.actions import parse_reply
@@ -61,7 +61,7 @@ class CheckpointPolicy:
         self._seed = seed
         self.completions = []
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`. Raises `PolicyError` for a view that can't be put to the model."""
         from trainer.modeling.batches import BadSample
 
@@ -97,7 +97,7 @@ class CheckpointPolicy:
             )
         return completion, len(prompt.ids)
 
-    def row(self, view: View) -> dict[str, Any]:
+    def row(self, view: PolicyView) -> dict[str, Any]:
         """A view as a row like those of the shards: goal, the last steps by absolute number, the screenshot."""
         text = played_prompt(view, self.history, thinking=self.thinking)
         return {
@@ -111,7 +111,7 @@ class CheckpointPolicy:
         }
 
 
-def played_prompt(view: View, history: HistoryForm = "action", *, thinking: bool = False) -> str:
+def played_prompt(view: PolicyView, history: HistoryForm = "action", *, thinking: bool = False) -> str:
     """The prompt of a turn in the words of training, for whoever plays a checkpoint: the goal, and the last steps by
     absolute number in the form of its histories (`Preset.history`); turns whose reply couldn't be read are left out."""
     past = [
@@ -135,7 +135,7 @@ def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int | None = 
     return PolicyMaker(_name(loaded), make)
 
 
-def reply_seed(seed: int, view: View) -> int:
+def reply_seed(seed: int, view: PolicyView) -> int:
     """What a reply is drawn with: of the episode's seed, the turn and the goal."""
     drawn = hashlib.sha256(f"{seed}/{len(view.past)}/{view.goal}".encode("utf-8", "replace")).digest()
     return int.from_bytes(drawn[:7], "big")

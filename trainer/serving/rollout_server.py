@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.serving.serve import KEY_VARIABLE, LOOPBACK, ChatServer, Refused, number_in, serving
+from trainer.serving.serve import KEY_VARIABLE, LOOPBACK, ChatServer, RequestRefused, number_in, serving
 from trainer.serving.served_weights import ServedWeights
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _KNOWN = {*_ONLY, "temperature", "max_tokens", "seed", "logit_bias", "stop_token
 _FORBIDDEN = -100.0
 
 Action = Callable[[Mapping[str, Any], Mapping[str, str]], dict[str, Any]]
-"""A request's body and query → the answer. Raises `Refused`."""
+"""A request's body and query → the answer. Raises `RequestRefused`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class RolloutServer(ChatServer):
                 empty = request.method == "GET" or request.headers.get("content-length") == "0"
                 body = {} if empty else await self._body(request)
                 return JSONResponse(await run_in_threadpool(action, body, request.query_params))
-            except Refused as refused:
+            except RequestRefused as refused:
                 return JSONResponse(refused.body(), refused.status)
 
         return answer
@@ -129,11 +129,11 @@ class RolloutServer(ChatServer):
     # -- tokens --------------------------------------------------------------------------------------------------------
 
     def generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a request's body. Raises `Refused`."""
+        """The answer to a request's body. Raises `RequestRefused`."""
         ask = self.check_tokens(body)
         with self._cond:
             if self._paused:
-                raise Refused(503, "paused: the weights are being changed", code="paused")
+                raise RequestRefused(503, "paused: the weights are being changed", code="paused")
             self._running += 1
         try:
             with self._lock:
@@ -166,29 +166,32 @@ class RolloutServer(ChatServer):
         }
 
     def check_tokens(self, body: Mapping[str, Any]) -> TokenAsk:
-        """A request's body → what is asked. Raises `Refused` naming the parameter, what was expected and found."""
+        """A request's body → what is asked. Raises `RequestRefused` naming the parameter, what was expected and
+        found."""
         if (model := body.get("model")) not in (None, "", self.name):
             found = str(model)[:80]
-            raise Refused(404, f"expected the model {self.name!r}, found {found!r}", "model", "model_not_found")
+            raise RequestRefused(404, f"expected the model {self.name!r}, found {found!r}", "model", "model_not_found")
         params = body.get("sampling_params")
         if not isinstance(params, dict):
-            raise Refused(400, f"sampling_params: expected an object, found {params!r:.40}", "sampling_params")
+            raise RequestRefused(400, f"sampling_params: expected an object, found {params!r:.40}", "sampling_params")
         for name, value in params.items():
             if name not in _KNOWN or (name in _ONLY and value is not None and value not in _ONLY[name]):
-                raise Refused(400, f"{name}: {value!r:.60} isn't built; leave it out", name, "unsupported")
+                raise RequestRefused(400, f"{name}: {value!r:.60} isn't built; leave it out", name, "unsupported")
         processor = self._checkpoint.processor
         never, ends = set(processor.never), params.get("stop_token_ids", [])
         bias = params.get("logit_bias") or {}
         known = {str(one) for one in never}
         if not isinstance(bias, dict) or {*bias} - known or any(value != _FORBIDDEN for value in bias.values()):
-            raise Refused(
+            raise RequestRefused(
                 400,
                 f"logit_bias: expected {_FORBIDDEN:g} for tokens that no reply may hold, found {bias!r:.60}",
                 "logit_bias",
                 "unsupported",
             )
         if ends not in ([], [processor.end_id]):
-            raise Refused(400, f"stop_token_ids: expected [{processor.end_id}], found {ends!r:.40}", "stop_token_ids")
+            raise RequestRefused(
+                400, f"stop_token_ids: expected [{processor.end_id}], found {ends!r:.40}", "stop_token_ids"
+            )
         return TokenAsk(
             self._prompt(body),
             number_in(params, "temperature", 1.0, 0.0, 2.0),
@@ -204,16 +207,16 @@ class RolloutServer(ChatServer):
         processor, most = self._checkpoint.processor, self.limits.text_chars
         ids, parts = body.get("token_ids"), body.get("content_parts") or []
         if not isinstance(ids, list) or not 1 <= len(ids) <= most:
-            raise Refused(400, f"token_ids: expected a list of 1 to {most} token ids", "token_ids")
+            raise RequestRefused(400, f"token_ids: expected a list of 1 to {most} token ids", "token_ids")
         size = self._vocabulary
         if wrong := [token for token in ids if type(token) is not int or not 0 <= token < size]:
-            raise Refused(400, f"token_ids: expected ids below {size}, found {wrong[0]!r:.40}", "token_ids")
+            raise RequestRefused(400, f"token_ids: expected ids below {size}, found {wrong[0]!r:.40}", "token_ids")
         if not isinstance(parts, list) or len(parts) > self.limits.images:
-            raise Refused(413, f"content_parts: expected at most {self.limits.images} pictures", "content_parts")
+            raise RequestRefused(413, f"content_parts: expected at most {self.limits.images} pictures", "content_parts")
         if odd := [part for part in parts if not isinstance(part, dict) or part.get("type") != "image_url"]:
-            raise Refused(400, f"content_parts: expected image_url parts, found {odd[0]!r:.40}", "content_parts")
+            raise RequestRefused(400, f"content_parts: expected image_url parts, found {odd[0]!r:.40}", "content_parts")
         if ids.count(processor.image_id) != len(parts):
-            raise Refused(
+            raise RequestRefused(
                 400,
                 f"content_parts: expected {ids.count(processor.image_id)} pictures, one for each image "
                 f"token, found {len(parts)}",
@@ -224,7 +227,7 @@ class RolloutServer(ChatServer):
             with self._lock:  # the processor keeps pictures
                 pictures = [processor.picture(one) for one in data]
         except BadSample as bad:
-            raise Refused(400, str(bad)[:300], "content_parts", "bad_image") from bad
+            raise RequestRefused(400, str(bad)[:300], "content_parts", "bad_image") from bad
         left, full = iter(pictures), []
         for token in ids:
             full += [token] * (processor.image_tokens(next(left)) if token == processor.image_id else 1)
@@ -251,7 +254,9 @@ class RolloutServer(ChatServer):
 
         model, first = self._checkpoint.model, type(prompt)(prompt.ids[:1], [])
         if prompt.pictures:
-            raise Refused(400, "prompt_logprobs: expected a prompt without pictures", "prompt_logprobs", "unsupported")
+            raise RequestRefused(
+                400, "prompt_logprobs: expected a prompt without pictures", "prompt_logprobs", "unsupported"
+            )
         parameter = next(model.parameters())
         batch = self._checkpoint.processor.pad([first], [prompt.ids[1:]], None, left=False)
         with torch.no_grad():
@@ -267,13 +272,15 @@ class RolloutServer(ChatServer):
     # -- weights -------------------------------------------------------------------------------------------------------
 
     def pause(self, mode: str) -> dict[str, Any]:
-        """Take no requests; those that run come to their end. Raises `Refused` for another mode than "wait"."""
+        """Take no requests; those that run come to their end. Raises `RequestRefused` for another mode than "wait"."""
         if mode != "wait":
-            raise Refused(400, f"mode: expected wait, found {mode!r:.40}", "mode", "unsupported")
+            raise RequestRefused(400, f"mode: expected wait, found {mode!r:.40}", "mode", "unsupported")
         with self._cond:
             self._paused = True
             if not self._cond.wait_for(lambda: self._running == 0, PAUSE_S):
-                raise Refused(503, f"pause: {self._running} replies haven't ended within {PAUSE_S:g} s", code="busy")
+                raise RequestRefused(
+                    503, f"pause: {self._running} replies haven't ended within {PAUSE_S:g} s", code="busy"
+                )
         return {"status": "paused"}
 
     def resume(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class ServeLimits:
     n: int = 16
 
 
-class Refused(ValueError):
+class RequestRefused(ValueError):
     """A request that isn't answered: HTTP status, the parameter at fault."""
 
     def __init__(self, status: int, message: str, param: str = "", code: str = "invalid_value") -> None:
@@ -149,7 +149,7 @@ class ChatServer:
 
         try:
             self._admit(request)
-        except Refused as refused:
+        except RequestRefused as refused:
             return JSONResponse(refused.body(), refused.status)
         model = {"id": self.name, "object": "model", "created": 0, "owned_by": "vesper"}
         return JSONResponse({"object": "list", "data": [model]})
@@ -163,18 +163,18 @@ class ChatServer:
             body = await self._body(request)
             ask = self.check(body)
             answer = await run_in_threadpool(self.answer, ask)
-        except Refused as refused:
+        except RequestRefused as refused:
             return JSONResponse(refused.body(), refused.status)
         return JSONResponse(answer)
 
     def _admit(self, request: Request) -> None:
-        """Raises `Refused` for a foreign Host, or a wrong key."""
+        """Raises `RequestRefused` for a foreign Host, or a wrong key."""
         host = re.sub(r":\d+$", "", request.headers.get("host", "")).strip("[]").lower()
         if self._hosts and host not in self._hosts:
-            raise Refused(403, f"this server isn't {host[:80]!r}", code="foreign_host")
+            raise RequestRefused(403, f"this server isn't {host[:80]!r}", code="foreign_host")
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self._key and not hmac.compare_digest(given.encode(), self._key.encode()):
-            raise Refused(401, "expected the server's key as `Authorization: Bearer …`", code="invalid_api_key")
+            raise RequestRefused(401, "expected the server's key as `Authorization: Bearer …`", code="invalid_api_key")
 
     async def _body(self, request: Request) -> dict[str, Any]:
         """The body as an object, read no further than its limit."""
@@ -182,26 +182,31 @@ class ChatServer:
         async for part in request.stream():
             whole += part
             if len(whole) > self.limits.body_bytes:
-                raise Refused(413, f"expected a body of at most {self.limits.body_bytes} bytes", code="too_large")
+                raise RequestRefused(
+                    413, f"expected a body of at most {self.limits.body_bytes} bytes", code="too_large"
+                )
         try:
             found = json.loads(bytes(whole))
         except (ValueError, RecursionError):
-            raise Refused(400, "expected a JSON body", code="bad_json") from None
+            raise RequestRefused(400, "expected a JSON body", code="bad_json") from None
         if not isinstance(found, dict):
-            raise Refused(400, f"expected a JSON object, found {type(found).__name__}", code="bad_json")
+            raise RequestRefused(400, f"expected a JSON object, found {type(found).__name__}", code="bad_json")
         return found
 
     # -- what is asked ---------------------------------------------------------------------------------------------
 
     def check(self, body: Mapping[str, Any]) -> Ask:
-        """A request's body → what is asked. Raises `Refused` naming the parameter, what was expected and found."""
+        """A request's body → what is asked. Raises `RequestRefused` naming the parameter, what was expected and
+        found."""
         if body.get("model") != self.name:
             found = str(body.get("model"))[:80]
-            raise Refused(404, f"expected the model {self.name!r}, found {found!r}", "model", "model_not_found")
+            raise RequestRefused(404, f"expected the model {self.name!r}, found {found!r}", "model", "model_not_found")
         for name, value in body.items():
             if value is not None and (name not in _KNOWN or (name in _ONLY and value not in _ONLY[name])):
                 name = name[:80]
-                raise Refused(400, f"{name}: {json.dumps(value)[:60]} isn't built; leave it out", name, "unsupported")
+                raise RequestRefused(
+                    400, f"{name}: {json.dumps(value)[:60]} isn't built; leave it out", name, "unsupported"
+                )
         most = self.limits.max_tokens
         asked = body.get("max_tokens") if body.get("max_completion_tokens") is None else body["max_completion_tokens"]
         default = min(most, self._checkpoint.processor.preset.max_answer_tokens)
@@ -218,17 +223,17 @@ class ChatServer:
     def _row(self, messages: Any) -> dict[str, Any]:
         limits = self.limits
         if not isinstance(messages, list) or not 1 <= len(messages) <= limits.turns:
-            raise Refused(400, f"messages: expected a list of 1 to {limits.turns} turns", "messages")
+            raise RequestRefused(400, f"messages: expected a list of 1 to {limits.turns} turns", "messages")
         images: list[bytes] = []
         turns, chars = [], 0
         for number, turn in enumerate(messages):
             where = f"messages[{number}]"
             if not isinstance(turn, dict) or turn.get("role") not in ("system", "user", "assistant"):
-                raise Refused(400, f"{where}: expected a turn of system, user or assistant", "messages")
+                raise RequestRefused(400, f"{where}: expected a turn of system, user or assistant", "messages")
             content = turn.get("content")
             parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content
             if not isinstance(parts, list):
-                raise Refused(400, f"{where}.content: expected text or a list of parts", "messages")
+                raise RequestRefused(400, f"{where}.content: expected text or a list of parts", "messages")
             made = []
             for part in parts:
                 kind = part.get("type") if isinstance(part, dict) else None
@@ -239,12 +244,12 @@ class ChatServer:
                     images.append(self._image(part.get("image_url"), where))
                     made.append({"type": "image"})
                 else:
-                    raise Refused(
+                    raise RequestRefused(
                         400, f"{where}: expected parts of type text or image_url, found {kind!r:.40}", "messages"
                     )
             turns.append({"role": turn["role"], "content": made})
         if len(images) > limits.images or chars > limits.text_chars:
-            raise Refused(
+            raise RequestRefused(
                 413,
                 f"expected at most {limits.images} pictures and {limits.text_chars} characters, found "
                 f"{len(images)} and {chars}",
@@ -252,25 +257,29 @@ class ChatServer:
                 "too_large",
             )
         if turns[-1]["role"] != "user":
-            raise Refused(400, "messages: expected a user's turn at the end", "messages")
+            raise RequestRefused(400, "messages: expected a user's turn at the end", "messages")
         return {"sample_id": "request", "messages": json.dumps(turns), "images": images, "answer": ""}
 
     def _image(self, value: Any, where: str) -> bytes:
         url = value.get("url") if isinstance(value, dict) else None
         found = _DATA_URI.match(url) if isinstance(url, str) else None
         if found is None or not isinstance(url, str):
-            raise Refused(400, f"{where}: expected a picture as data:image/…;base64,…; nothing is fetched", "messages")
+            raise RequestRefused(
+                400, f"{where}: expected a picture as data:image/…;base64,…; nothing is fetched", "messages"
+            )
         if (len(url) - found.end()) * 3 // 4 > self.limits.image_bytes:
-            raise Refused(
+            raise RequestRefused(
                 413, f"{where}: expected a picture of at most {self.limits.image_bytes} bytes", "messages", "too_large"
             )
         try:
             data = base64.b64decode(url[found.end() :], validate=True)
             width, height = image_size(data)
         except ValueError:  # `binascii.Error` and `ImageError` are
-            raise Refused(400, f"{where}: expected a picture that can be read", "messages", "bad_image") from None
+            raise RequestRefused(
+                400, f"{where}: expected a picture that can be read", "messages", "bad_image"
+            ) from None
         if width * height > self.limits.image_pixels:
-            raise Refused(
+            raise RequestRefused(
                 413,
                 f"{where}: expected at most {self.limits.image_pixels} pixels, found {width} x {height}",
                 "messages",
@@ -281,7 +290,7 @@ class ChatServer:
     # -- the reply -------------------------------------------------------------------------------------------------
 
     def answer(self, ask: Ask) -> dict[str, Any]:
-        """The reply as the protocol has it. Raises `Refused` for what can't be put to the model."""
+        """The reply as the protocol has it. Raises `RequestRefused` for what can't be put to the model."""
         import torch
 
         from trainer.modeling.batches import BadSample
@@ -304,7 +313,7 @@ class ChatServer:
                     batch_size=ask.n,
                 )
             except BadSample as bad:
-                raise Refused(400, str(bad)[:300], "messages", "bad_image") from bad
+                raise RequestRefused(400, str(bad)[:300], "messages", "bad_image") from bad
         choices = [
             {
                 "index": index,
@@ -343,14 +352,14 @@ def _whole(text: str) -> str:
 def number_in(
     body: Mapping[str, Any], name: str, default: float, low: float, high: float, whole: bool = False
 ) -> float:
-    """A number of a request's body, `default` where it has none; `whole`: an integer. Raises `Refused` unless it lies
-    in `low`..`high`."""
+    """A number of a request's body, `default` where it has none; `whole`: an integer. Raises `RequestRefused` unless it
+    lies in `low`..`high`."""
     value = body.get(name)
     if value is None:
         return default
     good = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and low <= value <= high
     if not good:
-        raise Refused(
+        raise RequestRefused(
             400, f"{name}: expected a{' whole' if whole else ''} number in {low:g}..{high:g}, found {value!r:.40}", name
         )
     return value if isinstance(value, int) else float(value)
@@ -359,7 +368,7 @@ def number_in(
 def _flag(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name)
     if value not in (None, True, False):
-        raise Refused(400, f"{name}: expected true or false, found {value!r:.40}", name)
+        raise RequestRefused(400, f"{name}: expected true or false, found {value!r:.40}", name)
     return bool(value)
 
 

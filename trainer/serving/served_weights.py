@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.runtime.gloo import JOIN_S, gloo_group
-from trainer.serving.serve import Refused
+from trainer.serving.serve import RequestRefused
 
 FIRST_LABEL = "default"
 """What replies tell before anyone has named the weights, as vLLM's do."""
@@ -32,20 +32,20 @@ class ServedWeights:
         self._came: dict[str, Any] = {}
 
     def collective_rpc(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """`reload_weights` of a `weights_path`. Raises `Refused`; the weights are then the old ones still."""
+        """`reload_weights` of a `weights_path`. Raises `RequestRefused`; the weights are then the old ones still."""
         if body.get("method") != "reload_weights":
-            raise Refused(400, f"method: expected reload_weights, found {body.get('method')!r:.60}", "method")
+            raise RequestRefused(400, f"method: expected reload_weights, found {body.get('method')!r:.60}", "method")
         kwargs = body.get("kwargs")
         given = kwargs.get("weights_path") if isinstance(kwargs, dict) else None
         if self._root is None or not isinstance(given, str):
-            raise Refused(
+            raise RequestRefused(
                 400,
                 "weights_path: expected a folder, and a server that was started with a weights root",
                 "weights_path",
             )
         folder = Path(given).resolve()
         if not folder.is_relative_to(self._root) or not folder.is_dir():
-            raise Refused(
+            raise RequestRefused(
                 400, f"weights_path: expected a folder below the weights root, found {given[:120]!r}", "weights_path"
             )
         self._load(folder)
@@ -61,19 +61,19 @@ class ServedWeights:
             for path in sorted(folder.glob("*.safetensors")):
                 given.update(load_file(path))
         except (OSError, SafetensorError) as error:
-            raise Refused(400, f"weights_path: {str(error)[:200]}", "weights_path", "bad_weights") from error
+            raise RequestRefused(400, f"weights_path: {str(error)[:200]}", "weights_path", "bad_weights") from error
         self._check_tensors({name: tensor.shape for name, tensor in given.items()})
         with self._lock:
             self._model.load_state_dict(given, strict=False)
 
     def _check_tensors(self, shapes: Mapping[str, Any]) -> None:
-        """Raises `Refused` unless these are all of the model's; a tied tensor comes once."""
+        """Raises `RequestRefused` unless these are all of the model's; a tied tensor comes once."""
         own = self._model.state_dict()
         there = {own[name].data_ptr() for name in shapes if name in own}
         wrong = sorted(name for name, tensor in own.items() if tensor.data_ptr() not in there)
         wrong += sorted(name for name, shape in shapes.items() if name not in own or own[name].shape != shape)
         if wrong:
-            raise Refused(
+            raise RequestRefused(
                 400,
                 f"weights: expected this model's tensors, found {len(wrong)} missing, unknown or of "
                 f"another shape, first {wrong[0][:120]}",
@@ -85,18 +85,18 @@ class ServedWeights:
         """Name the weights."""
         label = body.get("new_version")
         if not isinstance(label, str) or not 1 <= len(label) <= 200:
-            raise Refused(400, f"new_version: expected a label, found {label!r:.40}", "new_version")
+            raise RequestRefused(400, f"new_version: expected a label, found {label!r:.40}", "new_version")
         with self._lock:
             self.label = label
         return {"success": True, "new_version": label}
 
     def init_weight_transfer_engine(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Join the learner's group. Raises `Refused`."""
+        """Join the learner's group. Raises `RequestRefused`."""
         import torch.distributed as dist
 
         info = body.get("init_info")
         if not self._transfers or not isinstance(info, dict) or "nccl_unique_id_b64" in info:
-            raise Refused(
+            raise RequestRefused(
                 400,
                 "init_info: expected a Gloo group, and a server that was started for weight transfer",
                 "init_info",
@@ -105,7 +105,7 @@ class ServedWeights:
         address = info.get("master_address")
         numbers: list[Any] = [info.get(name) for name in ("master_port", "rank_offset", "world_size")]
         if not isinstance(address, str) or not all(type(one) is int and one > 0 for one in numbers):
-            raise Refused(
+            raise RequestRefused(
                 400,
                 f"init_info: expected master_address, master_port, rank_offset and world_size, found {info!r:.120}",
                 "init_info",
@@ -115,7 +115,9 @@ class ServedWeights:
             self._store = dist.TCPStore(address, numbers[0], None, False, limit, wait_for_workers=False)
             self._group = gloo_group(self._store, numbers[1], numbers[2], address, JOIN_S)
         except RuntimeError as error:
-            raise Refused(500, f"init_info: no group with {address[:80]}: {str(error)[:160]}", "init_info") from error
+            raise RequestRefused(
+                500, f"init_info: no group with {address[:80]}: {str(error)[:160]}", "init_info"
+            ) from error
         return {"message": "Weight transfer initialized"}
 
     def shutdown_weight_transfer_engine(self) -> dict[str, Any]:
@@ -124,14 +126,15 @@ class ServedWeights:
         return {"message": "Weight transfer shut down"}
 
     def start_weight_update(self, paused: bool) -> dict[str, Any]:
-        """Be ready for weights. Raises `Refused` while requests are taken."""
+        """Be ready for weights. Raises `RequestRefused` while requests are taken."""
         if self._group is None or not paused:
-            raise Refused(400, "expected a server that is paused and has joined a group", code="not_ready")
+            raise RequestRefused(400, "expected a server that is paused and has joined a group", code="not_ready")
         self._came = {}
         return {"message": "Weight update started"}
 
     def update_weights(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Take tensors in the order of their names. Raises `Refused`; the weights are then the old ones still."""
+        """Take tensors in the order of their names. Raises `RequestRefused`; the weights are then the old ones
+        still."""
         import torch
         import torch.distributed as dist
 
@@ -144,10 +147,12 @@ class ServedWeights:
             or not isinstance(shapes, list)
             or not (len(names) == len(kinds) == len(shapes))
         ):
-            raise Refused(400, "update_info: expected names, dtype_names and shapes of equal length", "update_info")
+            raise RequestRefused(
+                400, "update_info: expected names, dtype_names and shapes of equal length", "update_info"
+            )
         self._check_tensors({str(name): torch.Size(shape) for name, shape in zip(names, shapes, strict=True)})
         if self._group is None or {*kinds} - _DTYPES:
-            raise Refused(400, f"update_info: expected a group, and dtypes of {sorted(_DTYPES)}", "update_info")
+            raise RequestRefused(400, f"update_info: expected a group, and dtypes of {sorted(_DTYPES)}", "update_info")
         options = dist.BroadcastOptions()
         options.rootRank = 0
         came = {}
@@ -156,14 +161,16 @@ class ServedWeights:
                 came[name] = torch.empty(shape, dtype=getattr(torch, kind))
                 self._group.broadcast([came[name]], options).wait()
         except RuntimeError as error:
-            raise Refused(500, f"update_weights: the broadcast broke: {str(error)[:160]}", code="broken") from error
+            raise RequestRefused(
+                500, f"update_weights: the broadcast broke: {str(error)[:160]}", code="broken"
+            ) from error
         self._came = came
         return {"message": "Weights updated"}
 
     def finish_weight_update(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer from the weights that came, under their label. Raises `Refused` where none came."""
+        """Answer from the weights that came, under their label. Raises `RequestRefused` where none came."""
         if not self._came:
-            raise Refused(400, "expected weights by /update_weights before", code="not_ready")
+            raise RequestRefused(400, "expected weights by /update_weights before", code="not_ready")
         with self._lock:
             self._model.load_state_dict(self._came, strict=False)
             self._came = {}

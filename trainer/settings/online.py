@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.tasks.strata import NANO_EDGES
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, neutral, other_default, setting
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
@@ -73,11 +73,11 @@ class VllmConfig(Settings):
         return given
 
 
-_USUAL = Limits()
+_USUAL = AttemptLimits()
 
 
 class RolloutLimits(Settings):
-    """What ends an episode of online RL (`generators.execution.execute.Limits`)."""
+    """What ends an episode of online RL (`generators.execution.execute.AttemptLimits`)."""
 
     step_factor: Number = setting(1.5, "Most steps are this times the expected ones …", ge=0)
     step_extra: Whole = setting(2, "… and so many more.", ge=0)
@@ -89,9 +89,9 @@ class RolloutLimits(Settings):
     pause_s: Number = setting(_USUAL.pause_s, "Seconds before the first retry; it doubles up to 32 times that.", ge=0)
     device_s: Number = setting(_USUAL.device_s, "Seconds to go on asking for a device while none is to be had.", ge=0)
 
-    def limits(self) -> Limits:
+    def limits(self) -> AttemptLimits:
         """As the executor takes them."""
-        return Limits(**self.model_dump())
+        return AttemptLimits(**self.model_dump())
 
 
 class OnlineGrpo(GrpoConfig):

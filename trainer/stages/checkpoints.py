@@ -28,7 +28,7 @@ from trainer.offline.tasks import choose, rows_of, tasks_of
 from trainer.offline.train import train_offline
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
-from trainer.stages.context import Context, Made
+from trainer.stages.context import Context, StageResult
 from trainer.stages.settings import preset_from
 from trainer.statistics import fell
 
@@ -44,7 +44,7 @@ MODEL = "model"
 """The Hugging Face folder within a version; nothing but the checkpoint lies in it."""
 
 
-def base(context: Context, folder: Path) -> Made:
+def base(context: Context, folder: Path) -> StageResult:
     """Random weights, and a tokenizer learned on the training texts; for a published preset, its weights by name; with
     `weights`, those."""
     preset = preset_from(context.settings)
@@ -68,10 +68,12 @@ def base(context: Context, folder: Path) -> Made:
     ]
     if preset.name == "nano" and not context.settings.shape.model_fields_set:
         checks.append(Check("nano size", 2e6 <= count <= 6e6, f"{count:,}", "2 to 6 million parameters"))
-    return Made(folder, {"parameters": count, "vocabulary": len(processor.tokenizer), "texts": len(texts)}, checks)
+    return StageResult(
+        folder, {"parameters": count, "vocabulary": len(processor.tokenizer), "texts": len(texts)}, checks
+    )
 
 
-def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
+def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
     """A checkpoint as it is, with its own tokenizer. Raises `ValueError` if it is of another preset or shape."""
     place, shape = context.settings.weights, context.config["shape"]
     kept = checkpoints.load_checkpoint(place)
@@ -88,10 +90,10 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> Made:
     )
     checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, made)
     counts = {"parameters": parameter_count(kept.model), "vocabulary": len(kept.processor.tokenizer)}
-    return Made(folder, counts, [_finite(kept.model), _loads(folder / MODEL)])
+    return StageResult(folder, counts, [_finite(kept.model), _loads(folder / MODEL)])
 
 
-def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
+def _published_base(context: Context, folder: Path, preset: Preset) -> StageResult:
     """A published preset's weights, as they are."""
     model, processor = load_base(preset)
     made = checkpoints.lineage(
@@ -99,10 +101,10 @@ def _published_base(context: Context, folder: Path, preset: Preset) -> Made:
     )
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
-    return Made(folder, counts, [_finite(model), _loads(folder / MODEL)])
+    return StageResult(folder, counts, [_finite(model), _loads(folder / MODEL)])
 
 
-def mid_trained(context: Context, folder: Path) -> Made:
+def mid_trained(context: Context, folder: Path) -> StageResult:
     """Mid-training of base on the mixture."""
     start = checkpoints.load_checkpoint(context.folder("base"), device=context.device)
     config = context.settings.midtrain
@@ -153,7 +155,7 @@ def mid_trained(context: Context, folder: Path) -> Made:
         "parameters": parameter_count(start.model),
     }
     counts |= {f"validation_{name}": value for name, value in (curve.validation or [{}])[-1].items() if name != "step"}
-    return Made(
+    return StageResult(
         folder,
         counts,
         [
@@ -165,7 +167,7 @@ def mid_trained(context: Context, folder: Path) -> Made:
     )
 
 
-def specialist(context: Context, folder: Path) -> Made:
+def specialist(context: Context, folder: Path) -> StageResult:
     """Offline RL of one domain from mid_trained."""
     config = context.settings.offline.of_domain(context.domain)
 
@@ -230,7 +232,7 @@ def specialist(context: Context, folder: Path) -> Made:
         f"trace_success, of at least {config.min_traces}",
         blocking=False,
     )
-    return Made(
+    return StageResult(
         folder,
         counts,
         [
@@ -268,7 +270,7 @@ def _by_cluster(
     return chosen
 
 
-def merged(context: Context, folder: Path) -> Made:
+def merged(context: Context, folder: Path) -> StageResult:
     """`linear` or TIES (`unified`) merge of the specialists, against their common ancestor mid_trained; of several
     densities and lambdas those that do best on validation."""
     settings = context.settings.merge
@@ -295,7 +297,7 @@ def merged(context: Context, folder: Path) -> Made:
         **report.counts(),
         **counts,
     }
-    return Made(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])
+    return StageResult(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])
 
 
 def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:

@@ -79,7 +79,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Made:
+class StageResult:
     """What a stage's function leaves: a folder of files to keep, its counts, and its checks."""
 
     folder: Path

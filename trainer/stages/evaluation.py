@@ -17,13 +17,13 @@ from trainer.evaluation.controls import BlindTable
 from trainer.evaluation.evaluate import choose, evaluate
 from trainer.evaluation.records import Records
 from trainer.modeling.checkpoint import load_checkpoint
-from trainer.stages.context import Context, Made
+from trainer.stages.context import Context, StageResult
 
 REPORT = "evaluation.json"
 RECORDS = "part-evaluation.records.parquet"
 
 
-def evaluation(context: Context, folder: Path) -> Made:
+def evaluation(context: Context, folder: Path) -> StageResult:
     """Evaluate `checkpoints/<name>` on the held-out samples that every checkpoint gets."""
     config = context.settings.evaluate
     heldout = context.inputs[HELDOUT]
@@ -56,7 +56,7 @@ def evaluation(context: Context, folder: Path) -> Made:
             "blind, random element and swapped screen measured",
         ),
     ]
-    return Made(folder, counts, checks)
+    return StageResult(folder, counts, checks)
 
 
 def _controlled(summary: dict[str, Any]) -> bool:

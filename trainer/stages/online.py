@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
-from generators.execution.device_sources import DEVICES, LOCAL, Places, open_pool
+from generators.execution.device_sources import DEVICES, LOCAL, DevicePlaces, open_pool
 from generators.tasks.task_spec import Contract, has_rule
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import RULES
@@ -29,7 +29,7 @@ from trainer.runtime.tracking import Watch
 from trainer.settings.online import OnlineConfig
 from trainer.stages.assets import BROWSER_WORLDS, TASKS
 from trainer.stages.checkpoints import MODEL, _loads
-from trainer.stages.context import Context, Made
+from trainer.stages.context import Context, StageResult
 from trainer.statistics import fell
 
 PICTURE = "rollout.png"
@@ -43,7 +43,7 @@ def online_config(context: Context) -> OnlineConfig:
     return context.settings.online.of_run(edges=edges)
 
 
-def online(context: Context, folder: Path) -> Made:
+def online(context: Context, folder: Path) -> StageResult:
     """Online RL of one domain, from its offline specialist, in worlds of this machine or on leased devices.
 
     Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with
@@ -62,7 +62,7 @@ def online(context: Context, folder: Path) -> Made:
             f"{context.stage}: no task of {TASKS} can be trained on: of {len(rows)}, {len(usable)} run "
             f"here, others {dict(left_out)}; build more tasks, or name more worlds"
         )
-    places = Places.of()
+    places = DevicePlaces.of()
 
     def local() -> LocalPool:
         return LocalPool({name: _opener(name, options.get(name, {})) for name in worlds})
@@ -119,7 +119,7 @@ def online(context: Context, folder: Path) -> Made:
         "reference_steps": len(found["reference_steps"]),
     }
     lost = found["lost_rollouts"] / max(1, found["rollouts"] + found["lost_rollouts"])
-    return Made(
+    return StageResult(
         folder,
         counts,
         [
@@ -171,7 +171,7 @@ def split_tasks(tasks: Sequence[Contract], share: float, seed: int) -> tuple[lis
     return order[count:], order[:count]
 
 
-def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[Contract], places: Places) -> None:
+def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[Contract], places: DevicePlaces) -> None:
     """Raises `ValueError` for a world of the tasks that no device shows: which tasks a run learns from is its settings'
     business, never that of where devices stand."""
     for task in tasks:

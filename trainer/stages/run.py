@@ -27,7 +27,7 @@ from trainer.runtime.tracking import OnEvent
 from trainer.settings.stage_names import ONLINE, SPECIALISTS
 from trainer.settings.tree import TrainerSettings
 from trainer.stages.assets import CODE_VERSION, asset_of, checkpoint_folder, inputs_of
-from trainer.stages.context import Context, Made
+from trainer.stages.context import Context, StageResult
 from trainer.stages.settings import ranks_of, stage_settings, weights_folder
 
 
@@ -141,7 +141,7 @@ def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
     return {"counts": made.counts, "checks": [asdict(check) for check in made.checks]}
 
 
-def stage_function(stage: str) -> Callable[[Context, Path], Made]:
+def stage_function(stage: str) -> Callable[[Context, Path], StageResult]:
     """What makes a stage's files."""
     if stage.startswith("evaluations/"):
         from trainer.stages.evaluation import evaluation

@@ -23,7 +23,7 @@ from trainer.stages.assets import checkpoint_folder
 from trainer.stages.settings import stage_settings
 from trainer.suites.leaderboard import SUITES_GROUP, figures, measured, put_report
 from trainer.suites.registry import SUITES, suite
-from trainer.suites.run import Subject, SuiteOptions, run_suite
+from trainer.suites.run import EvaluationSubject, SuiteOptions, run_suite
 
 AGENT, CODE_VERSION = "checkpoints/unified", "2"
 WORLDS = tuple(name for name, one in SUITES.items() if one.kind == "worlds")
@@ -103,7 +103,7 @@ def build_suite(
             asked = {key: value for key, value in settings.items() if key != "device"}
             report = run_suite(
                 name,
-                Subject(checkpoint_folder(inputs[AGENT]), device=settings["device"]),
+                EvaluationSubject(checkpoint_folder(inputs[AGENT]), device=settings["device"]),
                 SuiteOptions(store, raw if known.kind == "grounding" else None, state=work, progress=progress, **asked),
                 on_event,
             )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.policies.policy import Policy, Said, View
+from generators.policies.policy import PastTurn, Policy, PolicyView
 from schemas.action_types import (
     CallUser,
     Click,
@@ -92,7 +92,7 @@ class HarnessAgent:
         self.env, self.policy, self.name = env, policy, policy.name
         self._hands = HarnessHands(env)
         self._seed = seed
-        self._past: list[Said] = []
+        self._past: list[PastTurn] = []
         self._max_steps: int | None = None
         self._given_up = False
 
@@ -121,7 +121,7 @@ class HarnessAgent:
             error = str(wrong)
         except ValueError as wrong:  # the harness refuses it (an app it doesn't know)
             error = f"the harness refused it: {wrong}"
-        self._past.append(Said(said.action, said.thought, said.conclusion))
+        self._past.append(PastTurn(said.action, said.thought, said.conclusion))
         # never "done": a state that holds by chance would count as the agent's success
         self._given_up = len(self._past) >= UNREADABLE and all(turn.action is None for turn in self._past[-UNREADABLE:])
         if self._given_up:
@@ -135,7 +135,7 @@ class HarnessAgent:
         }
         return StepResult(done, data)
 
-    def view(self, goal: str) -> View:
+    def view(self, goal: str) -> PolicyView:
         """The current screen as a policy sees it: PNG of the RGB array."""
         from PIL import Image
 
@@ -143,7 +143,7 @@ class HarnessAgent:
         out = io.BytesIO()
         Image.fromarray(state.pixels).convert("RGB").save(out, "PNG")
         height, width = state.pixels.shape[:2]
-        return View(goal, out.getvalue(), (int(width), int(height)), "mobile", tuple(self._past))
+        return PolicyView(goal, out.getvalue(), (int(width), int(height)), "mobile", tuple(self._past))
 
     def act(self, action: Action) -> bool:
         """Carry out an action; whether the episode is over. Raises `CantAct` for one that a phone hasn't."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pipelines.prompts import prompt_text
 
 if TYPE_CHECKING:
-    from generators.policies.policy import View
+    from generators.policies.policy import PolicyView
     from generators.policies.policy_maker import PolicyMaker
     from pipelines.prompts import HistoryForm
     from trainer.modeling.batches import Row
@@ -37,7 +37,7 @@ this project, as the nano preset has it; and as the published presets have it, w
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SuiteAnswer:
     """A reply's text; or none, and `why` not: `unreadable` (the question can't be put), `no_reply` (the server)."""
 
     text: str
@@ -49,7 +49,7 @@ class Answerer(Protocol):
 
     name: str
 
-    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]: ...
+    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]: ...
 
 
 def parameters_digest(model: Any) -> str:
@@ -80,17 +80,17 @@ class CheckpointAnswers:
         self.max_answer_tokens: int = checkpoint.processor.preset.max_answer_tokens
         self._checkpoint = checkpoint
 
-    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
+    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]:
         from trainer.modeling.batches import BadSample
         from trainer.modeling.generation import generate
 
-        answers = [Answer("", "unreadable")] * len(rows)
+        answers = [SuiteAnswer("", "unreadable")] * len(rows)
         places: list[int] = []
         for place, row in enumerate(rows):
             try:
                 self._checkpoint.processor.prompt(row)
             except BadSample as bad:
-                answers[place] = Answer("", f"unreadable: {bad}"[:300])
+                answers[place] = SuiteAnswer("", f"unreadable: {bad}"[:300])
                 continue
             places.append(place)
         found = generate(
@@ -101,7 +101,7 @@ class CheckpointAnswers:
             batch_size=REPLIES,
         )
         for place, completion in zip(places, found, strict=True):
-            answers[place] = Answer(completion.text)
+            answers[place] = SuiteAnswer(completion.text)
         return answers
 
 
@@ -135,7 +135,7 @@ class EndpointAnswers:
         self._endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=TIMEOUT_S))
         self._words, self._workers, self._agent = words, workers, agent
 
-    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[Answer]:
+    def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]:
         with ThreadPoolExecutor(self._workers) as threads:
             answers = list(threads.map(lambda row: self._ask(row, max_new_tokens), rows))
         if rows and all(answer.why.startswith("no_reply") for answer in answers):
@@ -146,16 +146,16 @@ class EndpointAnswers:
         """Close connections."""
         self._endpoint.close()
 
-    def _ask(self, row: Row, max_new_tokens: int) -> Answer:
+    def _ask(self, row: Row, max_new_tokens: int) -> SuiteAnswer:
         from generators.policies.chat_endpoint import Sampling
         from generators.policies.policy import PolicyError
 
         most = max(max_new_tokens, self.max_answer_tokens) if self._words == "told" else max_new_tokens
         sampling = Sampling(0.0, 1.0, most)
         try:
-            return Answer(self._endpoint.ask(self._messages(row), sampling).text)
+            return SuiteAnswer(self._endpoint.ask(self._messages(row), sampling).text)
         except PolicyError as error:
-            return Answer("", f"no_reply: {error}"[:300])
+            return SuiteAnswer("", f"no_reply: {error}"[:300])
 
     def _messages(self, row: Row) -> list[dict[str, Any]]:
         from generators.policies.chat_endpoint import picture
@@ -182,7 +182,7 @@ class TrainedPrompt:
     history: HistoryForm = "action"
     thinking: bool = False
 
-    def messages(self, view: View, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
+    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
         """One user turn: goal, history and the screenshot, as in `trainer.serving.checkpoint_policy`."""
         from generators.policies.chat_endpoint import picture
         from trainer.serving.checkpoint_policy import played_prompt

@@ -20,9 +20,9 @@ from generators.tasks.task_spec import Contract
 
 if TYPE_CHECKING:
     from generators.execution.device_pool import DevicePool
-    from generators.execution.limits import Limits
+    from generators.execution.limits import AttemptLimits
     from trainer.modeling.checkpoint import Checkpoint
-    from trainer.online.rollouts import Job, Rollout
+    from trainer.online.rollouts import Rollout, RolloutJob
     from trainer.online.workers import RolloutWorkers
 
 CHUNK = 24
@@ -47,20 +47,20 @@ def run_batched(
     file: Path,
     *,
     temperature: float,
-    limits: Limits,
+    limits: AttemptLimits,
     workers: int,
     thinking: bool,
     max_new_tokens: int,
-    record: Callable[[Job, Rollout], dict[str, Any]],
+    record: Callable[[RolloutJob, Rollout], dict[str, Any]],
     on_record: Callable[[dict[str, Any], int], None],
 ) -> list[dict[str, Any]]:
     """`record`s of every contract with every seed, in the order of (task, seed). `file` keeps them; what it holds isn't
     made again. `on_record` is told of each as it ends, and how many there are. Raises what ended the run."""
-    from trainer.online.rollouts import Job
+    from trainer.online.rollouts import RolloutJob
 
     ordered = sorted(contracts, key=lambda contract: contract.task_id)
     jobs = [
-        Job(contract, contract.task_id, place, seed, greedy=temperature == 0)
+        RolloutJob(contract, contract.task_id, place, seed, greedy=temperature == 0)
         for contract in ordered
         for place, seed in enumerate(seeds)
     ]
@@ -88,7 +88,7 @@ def run_batched(
 def _crews(
     checkpoint: Checkpoint,
     pool: DevicePool,
-    limits: Limits,
+    limits: AttemptLimits,
     workers: int,
     temperature: float,
     thinking: bool,
@@ -125,7 +125,7 @@ def _crews(
         yield crews
 
 
-def _rollouts(crews: Sequence[RolloutWorkers], jobs: Sequence[Job]) -> Iterator[tuple[Job, Rollout]]:
+def _rollouts(crews: Sequence[RolloutWorkers], jobs: Sequence[RolloutJob]) -> Iterator[tuple[RolloutJob, Rollout]]:
     """The rollouts of jobs that are dealt out to the crews, as they end. Raises what ended a crew's run."""
     by_key = {job.key: job for job in jobs}
     left = [0] * len(crews)

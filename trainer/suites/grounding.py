@@ -27,11 +27,11 @@ from schemas.actions import parse_reply
 from schemas.coordinates import centre, contains
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.modeling.generation import GROUNDING_TOKENS
-from trainer.rl.rewards import Truth, r_format
+from trainer.rl.rewards import ReplyTarget, r_format
 from trainer.runtime.tracking import OnEvent
 from trainer.statistics import difference, interval, macro_interval, over
-from trainer.suites.answering import Answer, Answerer
-from trainer.suites.reading import Benchmark, Question, Read, questions
+from trainer.suites.answering import Answerer, SuiteAnswer
+from trainer.suites.reading import Benchmark, GroundingQuestion, Read, questions
 
 CONTROLS = ("blind", "blind_suite", "random_element", "swapped")
 
@@ -93,7 +93,7 @@ def evaluate_grounding(
     }
 
 
-def row_of(benchmark: Benchmark, question: Question) -> dict[str, Any]:
+def row_of(benchmark: Benchmark, question: GroundingQuestion) -> dict[str, Any]:
     """A question as a row like those of the shards; the answer stays empty."""
     return {
         "sample_id": question.id,
@@ -108,7 +108,7 @@ def row_of(benchmark: Benchmark, question: Question) -> dict[str, Any]:
 
 def _ask(
     benchmark: Benchmark,
-    chunk: Sequence[Question],
+    chunk: Sequence[GroundingQuestion],
     answers: Answerer,
     config: GroundingConfig,
     blind: BlindTable | None,
@@ -121,7 +121,7 @@ def _ask(
         raise RuntimeError(f"{answers.name}: expected {len(asked)} answers, found {len(replies)}")
     swapped = iter(replies[len(rows) :])
     for question, row, other, reply in zip(chunk, rows, others, replies, strict=False):
-        wrong = next(swapped) if other is not None else Answer("", "no_other_screen")
+        wrong = next(swapped) if other is not None else SuiteAnswer("", "no_other_screen")
         record = {
             "id": question.id,
             "instruction": question.instruction,
@@ -142,7 +142,7 @@ def _ask(
         yield record
 
 
-def hit(reply: str, question: Question) -> float:
+def hit(reply: str, question: GroundingQuestion) -> float:
     """1 if a reply is right for a question, else 0; see the module."""
     return float(right(parse_reply(reply).point, question.box, question.polygon, question.refusal))
 
@@ -176,7 +176,7 @@ def in_polygon(point: tuple[float, float], polygon: Sequence[Sequence[float]]) -
 
 def well_formed(reply: str) -> float:
     """1 if a reply is a point `[x,y]` and nothing else."""
-    return r_format(reply, Truth("grounding", boxes=((0.0, 0.0, 0.0, 0.0),)))
+    return r_format(reply, ReplyTarget("grounding", boxes=((0.0, 0.0, 0.0, 0.0),)))
 
 
 def _elements(records: Sequence[dict[str, Any]]) -> None:

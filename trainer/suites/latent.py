@@ -39,7 +39,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class LabelledScreen:
     """A screen with its classes; "" where a label isn't known."""
 
     sha256: str
@@ -101,7 +101,7 @@ def measures(cosines: Array, classes: Sequence[str]) -> dict[str, Array]:
     return {"silhouette": silhouette, "intra_class_consistency": inside, "inter_class_similarity": outside}
 
 
-def figures(vectors: Array, screens: Sequence[Screen], label: str, least: int = 3) -> dict[str, Any]:
+def figures(vectors: Array, screens: Sequence[LabelledScreen], label: str, least: int = 3) -> dict[str, Any]:
     """The measures by one label, with 95 % intervals over screens, raw and centred; {} where fewer than two classes
     have `least` screens."""
     kept = _kept(screens, label, least)
@@ -116,7 +116,7 @@ def figures(vectors: Array, screens: Sequence[Screen], label: str, least: int = 
     }
 
 
-def _kept(screens: Sequence[Screen], label: str, least: int) -> list[int]:
+def _kept(screens: Sequence[LabelledScreen], label: str, least: int) -> list[int]:
     sizes = Counter(getattr(screen, label) for screen in screens)
     return [i for i, screen in enumerate(screens) if getattr(screen, label) and sizes[getattr(screen, label)] >= least]
 
@@ -131,7 +131,9 @@ def _over(values: Array, names: Sequence[str]) -> dict[str, Any]:
     return interval([v for v, _ in defined], [name for _, name in defined], proportion=False).plain()
 
 
-def compare(before: Array, after: Array, screens: Sequence[Screen], label: str, least: int = 3) -> dict[str, Any]:
+def compare(
+    before: Array, after: Array, screens: Sequence[LabelledScreen], label: str, least: int = 3
+) -> dict[str, Any]:
     """after − before of each measure on the same screens, paired over screens, raw and centred."""
     kept = _kept(screens, label, least)
     classes = [getattr(screens[i], label) for i in kept]
@@ -148,10 +150,10 @@ def compare(before: Array, after: Array, screens: Sequence[Screen], label: str, 
     return found
 
 
-def screens_of(store: Store, sources: Sequence[str], config: LatentConfig) -> list[Screen]:
+def screens_of(store: Store, sources: Sequence[str], config: LatentConfig) -> list[LabelledScreen]:
     """Screens of steps and samples of `unified/<source>` in a split, each once, chosen by hash: at most `per_class` of
     an app (of a source where it has no apps), `limit` in all."""
-    found: dict[str, Screen] = {}
+    found: dict[str, LabelledScreen] = {}
     for source in sorted(sources):
         unified = store.current(f"unified/{source}")
         for path in unified.paths("steps") if unified else []:
@@ -160,15 +162,15 @@ def screens_of(store: Store, sources: Sequence[str], config: LatentConfig) -> li
                 if row["screenshot_sha256"]:
                     found.setdefault(
                         row["screenshot_sha256"],
-                        Screen(row["screenshot_sha256"], row["app"] or "", source, row["platform"]),
+                        LabelledScreen(row["screenshot_sha256"], row["app"] or "", source, row["platform"]),
                     )
         for path in unified.paths("samples") if unified else []:
             columns = ["images", "platform", "split"]
             for row in pq.read_table(path, columns=columns, filters=[("split", "==", config.split)]).to_pylist():
                 for sha256 in row["images"]:
-                    found.setdefault(sha256, Screen(sha256, "", source, row["platform"]))
+                    found.setdefault(sha256, LabelledScreen(sha256, "", source, row["platform"]))
     taken: Counter[tuple[str, str]] = Counter()
-    chosen: list[Screen] = []
+    chosen: list[LabelledScreen] = []
     for screen in sorted(found.values(), key=lambda one: digest([config.seed, one.sha256])):
         taken[screen.source, screen.app] += 1
         if taken[screen.source, screen.app] <= config.per_class and len(chosen) < config.limit:
@@ -238,7 +240,7 @@ def evaluate_latent(
     from trainer.modeling.batches import BadSample
 
     config = config or LatentConfig()
-    screens: list[Screen] = []
+    screens: list[LabelledScreen] = []
     pictures: list[bytes] = []
     lost: dict[str, int] = defaultdict(int)
     for screen in screens_of(store, sources, config):

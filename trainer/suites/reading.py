@@ -27,7 +27,7 @@ MOST_TOLD = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GroundingQuestion:
     """One instruction on one screen. `box` is left, top, right, bottom in 0..1000, `polygon` replaces it where there is
     one; neither for a refusal. `screen` is the picture's sha256."""
 
@@ -105,7 +105,7 @@ class _Noting:
 
 def questions(
     benchmark: Benchmark, raw: Raw, read: Read, limit: int | None = None, seed: int = 0
-) -> Iterator[Question]:
+) -> Iterator[GroundingQuestion]:
     """The benchmark's questions in the order of its files, a stream; `read` counts along.
 
     `limit`: only the questions of the smallest hash of (seed, id), so that more rows move little (those are held in
@@ -128,13 +128,13 @@ def questions(
         yield question
 
 
-def _count(found: Iterator[Question], every: Counter[str]) -> Iterator[Question]:
+def _count(found: Iterator[GroundingQuestion], every: Counter[str]) -> Iterator[GroundingQuestion]:
     for question in found:
         every["seen"] += 1
         yield question
 
 
-def _questions(benchmark: Benchmark, raw: Raw, read: Read) -> Iterator[Question]:
+def _questions(benchmark: Benchmark, raw: Raw, read: Read) -> Iterator[GroundingQuestion]:
     side = benchmark.side(raw)
     noting = _Noting(benchmark.form)
     seen = Counter[str]()
@@ -174,13 +174,13 @@ def _unasked(benchmark: Benchmark, item: SuiteItem, row: Row, file: str) -> str:
     return "no_box" if item.box is None else ""
 
 
-def _question(benchmark: Benchmark, item: SuiteItem, row: Row, file: str, side: Any) -> Question:
+def _question(benchmark: Benchmark, item: SuiteItem, row: Row, file: str, side: Any) -> GroundingQuestion:
     assert item.data is not None
     refusal = benchmark.refuses(row, file)
     labels = {
         name: (value,) if isinstance(value, str) else value for name, value in benchmark.labels(row, file, side).items()
     }
-    return Question(
+    return GroundingQuestion(
         item.id,
         item.instruction,
         item.data,

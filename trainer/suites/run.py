@@ -26,7 +26,7 @@ KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class EvaluationSubject:
     """What is evaluated: a checkpoint folder, or the name of a model behind an OpenAI-protocol endpoint.
 
     `history` and `thinking` are how a served model is asked in worlds (`thinking`, of one that is told what is wanted,
@@ -85,7 +85,7 @@ class SuiteOptions:
 
 
 def run_suite(
-    name: str, subject: Subject, options: SuiteOptions | None = None, on_event: OnEvent | None = None
+    name: str, subject: EvaluationSubject, options: SuiteOptions | None = None, on_event: OnEvent | None = None
 ) -> dict[str, Any]:
     """The report of a suite (`suite`, `title`, `policy`, `summary`, `records`, `config`, …). `on_event` gets dicts with
     a `kind` as it goes.
@@ -99,7 +99,7 @@ def run_suite(
         raise ValueError(
             f"suite {name}: it looks into a checkpoint; expected a checkpoint folder, found a served model"
         )
-    runners: dict[str, Callable[[Suite, Subject, SuiteOptions, OnEvent | None], dict[str, Any]]] = {
+    runners: dict[str, Callable[[Suite, EvaluationSubject, SuiteOptions, OnEvent | None], dict[str, Any]]] = {
         "heldout": _heldout,
         "grounding": _grounding,
         "steps": _steps,
@@ -146,7 +146,7 @@ def blind_table(store: Store | None) -> BlindTable | None:
     return BlindTable(light_rows(shards, ("train",))) if shards is not None else None
 
 
-def _answers(subject: Subject, options: SuiteOptions) -> CheckpointAnswers | EndpointAnswers:
+def _answers(subject: EvaluationSubject, options: SuiteOptions) -> CheckpointAnswers | EndpointAnswers:
     from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, served_tokens
 
     if subject.checkpoint is None:
@@ -167,7 +167,7 @@ def _answers(subject: Subject, options: SuiteOptions) -> CheckpointAnswers | End
     return CheckpointAnswers(load_checkpoint(subject.checkpoint, device=subject.device))
 
 
-def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
+def _policy(subject: EvaluationSubject, options: SuiteOptions) -> PolicyMaker | Any:
     """What plays episodes: a loaded checkpoint, or policies over an endpoint."""
     if subject.checkpoint is not None:
         from trainer.modeling.checkpoint import load_checkpoint
@@ -197,7 +197,9 @@ def _policy(subject: Subject, options: SuiteOptions) -> PolicyMaker | Any:
     )
 
 
-def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+def _heldout(
+    known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
+) -> dict[str, Any]:
 
     from trainer.data.clusters import picture_key
     from trainer.data.rows import HELDOUT, light_rows, screen_elements, with_pictures
@@ -229,7 +231,9 @@ def _heldout(known: Suite, subject: Subject, options: SuiteOptions, on_event: On
     return {**report, "policy": checkpoint_name(loaded), "inputs": {heldout.asset: heldout.version}}
 
 
-def _grounding(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+def _grounding(
+    known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
+) -> dict[str, Any]:
     from pipelines.mapping.adapter import Raw
     from trainer.modeling.generation import GROUNDING_TOKENS
     from trainer.suites.grounding import GroundingConfig, evaluate_grounding
@@ -253,7 +257,7 @@ def _grounding(known: Suite, subject: Subject, options: SuiteOptions, on_event: 
     )
 
 
-def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+def _steps(known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
     from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
     from trainer.suites.steps import StepsConfig, evaluate_steps
@@ -286,7 +290,9 @@ def _steps(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEv
         )
 
 
-def _worlds(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+def _worlds(
+    known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
+) -> dict[str, Any]:
     from trainer.suites import world_tasks
     from trainer.suites.worlds import world_success
 
@@ -317,7 +323,7 @@ def _worlds(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnE
     }
 
 
-def _asked(subject: Subject, options: SuiteOptions) -> dict[str, Any]:
+def _asked(subject: EvaluationSubject, options: SuiteOptions) -> dict[str, Any]:
     """How a served model was asked, for its report; a checkpoint's policy tells that of itself."""
     from trainer.suites.answering import served_tokens
 
@@ -327,7 +333,7 @@ def _asked(subject: Subject, options: SuiteOptions) -> dict[str, Any]:
     return {"words": subject.words, "history": subject.history, "thinking": subject.thinking, "max_new_tokens": most}
 
 
-def _kept(subject: Subject, options: SuiteOptions, *more: str) -> Path | None:
+def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path | None:
     """Where a run keeps its episodes, below `state`: those of a model that was asked in another way aren't its own."""
     if options.state is None:
         return None
@@ -347,7 +353,9 @@ def _kept(subject: Subject, options: SuiteOptions, *more: str) -> Path | None:
     return options.state / digest(asked)[:16]
 
 
-def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+def _android_world(
+    known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
+) -> dict[str, Any]:
     from trainer.suites.android_world import AndroidWorldConfig, require_harness, run_android_world
 
     require_harness()
@@ -376,7 +384,9 @@ def _android_world(known: Suite, subject: Subject, options: SuiteOptions, on_eve
     )
 
 
-def _latent(known: Suite, subject: Subject, options: SuiteOptions, on_event: OnEvent | None) -> dict[str, Any]:
+def _latent(
+    known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
+) -> dict[str, Any]:
     from trainer.modeling.checkpoint import load_checkpoint
     from trainer.suites.answering import checkpoint_name
     from trainer.suites.latent import LatentConfig, evaluate_latent

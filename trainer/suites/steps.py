@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow.parquet as pq
 
 from generators.policies.agent_prompt import AgentPrompt
-from generators.policies.policy import Said, View
+from generators.policies.policy import PastTurn, PolicyView
 from pipelines.derivers.base import DeriveConfig, ScreenFacts
 from pipelines.derivers.navigation import DERIVER, navigation
 from pipelines.prompts import messages
@@ -32,11 +32,11 @@ from schemas.actions import parse, parse_reply
 from schemas.ids import digest
 from trainer.evaluation.controls import BlindTable
 from trainer.modeling.batches import row_images
-from trainer.rl.rewards import Truth, r_format, step_success, type_match
+from trainer.rl.rewards import ReplyTarget, r_format, step_success, type_match
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.rewards import RewardConfig
 from trainer.statistics import difference, interval, over
-from trainer.suites.answering import Answer, Answerer
+from trainer.suites.answering import Answerer, SuiteAnswer
 
 if TYPE_CHECKING:
     from pipelines.store.manifest import Manifest
@@ -197,13 +197,15 @@ def _with_pictures(store: Store, rows: Sequence[dict[str, Any]], read: Counter[s
 def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dict[str, Any]]:
     """The messages for a model that has to be told the actions (`generators.policies.agent_prompt`); `thinking`: and to
     think first."""
-    past = tuple(Said(parse(action) if action else None) for action in row["past"])
-    return AgentPrompt(thinking=thinking).messages(View(row["goal"], row_images(row)[0], (1, 1), row["platform"], past))
+    past = tuple(PastTurn(parse(action) if action else None) for action in row["past"])
+    return AgentPrompt(thinking=thinking).messages(
+        PolicyView(row["goal"], row_images(row)[0], (1, 1), row["platform"], past)
+    )
 
 
 def score(text: str, row: Mapping[str, Any]) -> dict[str, float | None]:
     """The measures of one reply; `grounding` is None where the true action doesn't point."""
-    truth = Truth.of_sample(row)
+    truth = ReplyTarget.of_sample(row)
     assert truth.action is not None
     found = parse_reply(text).action
     boxes: Sequence[Any] = truth.boxes or (None,)
@@ -218,7 +220,7 @@ def score(text: str, row: Mapping[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _record(row: Mapping[str, Any], reply: Answer, blind: BlindTable | None) -> dict[str, Any]:
+def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None) -> dict[str, Any]:
     action = parse_reply(row["answer"]).action
     record: dict[str, Any] = {
         "id": row["sample_id"],

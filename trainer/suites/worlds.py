@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from generators.execution.device_pool import DevicePool
 from generators.execution.journal import Journal
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.execution.scheduling import RunStatistics, run_all
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from generators.worlds.evaluators import holds
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
@@ -33,7 +33,7 @@ from trainer.suites.batched_worlds import fits, run_batched, why_lost
 
 if TYPE_CHECKING:
     from trainer.modeling.checkpoint import Checkpoint
-    from trainer.online.rollouts import Job, Rollout
+    from trainer.online.rollouts import Rollout, RolloutJob
 
 Record = dict[str, Any]
 ATTEMPTS = 1000
@@ -54,7 +54,7 @@ def world_success(
     seeds: Sequence[int] = (0,),
     attempts: int = 1,
     temperature: float = 0.0,
-    limits: Limits | None = None,
+    limits: AttemptLimits | None = None,
     workers: int = 1,
     folder: str | Path | None = None,
     cluster: Callable[[Contract], str] = task_cluster,
@@ -79,7 +79,7 @@ def world_success(
     """
     tested = list(checkpoint) if isinstance(checkpoint, list | tuple) else [checkpoint]
     _check(tested, contracts, seeds, attempts, temperature)
-    limits = limits or Limits()
+    limits = limits or AttemptLimits()
     drawn = [seed * ATTEMPTS + attempt for seed in seeds for attempt in range(attempts)]
     config = {
         "temperature": temperature,
@@ -207,7 +207,7 @@ class _Subject:
         return cls(PolicyMaker(name, make), told, thinks, most, loaded)
 
 
-def outcome(done: Trajectory) -> tuple[bool | None, str]:
+def outcome(done: ExecutedTrajectory) -> tuple[bool | None, str]:
     """(whether an attempt succeeded, why not counted): None and a reason where nothing can be said about the policy."""
     if done.failure_kind == "infrastructure":
         return None, f"infrastructure: {done.failure}"
@@ -220,7 +220,9 @@ def outcome(done: Trajectory) -> tuple[bool | None, str]:
     return held and done.ended != "unreadable", ""
 
 
-def record_of(done: Trajectory, policy: str, run: int = 0, cluster: Callable[[Contract], str] = task_cluster) -> Record:
+def record_of(
+    done: ExecutedTrajectory, policy: str, run: int = 0, cluster: Callable[[Contract], str] = task_cluster
+) -> Record:
     """One attempt as a plain record. `success` is 0 or 1, None for what isn't counted (`why`); `finished` is 1 if the
     policy succeeded *and* ended the episode by itself; `run` is the checkpoint's place in the list (training seed)."""
     success, why = outcome(done)
@@ -229,7 +231,7 @@ def record_of(done: Trajectory, policy: str, run: int = 0, cluster: Callable[[Co
 
 
 def record_of_rollout(
-    job: Job, rollout: Rollout, policy: str, run: int = 0, cluster: Callable[[Contract], str] = task_cluster
+    job: RolloutJob, rollout: Rollout, policy: str, run: int = 0, cluster: Callable[[Contract], str] = task_cluster
 ) -> Record:
     """The same of a batched episode."""
     why = why_lost(rollout.failure) if rollout.success is None else ""

@@ -9,14 +9,14 @@ import sqlite3
 from collections.abc import Callable
 
 from generators.devices.authority.lease_queries import USABLE
-from generators.devices.authority.lease_tables import Tables, read_request
-from generators.devices.records import Lease, LeaseEnded, LeaseRequest, Rules, Unknown
+from generators.devices.authority.lease_tables import LeaseDatabase, read_request
+from generators.devices.records import DeviceLease, LeaseEnded, LeaseRequest, Rules, Unknown
 
 
 class LeaseLedger:
     """Leases and devices as rows. `ids` makes the names of leases."""
 
-    def __init__(self, tables: Tables, rules: Rules, ids: Callable[[], str]) -> None:
+    def __init__(self, tables: LeaseDatabase, rules: Rules, ids: Callable[[], str]) -> None:
         self._tables, self._rules, self._ids = tables, rules, ids
         self._db = tables.db
         self._change = int(self._db.execute("SELECT coalesce(max(change), 0) FROM devices").fetchone()[0])
@@ -42,7 +42,7 @@ class LeaseLedger:
             raise LeaseEnded(row["state"], row["reason"])
         return row
 
-    def grant(self, device: str, request: LeaseRequest, now: float) -> Lease:
+    def grant(self, device: str, request: LeaseRequest, now: float) -> DeviceLease:
         """Give a device that stands free to a request, under the next fence."""
         fence = self._db.execute(
             "SELECT max(fence + 1, floor, ?) FROM devices WHERE id = ?", (self._tables.first_fence, device)
@@ -71,7 +71,7 @@ class LeaseLedger:
             "WHERE id = ?6",
             (fence, self.next_change(), lease, request.priority, now, device),
         )
-        return Lease(lease, request.id, device, fence, request.holder, request.priority, now, expires, "live", "")
+        return DeviceLease(lease, request.id, device, fence, request.holder, request.priority, now, expires, "live", "")
 
     def end(self, lease: str, state: str, reason: str, now: float, offer: bool = True) -> None:
         """End a live lease: its fence is cut off, and the device goes to the queue."""

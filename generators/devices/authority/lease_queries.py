@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from generators.devices.records import LeaseRequest, Unknown, Waiting
+from generators.devices.records import LeaseRequest, LeaseWaiting, Unknown
 
 USABLE = "quarantined = '' AND health <> 'down' AND removed = 0"
 """As in the partial indexes of `authority.lease_tables`, word for word: SQLite takes them only then."""
@@ -50,10 +50,10 @@ def check_possible(db: sqlite3.Connection, request: LeaseRequest) -> None:
         raise Unknown(f"lease: no registered device has {wanted}; register one, or ask for less")
 
 
-def place(db: sqlite3.Connection, row: sqlite3.Row) -> Waiting:
+def place(db: sqlite3.Connection, row: sqlite3.Row) -> LeaseWaiting:
     """Where a row of `requests` stands."""
     ahead = db.execute(
         "SELECT count(*) FROM requests WHERE protocol = ?1 AND (priority > ?2 OR (priority = ?2 AND seq < ?3))",
         (row["protocol"], row["priority"], row["seq"]),
     ).fetchone()[0]
-    return Waiting(row["id"], ahead)
+    return LeaseWaiting(row["id"], ahead)

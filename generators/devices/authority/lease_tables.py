@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from generators.devices.records import DeviceRecord, DeviceState, Lease, LeaseRequest
+from generators.devices.records import DeviceLease, DeviceRecord, DeviceState, LeaseRequest
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS devices (
@@ -68,7 +68,7 @@ class AlreadyRunning(RuntimeError):
     """Another authority has this database open."""
 
 
-class Tables:
+class LeaseDatabase:
     """The open database. One process at a time, held by a lock on a file beside it; `":memory:"` needs none."""
 
     def __init__(self, path: Path | str) -> None:
@@ -124,9 +124,9 @@ def _lock(path: Path) -> IO[bytes]:
     return handle
 
 
-def read_lease(row: sqlite3.Row) -> Lease:
+def read_lease(row: sqlite3.Row) -> DeviceLease:
     """A row of `leases`."""
-    return Lease(
+    return DeviceLease(
         row["id"],
         row["request"],
         row["device"],

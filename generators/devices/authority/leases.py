@@ -20,17 +20,17 @@ from pathlib import Path
 
 from generators.devices.authority.lease_ledger import LeaseLedger
 from generators.devices.authority.lease_queries import check_possible, free_device, lowest_held, place
-from generators.devices.authority.lease_tables import Tables, read_device_state, read_lease, read_request
+from generators.devices.authority.lease_tables import LeaseDatabase, read_device_state, read_lease, read_request
 from generators.devices.records import (
+    DeviceLease,
     DeviceRecord,
     DeviceState,
-    Lease,
     LeaseEnded,
     LeaseRequest,
+    LeaseWaiting,
     NodeRecord,
     Rules,
     Unknown,
-    Waiting,
 )
 
 
@@ -47,7 +47,7 @@ class Leases:
     ) -> None:
         self.rules = rules or Rules()
         self._clock = clock
-        self._tables = Tables(path)
+        self._tables = LeaseDatabase(path)
         self._db = self._tables.db
         last = self._db.execute(
             "SELECT max(coalesce(max(beat_at), 0), coalesce(max(ended_at), 0)) FROM leases"
@@ -57,7 +57,7 @@ class Leases:
         self._resume()
 
     def copy_log(self) -> None:
-        """Housekeeping that may wait for the disk, safe in another thread (`Tables.copy_log`)."""
+        """Housekeeping that may wait for the disk, safe in another thread (`LeaseDatabase.copy_log`)."""
         self._tables.copy_log()
 
     def close(self) -> None:
@@ -189,12 +189,12 @@ class Leases:
 
     # -- leases -----------------------------------------------------------------------------------------------------
 
-    def ask(self, request: LeaseRequest) -> Lease | Waiting:
+    def ask(self, request: LeaseRequest) -> DeviceLease | LeaseWaiting:
         """A lease on a free device (the one unused longest); else on the device of the lowest priority below the
         request's, whose lease ends; else a place in the queue. The same request again gives the same lease, or its
         place. Raises `LeaseEnded` if its lease has ended, `Unknown` if no registered device could ever suit."""
         standing, now = self.look(request), self.now()
-        if isinstance(standing, Waiting):
+        if isinstance(standing, LeaseWaiting):
             old = request.id, now - self.rules.dead_s / 6  # it may be asked for often
             if self._db.execute("SELECT 1 FROM requests WHERE id = ? AND seen_at < ?", old).fetchone():
                 with self._tables.transaction() as db:
@@ -229,7 +229,7 @@ class Leases:
             )
             return place(self._db, db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone())
 
-    def look(self, request: LeaseRequest) -> Lease | Waiting | None:
+    def look(self, request: LeaseRequest) -> DeviceLease | LeaseWaiting | None:
         """What has become of a request that was asked for: its lease, its place in the queue, or None once it was
         withdrawn or dropped. It isn't asked for again by this. Raises `LeaseEnded`, `Unknown` if it isn't the holder's.
         """
@@ -252,7 +252,7 @@ class Leases:
         with self._tables.transaction() as db:
             db.execute("DELETE FROM requests WHERE id = ? AND holder = ?", (request, holder))
 
-    def heartbeat(self, lease: str, fence: int, unused_s: float = 0.0) -> Lease:
+    def heartbeat(self, lease: str, fence: int, unused_s: float = 0.0) -> DeviceLease:
         """The holder lives; it used the device `unused_s` ago. Raises `LeaseEnded`, `Unknown`."""
         self.tick()
         now = self.now()
@@ -275,14 +275,14 @@ class Leases:
                 db.execute("UPDATE devices SET failures = 0 WHERE id = ?", (row["device"],))
             self._ledger.end(lease, "released", "given back by its holder", self.now())
 
-    def lease(self, lease: str) -> Lease:
+    def lease(self, lease: str) -> DeviceLease:
         """A lease, live or ended. Raises `Unknown` (ended ones are forgotten after `Rules.keep_ended_s`)."""
         row = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
         if row is None:
             raise Unknown(f"lease {lease[:80]}: unknown")
         return read_lease(row)
 
-    def live(self) -> list[Lease]:
+    def live(self) -> list[DeviceLease]:
         """All live leases, by device."""
         self.tick()
         rows = self._db.execute("SELECT * FROM leases WHERE state = 'live' ORDER BY device")
@@ -338,7 +338,7 @@ class Leases:
         self.tick()
         return [read_request(row) for row in self._db.execute("SELECT * FROM requests ORDER BY priority DESC, seq")]
 
-    def _mine(self, row: sqlite3.Row, holder: str) -> Lease:
+    def _mine(self, row: sqlite3.Row, holder: str) -> DeviceLease:
         if row["holder"] != holder:
             raise Unknown(f"request {row['request']}: it isn't yours")
         if row["state"] != "live":

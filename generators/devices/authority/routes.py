@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from generators.devices.authority.leases import Leases
 from generators.devices.config import ApiKey
 from generators.devices.records import (
+    DeviceLease,
     DeviceRecord,
     DeviceState,
-    Lease,
     LeaseRequest,
+    LeaseWaiting,
     NodeRecord,
     Unknown,
-    Waiting,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Answer = tuple[int, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AuthorityCall:
     """A request with a known key: path parameters and JSON body, neither checked yet."""
 
     authority: Authority
@@ -62,11 +62,11 @@ class Call:
         return time.monotonic() + min(self.number("wait_s") or 0.0, MAX_WAIT_S, silence_s / 2)
 
 
-async def _list_devices(call: Call) -> Answer:
+async def _list_devices(call: AuthorityCall) -> Answer:
     return 200, {"devices": [device_json(state) for state in call.leases.devices()]}
 
 
-async def _register(call: Call) -> Answer:
+async def _register(call: AuthorityCall) -> Answer:
     labels, options = call.get("labels", list, []), call.get("options", dict, {})
     device = DeviceRecord(
         call.get("id", str),
@@ -81,22 +81,22 @@ async def _register(call: Call) -> Answer:
     return 200, device_json(call.leases.device(device.id))
 
 
-async def _remove(call: Call) -> Answer:
+async def _remove(call: AuthorityCall) -> Answer:
     call.leases.remove(call.path["device"])
     return 200, {}
 
 
-async def _readmit(call: Call) -> Answer:
+async def _readmit(call: AuthorityCall) -> Answer:
     call.leases.readmit(call.path["device"])
     return 200, device_json(call.leases.device(call.path["device"]))
 
 
-async def _device_failed(call: Call) -> Answer:
+async def _device_failed(call: AuthorityCall) -> Answer:
     put_away = call.leases.fail(call.path["device"], call.get("reason", str))
     return 200, {"quarantined": put_away}
 
 
-async def _lease(call: Call) -> Answer:
+async def _lease(call: AuthorityCall) -> Answer:
     priority = call.get("priority", int, 0)
     if priority > call.key.max_priority:
         raise ValueError(
@@ -114,10 +114,10 @@ async def _lease(call: Call) -> Answer:
     )
     until = call.until(call.leases.rules.dead_s)
     before = call.leases.newest_change()
-    found: Lease | Waiting | None = call.leases.ask(request)
+    found: DeviceLease | LeaseWaiting | None = call.leases.ask(request)
     if call.leases.newest_change() != before:
         call.authority.changed()
-    while isinstance(found, Waiting):
+    while isinstance(found, LeaseWaiting):
         if not await call.authority.wait(until):
             return 202, {"state": "waiting", "ahead": found.ahead}
         # The client may have gone and withdrawn it, and nobody ends this call for that: asked for here once more, the
@@ -128,38 +128,38 @@ async def _lease(call: Call) -> Answer:
     return 200, call.authority.grant(found)
 
 
-async def _withdraw(call: Call) -> Answer:
+async def _withdraw(call: AuthorityCall) -> Answer:
     call.leases.withdraw(call.path["request"], call.key.name)
     return 200, {}
 
 
-def _own(call: Call) -> Lease:
+def _own(call: AuthorityCall) -> DeviceLease:
     found = call.leases.lease(call.path["lease"])
     if found.holder != call.key.name and "admin" not in call.key.roles:
         raise Unknown(f"lease {found.id}: unknown")
     return found
 
 
-async def _heartbeat(call: Call) -> Answer:
+async def _heartbeat(call: AuthorityCall) -> Answer:
     _own(call)
     lease = call.leases.heartbeat(call.path["lease"], call.get("fence", int), call.number("unused_s") or 0.0)
     record = call.leases.device(lease.device).record
     return 200, {"expires_in_s": lease.expires_at - call.leases.now(), "nodes": call.authority.order(record)}
 
 
-async def _release(call: Call) -> Answer:
+async def _release(call: AuthorityCall) -> Answer:
     _own(call)
     call.leases.release(call.path["lease"], call.get("fence", int))
     return 200, {}
 
 
-async def _lease_failed(call: Call) -> Answer:
+async def _lease_failed(call: AuthorityCall) -> Answer:
     lease = _own(call)
     reason, fence = call.get("reason", str), call.get("fence", int)
     return 200, {"quarantined": call.leases.fail(lease.device, reason, lease.id, fence)}
 
 
-async def _fences(call: Call) -> Answer:
+async def _fences(call: AuthorityCall) -> Answer:
     me = NodeRecord(call.get("node", str), call.get("host", str), call.get("port", int))
     leaving = call.get("leaving", bool, False)
     if not leaving:
@@ -181,17 +181,17 @@ async def _fences(call: Call) -> Answer:
             return 200, {"epoch": call.authority.epoch, "change": change, "floors": floors, "nodes": said}
 
 
-async def _retire(call: Call) -> Answer:
+async def _retire(call: AuthorityCall) -> Answer:
     call.leases.retire(call.get("node", str))
     return 200, {}
 
 
-async def _nodes(call: Call) -> Answer:
+async def _nodes(call: AuthorityCall) -> Answer:
     return 200, {"nodes": [node_json(node) for node in call.leases.nodes()]}
 
 
 _ANY = ("client", "node", "admin")
-ROUTES: tuple[tuple[str, str, tuple[str, ...], Callable[[Call], Awaitable[Answer]], bool], ...] = (
+ROUTES: tuple[tuple[str, str, tuple[str, ...], Callable[[AuthorityCall], Awaitable[Answer]], bool], ...] = (
     ("GET", "/v1/devices", _ANY, _list_devices, False),
     ("POST", "/v1/devices", ("admin",), _register, True),
     ("DELETE", "/v1/devices/{device}", ("admin",), _remove, True),

@@ -21,10 +21,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.authority.leases import Leases
-from generators.devices.authority.routes import ROUTES, Answer, Call, node_json
+from generators.devices.authority.routes import ROUTES, Answer, AuthorityCall, node_json
 from generators.devices.config import ApiKey, AuthorityConfig
 from generators.devices.probes import probe
-from generators.devices.records import DeviceRecord, Lease, LeaseEnded, Unknown
+from generators.devices.records import DeviceLease, DeviceRecord, LeaseEnded, Unknown
 from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
 
@@ -101,7 +101,7 @@ class Authority:
         """What waits for the disk, in a thread."""
         await asyncio.to_thread(self.leases.copy_log)
 
-    def grant(self, lease: Lease) -> dict[str, Any]:
+    def grant(self, lease: DeviceLease) -> dict[str, Any]:
         """What a holder is told. Nodes stand in the device's order, its owner first."""
         record, now = self.leases.device(lease.device).record, self.leases.now()
         access = Access(
@@ -168,7 +168,7 @@ async def _again_and_again(work: Callable[[], Awaitable[None]], pause_s: float) 
 
 
 def _endpoint(
-    roles: tuple[str, ...], handler: Callable[[Call], Awaitable[Answer]], wakes: bool
+    roles: tuple[str, ...], handler: Callable[[AuthorityCall], Awaitable[Answer]], wakes: bool
 ) -> Callable[[Request], Awaitable[Response]]:
     from starlette.responses import JSONResponse
 
@@ -180,7 +180,7 @@ def _endpoint(
         if not key.roles.intersection(roles):
             return JSONResponse({"error": f"API key {key.name}: expected a role of {', '.join(roles)}"}, 403)
         try:
-            status, said = await handler(Call(authority, key, dict(request.path_params), await _body(request)))
+            status, said = await handler(AuthorityCall(authority, key, dict(request.path_params), await _body(request)))
         except (ValueError, OverflowError) as error:
             return JSONResponse({"error": str(error)}, 400)
         except Unknown as error:

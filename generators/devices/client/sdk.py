@@ -24,7 +24,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from generators.devices.client.authority_client import AuthorityClient, AuthorityDown, AuthorityRefused
-from generators.devices.device import AsyncDevice, DeviceError, Driver, Endpoint, LeaseLost
+from generators.devices.device import AsyncDevice, DeviceEndpoint, DeviceError, Driver, LeaseLost
 from generators.tasks.world_interface import Observation
 from schemas.actions import Action
 
@@ -196,13 +196,13 @@ class Session:
 
     # -- for what works below the drivers ---------------------------------------------------------------------------
 
-    def endpoints(self) -> list[Endpoint]:
+    def endpoints(self) -> list[DeviceEndpoint]:
         """The ways to the device, the best first. Raises `LeaseLost`; `DeviceError` if no gateway node lives."""
         self._check()
         if not self._nodes:
             raise DeviceError(f"device {self.device}: no gateway node lives; start one")
         more = self.device, self._grant["token"], self._grant["options"]
-        return [Endpoint(self.protocol, node["host"], node["port"], *more) for node in self._nodes]
+        return [DeviceEndpoint(self.protocol, node["host"], node["port"], *more) for node in self._nodes]
 
     def touch(self) -> None:
         """The device was used: puts off its idle release."""
@@ -281,7 +281,7 @@ class Session:
     async def _try_ways(self, work: Callable[[AsyncDevice], Awaitable[T]], again: bool) -> T:
         """Over the open connection, then over each node in turn; what has begun is tried again only where `again`."""
         first = self._opened is not None
-        ways: list[Endpoint | None] = [*([None] if first else []), *self.endpoints()]
+        ways: list[DeviceEndpoint | None] = [*([None] if first else []), *self.endpoints()]
         failure = DeviceError(f"device {self.device}: no way to it")
         for way in ways:
             begun = False
@@ -316,7 +316,7 @@ class Session:
                 return True
         return False
 
-    async def _connect(self, way: Endpoint | None) -> AsyncDevice:
+    async def _connect(self, way: DeviceEndpoint | None) -> AsyncDevice:
         assert way is not None
         connect = load_driver(self._driver)
         try:

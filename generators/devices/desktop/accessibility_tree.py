@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from schemas.coordinates import centre
 
 SCRIPT = Path(__file__).with_name("on_desktop_tree.py").read_bytes()
@@ -78,10 +78,10 @@ def _inside(x: float, y: float, box: Pixels) -> bool:
     return box[0] <= x < box[2] and box[1] <= y < box[3]
 
 
-def places_of(raw: Mapping[str, Any], size: tuple[int, int]) -> tuple[Place, ...]:
+def places_of(raw: Mapping[str, Any], size: tuple[int, int]) -> tuple[ScreenElement, ...]:
     """Elements of all windows, the lowest first. `key` is the program and the path below it."""
     windows = windows_of(raw)
-    found: list[Place] = []
+    found: list[ScreenElement] = []
     for index, window in enumerate(windows):
         higher = [box for above in windows[index + 1 :] if (box := clip(above["items"][0].get("box"), size))]
         menus = list(menu_covers(window, size))
@@ -104,13 +104,13 @@ def name_of(item: Mapping[str, Any]) -> str:
     return str(item.get("name", ""))[:MAX_TEXT].strip()
 
 
-def _place(item: Mapping[str, Any], box: Pixels, size: tuple[int, int]) -> Place:
+def _place(item: Mapping[str, Any], box: Pixels, size: tuple[int, int]) -> ScreenElement:
     width, height = size
     unit = (box[0] * 1000 / width, box[1] * 1000 / height, box[2] * 1000 / width, box[3] * 1000 / height)
     states = item.get("states") or ()
     clickable = "SENSITIVE" in states and bool(item.get("actions") or "FOCUSABLE" in states or "EDITABLE" in states)
     name, text = name_of(item), str(item.get("text", ""))[:MAX_TEXT]
-    return Place(unit, str(item.get("role", "")), text or name, name, str(item.get("path")), clickable)
+    return ScreenElement(unit, str(item.get("role", "")), text or name, name, str(item.get("path")), clickable)
 
 
 def texts_of(window: Mapping[str, Any]) -> list[dict[str, str]]:

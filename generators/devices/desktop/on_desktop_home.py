@@ -31,7 +31,7 @@ CHANNELS = ("accessibility", "keyboards", "keyboard-layout", "pointers", "thunar
 VOLATILE = re.compile(r"/state/|/last-(window|separator|details|location|side|status|image)|recent")
 
 
-class Refused(Exception):
+class DesktopRefused(Exception):
     pass
 
 
@@ -88,7 +88,7 @@ def launch(asked: dict[str, Any]) -> int:
     argv = asked["argv"]
     path = shutil.which(argv[0])
     if path is None:
-        raise Refused(f"program {argv[0]} is not installed")
+        raise DesktopRefused(f"program {argv[0]} is not installed")
     log = subprocess.DEVNULL
     env = dict(os.environ, **{TAG: HOME})
     done = subprocess.Popen(
@@ -101,13 +101,13 @@ def place(name: str) -> str:
     """A path inside the home folder."""
     path = os.path.join(HOME, name)
     if name.startswith("/") or "\0" in name or ".." in name.split("/") or not name or name == MARK:
-        raise Refused(f"expected a path inside the home folder, found {name[:80]!r}")
+        raise DesktopRefused(f"expected a path inside the home folder, found {name[:80]!r}")
     return path
 
 
 def reset(asked: dict[str, Any]) -> bool:
     if not os.path.isfile(os.path.join(HOME, MARK)):
-        raise Refused(f"{HOME} is no disposable home folder: it is emptied only with a file {MARK} in it")
+        raise DesktopRefused(f"{HOME} is no disposable home folder: it is emptied only with a file {MARK} in it")
     files = {place(name): base64.b64decode(data, validate=True) for name, data in asked["files"].items()}
     stop(asked)
     for entry in os.scandir(HOME):
@@ -209,7 +209,7 @@ def main() -> None:
     asked = json.loads(sys.stdin.buffer.read())
     try:
         answer = {"ok": JOBS[asked["do"]](asked)}
-    except Refused as error:
+    except DesktopRefused as error:
         answer = {"refused": str(error)}
     sys.stdout.write(json.dumps(answer))
 

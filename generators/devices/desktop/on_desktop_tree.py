@@ -35,7 +35,7 @@ def labels_of(node: Any) -> str:
     return " ".join(said)
 
 
-class Reader:
+class DesktopTreeReader:
     def __init__(self) -> None:
         self.count = 0
         self.cut = False
@@ -83,7 +83,7 @@ class Reader:
 
 def main() -> None:
     Atspi.init()
-    reader = Reader()
+    reader = DesktopTreeReader()
     windows: list[dict[str, Any]] = []
     desktop = Atspi.get_desktop(0)
     for index in range(desktop.get_child_count()):

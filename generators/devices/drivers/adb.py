@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.devices.device import DeviceError, Endpoint
+from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.devices.drivers.adb_apps import PACKAGES, pick_package
 from generators.devices.drivers.adb_tree import places_of
 from generators.devices.drivers.frames import limited, png_size, read_options, to_px, utf8_parts
@@ -34,7 +34,7 @@ from generators.devices.protocols.adb_harness import (
 )
 from generators.devices.protocols.adb_transport import AdbTransport, Ran, ServerTransport, greet, run
 from generators.devices.protocols.tunnel import open_tunnel
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from pipelines.native.android_xml import TreeError
 from schemas.actions import (
     SYNTHESISED_PATHS,
@@ -70,7 +70,7 @@ _DATA = re.compile(rb'data="([A-Za-z0-9+/=]*)"')
 
 @dataclass(frozen=True)
 class AdbOptions:
-    """`Endpoint.options` of this driver. Times in seconds, `..._ms` in milliseconds."""
+    """`DeviceEndpoint.options` of this driver. Times in seconds, `..._ms` in milliseconds."""
 
     serial: str = ""  # by an adb server at host and port; empty: the phone itself is there
     key_file: str = ""  # private key for phones that ask for a signature
@@ -131,7 +131,7 @@ class AdbDevice:
         self.size_px = png_size(ran.out, self._name)
         return Observation(ran.out, await self._tree() if self._options.tree else ())
 
-    async def _tree(self) -> tuple[Place, ...]:
+    async def _tree(self) -> tuple[ScreenElement, ...]:
         """Places, () where the phone gives no tree (an animation that does not end, a screen it keeps secret)."""
         for _ in range(2):
             ran = await self.shell("uiautomator dump /dev/tty")
@@ -298,7 +298,7 @@ class AdbDevice:
         await self._transport.close()
 
 
-async def _open_transport(endpoint: Endpoint, options: AdbOptions, name: str) -> AdbTransport:
+async def _open_transport(endpoint: DeviceEndpoint, options: AdbOptions, name: str) -> AdbTransport:
     if options.serial:
         server = ServerTransport(endpoint.host, endpoint.port, options.serial)
         await server.begin()
@@ -314,7 +314,7 @@ async def _open_transport(endpoint: Endpoint, options: AdbOptions, name: str) ->
 
 
 @asynccontextmanager
-async def connect(endpoint: Endpoint) -> AsyncIterator[AdbDevice]:
+async def connect(endpoint: DeviceEndpoint) -> AsyncIterator[AdbDevice]:
     """An open phone (`AsyncDevice`); see `AdbOptions`. Raises `DeviceError`, `LeaseLost`, and `ValueError` on options
     that are none."""
     options = read_options(AdbOptions, endpoint.options, "adb")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from pipelines.native.android_xml import AndroidView, views
 from schemas.coordinates import OffScreen, box_to_unit
 
@@ -29,7 +29,7 @@ ROLES = {
 """Android's classes → roles; any other class is named as it is, in lower case."""
 
 
-def places_of(xml: bytes, size_px: tuple[int, int]) -> tuple[Place, ...]:
+def places_of(xml: bytes, size_px: tuple[int, int]) -> tuple[ScreenElement, ...]:
     """What a user can see or use, in document order. A bare container that reacts is named by the texts inside it only
     if it has its own. Raises `TreeError` on bytes that are no tree.
 
@@ -45,7 +45,7 @@ def places_of(xml: bytes, size_px: tuple[int, int]) -> tuple[Place, ...]:
         key = view.resource_id.partition(":id/")[2] or view.resource_id
         seen[key] += 1
         made.append(
-            Place(
+            ScreenElement(
                 box=box,
                 role=ROLES.get(kind, kind.lower()),
                 text=view.text,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from generators.devices.device import DeviceError, Endpoint
+from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.devices.drivers.cdp_page import CdpPage
 from generators.devices.drivers.frames import png_size, read_options, to_px
 from generators.devices.keyboard import find_key
@@ -53,7 +53,7 @@ _FUNCTION = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*){0,4}", re.ASCII)
 
 @dataclass(frozen=True)
 class CdpOptions:
-    """`Endpoint.options` of this driver. Times in seconds."""
+    """`DeviceEndpoint.options` of this driver. Times in seconds."""
 
     target: str = ""  # id of the page; empty: the first one, or a new one
     platform: str = "web"
@@ -363,7 +363,7 @@ class CdpDevice:
 
 
 @asynccontextmanager
-async def connect(endpoint: Endpoint) -> AsyncIterator[CdpDevice]:
+async def connect(endpoint: DeviceEndpoint) -> AsyncIterator[CdpDevice]:
     """An open browser (`AsyncDevice`); see `CdpOptions`. Raises `DeviceError`, `LeaseLost`, and `ValueError` on options
     that are none."""
     options = read_options(CdpOptions, endpoint.options, "cdp")

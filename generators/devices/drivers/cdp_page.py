@@ -14,7 +14,7 @@ from generators.devices.browser import QUICK_PNG
 from generators.devices.device import DeviceError
 from generators.devices.drivers.cdp_input import Hands
 from generators.devices.protocols.cdp_session import CdpConnection, CommandFailed
-from generators.tasks.world_interface import Place, WorldError
+from generators.tasks.world_interface import ScreenElement, WorldError
 from schemas.coordinates import OffScreen, box_to_unit
 
 MAX_PLACES = 5000
@@ -172,7 +172,7 @@ class CdpPage:
         except ValueError as error:
             raise DeviceError(f"{self._name}: expected a picture in base64, found something else") from error
 
-    async def places(self, size: tuple[int, int]) -> tuple[Place, ...]:
+    async def places(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements; at most MAX_PLACES."""
         found = await self._read(f"vesperRead().slice(0, {MAX_PLACES})") if await self._read("!!document.body") else []
         made = (_place(raw, size) for raw in found if isinstance(raw, dict))
@@ -184,12 +184,12 @@ def _text(value: Any) -> str:
     return str(value)[:MAX_TEXT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _place(raw: dict[str, Any], size: tuple[int, int]) -> Place | None:
+def _place(raw: dict[str, Any], size: tuple[int, int]) -> ScreenElement | None:
     try:
         left, top, right, bottom = box_to_unit(tuple(float(side) for side in raw["box"]), size)  # type: ignore[arg-type]
     except (OffScreen, ValueError):
         return None
-    return Place(
+    return ScreenElement(
         box=(left, top, right, bottom),
         role=_text(raw["role"]),
         text=_text(raw["text"]),

@@ -24,12 +24,12 @@ import asyncssh
 
 from generators.devices.desktop import accessibility_tree as tree
 from generators.devices.desktop import home_folder as home
-from generators.devices.device import DeviceError, Endpoint
+from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.devices.drivers.frames import limited, png_size, read_options
 from generators.devices.drivers.ssh_keys import PROGRAMS, keysym
 from generators.devices.drivers.ssh_pointer import pointer_words
 from generators.devices.drivers.ssh_transport import Tunnel
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from schemas.actions import Action, CallUser, Finished, Hotkey, Launch, PressBack, PressEnter, Type, Wait
 
 MAX_OUT = 64 << 20
@@ -40,7 +40,7 @@ _SHOT = ("import", "-silent", "-window", "root", "-depth", "8", "-define", "png:
 
 @dataclass(frozen=True)
 class SshOptions:
-    """`Endpoint.options` of this driver. Times in seconds."""
+    """`DeviceEndpoint.options` of this driver. Times in seconds."""
 
     user: str = ""
     key_file: str = ""  # private key; empty: the usual ones in ~/.ssh
@@ -170,7 +170,7 @@ class SshDevice:
         self.size_px = png_size(png, self._name)
         return Observation(png, await self.places() if self._options.tree else ())
 
-    async def places(self) -> tuple[Place, ...]:
+    async def places(self) -> tuple[ScreenElement, ...]:
         """The elements alone."""
         raw = await self.script(tree.SCRIPT)
         try:
@@ -331,7 +331,7 @@ def _known_hosts(options: SshOptions, name: str) -> Any:
 
 
 @asynccontextmanager
-async def connect(endpoint: Endpoint) -> AsyncIterator[SshDevice]:
+async def connect(endpoint: DeviceEndpoint) -> AsyncIterator[SshDevice]:
     """An open desktop (`AsyncDevice`); see `SshOptions`. Raises `DeviceError`, `LeaseLost`, and `ValueError` on options
     that are none."""
     options = read_options(SshOptions, endpoint.options, "ssh")

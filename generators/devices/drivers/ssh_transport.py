@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from generators.devices.device import Endpoint
+from generators.devices.device import DeviceEndpoint
 from generators.devices.protocols.tunnel import open_tunnel
 
 
@@ -50,7 +50,7 @@ class StreamTransport(asyncio.Transport):
 class Tunnel:
     """What asyncssh takes as `tunnel`."""
 
-    def __init__(self, endpoint: Endpoint, limit_s: float) -> None:
+    def __init__(self, endpoint: DeviceEndpoint, limit_s: float) -> None:
         self._endpoint, self._limit_s = endpoint, limit_s
 
     async def create_connection(self, factory: Callable[[], Any], host: str, port: int) -> tuple[StreamTransport, Any]:

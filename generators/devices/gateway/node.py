@@ -25,7 +25,7 @@ from generators.devices.gateway.fence_feed import FenceFeed
 from generators.devices.gateway.node_metrics import NodeMetrics
 from generators.devices.gateway.relay import HeadReader, Relay, Still, close_soon
 from generators.devices.metrics import CONTENT_TYPE
-from generators.devices.protocols.http_head import END, LIMIT, BadHead, Head, read_head, write_head, write_reply
+from generators.devices.protocols.http_head import END, LIMIT, BadHead, HttpHead, read_head, write_head, write_reply
 from generators.devices.records import NodeRecord
 from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, BadToken, Tokens
@@ -47,7 +47,7 @@ class _Refusal(Exception):
         self.status, self.why = status, why
 
 
-class Node:
+class GatewayNode:
     """A running node; `start` to listen, `drain` to end."""
 
     def __init__(self, config: NodeConfig) -> None:
@@ -201,7 +201,7 @@ class Node:
         return None
 
     async def _stream_to(
-        self, owner: tuple[NodeRecord, Still], reader: HeadReader, head: Head, token: str, access: Access
+        self, owner: tuple[NodeRecord, Still], reader: HeadReader, head: HttpHead, token: str, access: Access
     ) -> None:
         node, upstream = owner
         headers = [*head.without(MARK), (MARK, self._tokens.forward_mark(token, node.id))]
@@ -233,7 +233,7 @@ class Node:
         reader.transport.write(write_head("HTTP/1.1 200 Connection established", ()))
         await self._relay(reader, upstream, access)
 
-    async def _websocket(self, reader: HeadReader, head: Head, path: str, access: Access) -> None:
+    async def _websocket(self, reader: HeadReader, head: HttpHead, path: str, access: Access) -> None:
         """The browser sees itself as local: it refuses other hosts and origins, and the token has been checked."""
         upstream = await self._reach_device(access)
         headers = [("Host", f"localhost:{access.port}"), *head.without("Host", "Origin", "Authorization", MARK)]
@@ -326,7 +326,7 @@ class Node:
                     relay.cut("idle")
 
 
-def _credentials(head: Head) -> tuple[str, str, str]:
+def _credentials(head: HttpHead) -> tuple[str, str, str]:
     """(token, path prefix that held it, path without it). The header wins over the path."""
     target = head.start[1]
     prefix, path, token = "", target, ""
@@ -348,7 +348,7 @@ def serve_node(config: NodeConfig) -> None:
         factory = uvloop.new_event_loop
 
     async def run() -> None:
-        node = Node(config)
+        node = GatewayNode(config)
         me = await node.start()
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from generators.devices.device import DeviceError, Endpoint, LeaseLost
+from generators.devices.device import DeviceEndpoint, DeviceError, LeaseLost
 from generators.devices.protocols.http_head import END, read_head, write_head
 from generators.devices.protocols.tunnel import authorization
 
@@ -116,7 +116,7 @@ class CdpConnection:
             answer.set_result(dict(message.get("result", {})))
 
 
-async def discover(endpoint: Endpoint, name: str) -> Any:
+async def discover(endpoint: DeviceEndpoint, name: str) -> Any:
     """JSON of `DISCOVERY` of the browser or the gateway. The caller limits its time.
 
     A browser serves only hosts that are local by name, so straight to it the head says localhost.
@@ -143,7 +143,7 @@ async def discover(endpoint: Endpoint, name: str) -> Any:
         writer.close()
 
 
-async def open_connection(endpoint: Endpoint, name: str, on_event: Event, limit_s: float) -> CdpConnection:
+async def open_connection(endpoint: DeviceEndpoint, name: str, on_event: Event, limit_s: float) -> CdpConnection:
     """A connection to the browser's own target. Raises `DeviceError`, `LeaseLost`."""
     from urllib.parse import urlsplit
 

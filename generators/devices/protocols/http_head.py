@@ -33,7 +33,7 @@ class BadHead(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class HttpHead:
     """`start` = the three parts of the first line; headers in order, as they came."""
 
     start: tuple[str, str, str]
@@ -52,7 +52,7 @@ class Head:
         return [(key, value) for key, value in self.headers if key.lower() not in dropped]
 
 
-def read_head(raw: bytes) -> Head:
+def read_head(raw: bytes) -> HttpHead:
     """A head up to and with its blank line."""
     if not raw.endswith(END):
         raise BadHead("head: expected a blank line at its end")
@@ -66,7 +66,7 @@ def read_head(raw: bytes) -> Head:
         if not colon or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise BadHead("head: expected lines of 'Name: value'")
         headers.append((name, value.strip(" \t")))
-    return Head((parts[0], parts[1], parts[2]), tuple(headers))
+    return HttpHead((parts[0], parts[1], parts[2]), tuple(headers))
 
 
 def write_head(start: str, headers: Iterable[tuple[str, str]]) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from generators.devices.device import DeviceError, Endpoint, LeaseLost
+from generators.devices.device import DeviceEndpoint, DeviceError, LeaseLost
 from generators.devices.protocols.http_head import END, BadHead, read_head, write_head
 
 CONNECT_S = 10.0
@@ -25,7 +25,7 @@ class GatewayRefused(DeviceError):
         self.status = status
 
 
-def authorization(endpoint: Endpoint) -> dict[str, str]:
+def authorization(endpoint: DeviceEndpoint) -> dict[str, str]:
     """The header that a gateway asks for; none without a token. Raises `DeviceError` on a token that is no header."""
     if endpoint.token is None:
         return {}
@@ -35,7 +35,7 @@ def authorization(endpoint: Endpoint) -> dict[str, str]:
 
 
 async def open_tunnel(
-    endpoint: Endpoint, limit_s: float = CONNECT_S
+    endpoint: DeviceEndpoint, limit_s: float = CONNECT_S
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connected stream to the device of an endpoint; a plain connection to host and port where there is no token.
 
@@ -63,7 +63,9 @@ async def open_tunnel(
     raise reason
 
 
-async def _connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: Endpoint, where: str) -> None:
+async def _connect(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: DeviceEndpoint, where: str
+) -> None:
     if not _NAME.fullmatch(endpoint.device):
         raise DeviceError(f"{where}: expected a name of letters, digits and . _ : -, found {endpoint.device!r}")
     headers = [("Host", f"{endpoint.host}:{endpoint.port}"), *authorization(endpoint).items()]

@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import Any
 
 from generators.generation.task_worlds.task_world import Ground, Idea, Name
-from generators.policies.exploration import Exploration, Screen, Way, fingerprint
-from generators.tasks.trajectory import Trajectory
-from generators.tasks.world_interface import Place
+from generators.policies.exploration import Exploration, ExploredScreen, Way, fingerprint
+from generators.tasks.trajectory import ExecutedTrajectory
+from generators.tasks.world_interface import ScreenElement
 from quality.evidence.words import entities, plain
 from schemas.actions import format
 from schemas.coordinates import contains
@@ -35,7 +35,7 @@ REASON_CHARS = 60
 
 
 @dataclass
-class Tally:
+class VerifiedTally:
     """Tasks of one kind: run (infrastructure failures not counted), and verified. Fractions come from tasks of
     several ideas, whose failure is shared among them."""
 
@@ -51,7 +51,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """What a round says of one executed task."""
 
     target: str
@@ -65,8 +65,8 @@ class Outcome:
 class Catalogue:
     """See the module. Made by `learn` from all rounds so far; deterministic by them."""
 
-    tallies: dict[str, Tally] = field(default_factory=dict)
-    arms: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, VerifiedTally] = field(default_factory=dict)
+    arms: dict[str, VerifiedTally] = field(default_factory=dict)
     names: dict[str, Counter[Name]] = field(default_factory=dict)
     """Target → names that could be clicked there, with the number of screens they were on."""
     reasons: dict[str, Counter[str]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Catalogue:
     """Target → all its names as one text, a line each; made on use."""
 
     # --- learning
-    def see(self, trajectories: Iterable[Trajectory]) -> None:
+    def see(self, trajectories: Iterable[ExecutedTrajectory]) -> None:
         """Names and ways of what was on the screens, whatever became of the task."""
         for run in trajectories:
             target = run.contract.target
@@ -93,14 +93,14 @@ class Catalogue:
             _add_walk(self.explorations[target], run)
             self._told.pop(target, None)
 
-    def learn(self, outcomes: Sequence[Outcome]) -> None:
+    def learn(self, outcomes: Sequence[TaskOutcome]) -> None:
         """What came off and what didn't. Call `see` before: support is judged by what has been seen by then."""
         for outcome in outcomes:
-            self.arms.setdefault(outcome.arm, Tally()).add(1.0, outcome.verified)
+            self.arms.setdefault(outcome.arm, VerifiedTally()).add(1.0, outcome.verified)
             share = 1.0 if outcome.verified else 1.0 / max(len(outcome.ideas), 1)
             for idea in outcome.ideas:
                 for key in self._keys(idea):
-                    self.tallies.setdefault(key, Tally()).add(share, outcome.verified)
+                    self.tallies.setdefault(key, VerifiedTally()).add(share, outcome.verified)
                 if outcome.verified:
                     self.verified.setdefault(outcome.target, set()).add(idea.function)
                     bore = {n.role for n in self.names.get(idea.target, ()) if plain(n.text) == plain(idea.thing)}
@@ -203,7 +203,7 @@ def name_of(element: Mapping[str, Any]) -> Name | None:
     return Name(text, str(element.get("role") or ""))
 
 
-def _add_walk(exploration: Exploration, run: Trajectory) -> None:
+def _add_walk(exploration: Exploration, run: ExecutedTrajectory) -> None:
     """A trajectory's screens and ways."""
     turns = [turn for turn in run.turns if turn.action is not None and not turn.error]
     shots = [*turns, *((run.end,) if run.end else ())]
@@ -215,7 +215,7 @@ def _add_walk(exploration: Exploration, run: Trajectory) -> None:
         mark = fingerprint(places)
         if mark not in known:
             known[mark] = len(exploration.screens)
-            exploration.screens.append(Screen(known[mark], mark, places, tuple(way), 0))
+            exploration.screens.append(ExploredScreen(known[mark], mark, places, tuple(way), 0))
         numbers.append(known[mark])
         if turn.action is not None:
             way.append(format(turn.action))
@@ -227,10 +227,10 @@ def _add_walk(exploration: Exploration, run: Trajectory) -> None:
         )
 
 
-def _place(element: Mapping[str, Any]) -> Place:
+def _place(element: Mapping[str, Any]) -> ScreenElement:
     role = str(element.get("role") or "")
     left, top, right, bottom = element["box"]
-    return Place(
+    return ScreenElement(
         (left, top, right, bottom),
         role,
         str(element.get("text") or ""),
@@ -240,6 +240,6 @@ def _place(element: Mapping[str, Any]) -> Place:
     )
 
 
-def _holds(place: Place, action: Any) -> bool:
+def _holds(place: ScreenElement, action: Any) -> bool:
     point = getattr(action, "box", None)
     return point is not None and place.clickable and contains(place.box, point)

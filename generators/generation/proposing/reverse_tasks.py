@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from generators.generation.proposing.walks import (
     Passing,
-    Step,
     Walk,
+    WalkStep,
     candidates,
     changes,
     exact,
@@ -31,7 +31,7 @@ from generators.generation.proposing.walks import (
 )
 from generators.policies.exploration import Exploration
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place, World, WorldError
+from generators.tasks.world_interface import ScreenElement, World, WorldError
 from generators.worlds.fsm.evaluate import RULE
 from quality.model_client.questions import Request, data_block
 from quality.model_client.unanswered import Unanswerable
@@ -75,7 +75,7 @@ class ReverseTask:
 
 
 @dataclass
-class Report:
+class ReverseReport:
     """Tasks that were written, and why other walks gave none."""
 
     tasks: list[ReverseTask] = field(default_factory=list)
@@ -83,17 +83,17 @@ class Report:
 
 
 # --- telling
-def heading(places: Sequence[Place]) -> str:
+def heading(places: Sequence[ScreenElement]) -> str:
     return next((p.name for p in places if p.role == "heading"), "")
 
 
-def news(step: Step) -> list[str]:
+def news(step: WalkStep) -> list[str]:
     """Texts (not controls) that a step brought onto the screen."""
     old = {(p.role, p.text) for p in step.before}
     return [p.text for p in step.after if not p.clickable and p.text and (p.role, p.text) not in old][:4]
 
 
-def fact(step: Step) -> dict[str, Any]:
+def fact(step: WalkStep) -> dict[str, Any]:
     """A step as plain data: page, what was done to what, and what came of it."""
     place, action = step.place, step.action
     kind = type(action).__name__
@@ -245,9 +245,9 @@ def synthesise(
     seed: int = 0,
     writer: Writer | None = None,
     passing: Passing = history_passes,
-) -> Report:
+) -> ReverseReport:
     """Walks over an exploration → tasks. `count` = walks tried; `dropped` says what became of the others."""
-    writer, report, known = writer or EmbeddedWriter(seed), Report(), set[tuple[str, str]]()
+    writer, report, known = writer or EmbeddedWriter(seed), ReverseReport(), set[tuple[str, str]]()
     for start, actions in candidates(exploration, count, seed):
         try:
             walk = record(world, start, actions)

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from generators.policies.exploration import FIELDS, Exploration, Way, fingerprint
-from generators.tasks.world_interface import Place, World
+from generators.tasks.world_interface import ScreenElement, World
 from schemas.action_types import Click, Type
 from schemas.actions import Action, parse
 from schemas.coordinates import contains
@@ -26,14 +26,14 @@ MOST_STEPS = 40
 
 
 @dataclass(frozen=True)
-class Step:
+class WalkStep:
     """What was visible before and after an action; `place` is what it worked, where that could be seen; `lasting`
     whether something changed in the truth that doesn't pass by itself."""
 
-    before: tuple[Place, ...]
+    before: tuple[ScreenElement, ...]
     action: Action
-    after: tuple[Place, ...]
-    place: Place | None
+    after: tuple[ScreenElement, ...]
+    place: ScreenElement | None
     lasting: bool = True
 
 
@@ -41,7 +41,7 @@ class Step:
 class Walk:
     """Actions that were carried out, with the world's state at both ends."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[WalkStep, ...]
     first_state: Mapping[str, Any]
     last_state: Mapping[str, Any]
     end: str
@@ -53,7 +53,7 @@ def record(world: World, start: Mapping[str, Any], actions: Sequence[Action], pa
     world.reset(start)
     first, seen, steps = world.state(), tuple(look()), []
     typed: list[str] = []
-    focus: Place | None = None
+    focus: ScreenElement | None = None
     state = first
     for action in actions:
         place = focus
@@ -66,7 +66,7 @@ def record(world: World, start: Mapping[str, Any], actions: Sequence[Action], pa
         after = tuple(look())
         now = world.state()
         lasting = bool(changes(state, now, passing or history_passes))
-        steps.append(Step(seen, action, after, place if isinstance(action, Click | Type) else None, lasting))
+        steps.append(WalkStep(seen, action, after, place if isinstance(action, Click | Type) else None, lasting))
         seen, state = after, now
     return Walk(tuple(steps), first, world.state(), fingerprint(seen, sorted(set(typed))))
 
@@ -92,7 +92,7 @@ def until_it_lasts(walk: Walk) -> list[Action]:
     return [step.action for step in walk.steps[: last + 1]]
 
 
-def exact(places: Sequence[Place]) -> str:
+def exact(places: Sequence[ScreenElement]) -> str:
     return digest([(list(p.box), p.role, p.name, p.text) for p in places])
 
 

@@ -18,7 +18,7 @@ from generators.worlds.fsm.evaluate import evaluator, holds, passes
 from generators.worlds.fsm.fsm_tasks import TaskMaker, contradict, phrase
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import TEMPLATES, make_site
-from generators.worlds.fsm.spec import Goal, Site
+from generators.worlds.fsm.spec import Goal, SiteSpec
 from generators.worlds.fsm.transfer import asked_of, function_of, reworded, thing_of, unasked
 from schemas.ids import canonical_json
 
@@ -108,16 +108,16 @@ class FsmGround:
             "static" if ideas[0].arm == "static" else "dynamic",
         )
 
-    def _reference(self, site: Site, idea: Idea) -> tuple[str, int, str]:
+    def _reference(self, site: SiteSpec, idea: Idea) -> tuple[str, int, str]:
         key = json.loads(idea.key)
         return site.kind, key["donor"], key["goal"]
 
-    def _donated(self, site: Site, idea: Idea) -> tuple[Site, Goal]:
+    def _donated(self, site: SiteSpec, idea: Idea) -> tuple[SiteSpec, Goal]:
         kind, seed, name = self._reference(site, idea)
         donor = make_site(kind, seed)
         return donor, next(goal for goal in donor.goals if goal.id == name)
 
-    def _asked(self, site: Site, idea: Idea) -> Goal | None:
+    def _asked(self, site: SiteSpec, idea: Idea) -> Goal | None:
         donor, goal = self._donated(site, idea)
         return asked_of(site, donor, goal, idea.thing)
 
@@ -161,7 +161,7 @@ def _implied(goals: Sequence[Goal]) -> bool:
     return any(a <= b for n, a in enumerate(atoms) for m, b in enumerate(atoms) if n != m)
 
 
-def site_of(target: str) -> Site:
+def site_of(target: str) -> SiteSpec:
     """The site of a target ("fsm/shop/3"). Raises `ValueError`."""
     world, _, rest = target.partition("/")
     kind, _, seed = rest.partition("/")

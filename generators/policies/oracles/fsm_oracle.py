@@ -13,11 +13,11 @@ from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search, click_on, hits, named
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from generators.worlds.fsm.evaluate import RULE, holds
 from generators.worlds.fsm.layout import lay_out
-from generators.worlds.fsm.machine import Moment
-from generators.worlds.fsm.plan import Act, NoPlan, Planner, Situation
+from generators.worlds.fsm.machine import SiteState
+from generators.worlds.fsm.plan import ElementAct, NoPlan, Planner, Situation
 from generators.worlds.fsm.sites import make_site
 from generators.worlds.fsm.spec import KINDS, Atom
 from schemas.action_types import Type
@@ -41,12 +41,12 @@ class FsmGuide:
         self._rule = contract.evaluator
         self._atoms, self._page, self._foreign = _conditions(contract, self.planner)
         self._parts = self._divide()
-        self._way: dict[Situation, Act] = {}
+        self._way: dict[Situation, ElementAct] = {}
         self._no_way: dict[Situation, str] = {}
         self._search = Search()
         self._entered: tuple[Situation, str] | None = None
 
-    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Guide.next`."""
         if holds(state, self._rule):
             return Advice(done=True)
@@ -76,7 +76,7 @@ class FsmGuide:
         return Advice(click_on(place), place.role, place.name, then=then)
 
     # --- on the screen
-    def _find(self, here: Situation, act: Act, places: Sequence[Place]) -> Place | None:
+    def _find(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> ScreenElement | None:
         """The element by its key; by role and name on a device that tells no keys of sites."""
         found = next((place for place in places if place.key == act.element), None)
         element = self.planner.site.element(here[0], act.element)
@@ -84,10 +84,10 @@ class FsmGuide:
             return found
         return named(places, KINDS[element.kind], self.planner.machine.text(here[1], element.text))
 
-    def _seek(self, here: Situation, act: Act, places: Sequence[Place]) -> Advice:
+    def _seek(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> Advice:
         """A scroll towards an element that isn't on the screen."""
         site, machine = self.planner.site, self.planner.machine
-        placed = lay_out(site, machine.visible(Moment(*here)))[0]
+        placed = lay_out(site, machine.visible(SiteState(*here)))[0]
         tops = {one.element.id: one.top for one in placed}
         shown = [tops[place.key] for place in places if place.key in tops]
         way = "up" if shown and tops.get(act.element, 0) < max(shown) else "down"
@@ -96,7 +96,7 @@ class FsmGuide:
         name = machine.text(here[1], element.text) if element is not None else act.element
         return Advice(scroll) if scroll is not None else Advice(reason=f"{name!r} isn't on the page {here[0]!r}")
 
-    def _then(self, here: Situation, act: Act, places: Sequence[Place]) -> Action | None:
+    def _then(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> Action | None:
         after = self._way.get(self._after(here, act))
         place = self._find(here, after, places) if after is not None else None
         return click_on(place) if place is not None else None
@@ -116,7 +116,7 @@ class FsmGuide:
             rest = rest[len(found[0]) :]
         return parts
 
-    def _plan(self, here: Situation) -> list[Act]:
+    def _plan(self, here: Situation) -> list[ElementAct]:
         """Acts to the whole goal: part after part in the cheapest order, else all at once. Raises `NoPlan`."""
         machine = self.planner.machine
         kept = [atom for atoms, _ in self._parts if machine.holds(here[1], atoms) for atom in atoms]
@@ -128,14 +128,14 @@ class FsmGuide:
             found = [acts for order in orders if (acts := self._in_order(here, kept, order)) is not None]
             if found:
                 return min(found, key=_cost)
-        return self.planner.plan(Moment(*here), self._atoms, self._page)
+        return self.planner.plan(SiteState(*here), self._atoms, self._page)
 
-    def _in_order(self, here: Situation, kept: Sequence[Atom], order: Sequence[Part]) -> list[Act] | None:
-        atoms, acts = list(kept), list[Act]()
+    def _in_order(self, here: Situation, kept: Sequence[Atom], order: Sequence[Part]) -> list[ElementAct] | None:
+        atoms, acts = list(kept), list[ElementAct]()
         try:
             for more, page in [*order, (self._atoms, self._page)]:
                 atoms = list(dict.fromkeys([*atoms, *more]))
-                leg = self.planner.plan(Moment(*here), atoms, page)
+                leg = self.planner.plan(SiteState(*here), atoms, page)
                 for act in leg:
                     here = self._after(here, act)
                 acts += leg
@@ -143,14 +143,14 @@ class FsmGuide:
             return None
         return acts
 
-    def _follow(self, here: Situation, acts: Sequence[Act]) -> dict[Situation, Act]:
-        way: dict[Situation, Act] = {}
+    def _follow(self, here: Situation, acts: Sequence[ElementAct]) -> dict[Situation, ElementAct]:
+        way: dict[Situation, ElementAct] = {}
         for act in acts:
             way[here] = act  # where a way comes by twice, the later act leads on
             here = self._after(here, act)
         return way
 
-    def _after(self, here: Situation, act: Act) -> Situation:
+    def _after(self, here: Situation, act: ElementAct) -> Situation:
         machine = self.planner.machine
         element = self.planner.site.element(here[0], act.element)
         if element is None:
@@ -168,7 +168,7 @@ class FsmGuide:
         return " and ".join(told) or f"the page {self._page!r}"
 
 
-def _cost(acts: Sequence[Act]) -> int:
+def _cost(acts: Sequence[ElementAct]) -> int:
     return sum(1 if act.text is None else 2 for act in acts)
 
 

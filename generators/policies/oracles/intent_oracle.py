@@ -11,13 +11,13 @@ from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place, WorldError
+from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.evaluators import holds
 from schemas.action_types import CallUser, Wait
 from schemas.actions import Action
 
 Intent = tuple[str, ...]
-ActionOf = Callable[[Intent, Sequence[Place]], Action]
+ActionOf = Callable[[Intent, Sequence[ScreenElement]], Action]
 """(intent, elements on the screen) → action; raises `WorldError` where its element isn't there, or isn't alone."""
 AIMED = ("click", "double")
 PATIENCE = 2
@@ -36,7 +36,7 @@ class IntentGuide:
         self._at = self._waited = 0
         self._search = Search()
 
-    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Guide.next`."""
         if self._at >= len(self._plan):
             return self._end(state)
@@ -57,7 +57,7 @@ class IntentGuide:
             return Advice(Wait())
         return Advice(done=True)
 
-    def _missing(self, places: Sequence[Place], reason: str) -> Advice:
+    def _missing(self, places: Sequence[ScreenElement], reason: str) -> Advice:
         if self._waited < PATIENCE:
             self._waited += 1
             return Advice(Wait())

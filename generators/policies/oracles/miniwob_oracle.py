@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generators.policies.oracles.miniwob_rules import RULES, Page
+from generators.policies.oracles.miniwob_rules import RULES, MiniwobPage
 from generators.policies.oracles.oracle import Advice, hits
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from generators.worlds.miniwob.html import OracleMiss
 from generators.worlds.miniwob.miniwob_world import MiniwobWorld
 from schemas.action_types import Click, Scroll
@@ -28,10 +28,10 @@ class MiniwobGuide:
             raise ValueError(f"miniwob guide: no rule for the task {task!r:.60}; known are {', '.join(sorted(RULES))}")
         self._rule = RULES[task]
         self._hit: list[str] = []
-        self._before: Sequence[Place] = ()
+        self._before: Sequence[ScreenElement] = ()
         self._strokes = 0
 
-    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Guide.next`."""
         self._hit += [place.key for place in self._before if hits(last, place)]
         self._strokes = self._strokes + 1 if isinstance(last, Scroll) else 0
@@ -40,7 +40,7 @@ class MiniwobGuide:
             return Advice(done=True)
         nodes = self._world.nodes()
         goal, fields = self._world.utterance()
-        page = Page(self._world, goal, fields, nodes, state, self._hit, last, self._strokes)
+        page = MiniwobPage(self._world, goal, fields, nodes, state, self._hit, last, self._strokes)
         try:
             action = self._rule(page)
         except (OracleMiss, IndexError) as miss:

@@ -17,33 +17,33 @@ from generators.policies.oracles.oracle import click_on, hits
 from generators.worlds.miniwob import goals
 from generators.worlds.miniwob.goals import POST_ICONS, is_field
 from generators.worlds.miniwob.html import OracleMiss
-from generators.worlds.miniwob.miniwob_world import MiniwobWorld, Node
+from generators.worlds.miniwob.miniwob_world import MiniwobNode, MiniwobWorld
 from schemas.action_types import Click, Hotkey, PressEnter, Scroll, Type
 from schemas.actions import Action
 
-Rule = Callable[["Page"], "Action | None"]
+Rule = Callable[["MiniwobPage"], "Action | None"]
 MOST_STROKES = 8
 SELECT_ALL = Hotkey(("ctrl", "a"))
 
 
 @dataclass
-class Page:
+class MiniwobPage:
     """A page as it stands. `hit` holds the keys of all elements that this episode's clicks met; `last` is the action
     done last; `strokes` counts scrolls in a row."""
 
     world: MiniwobWorld
     goal: str
     fields: Mapping[str, str]
-    nodes: list[Node]
+    nodes: list[MiniwobNode]
     state: Mapping[str, Any]
     hit: list[str] = field(default_factory=list)
     last: Action | None = None
     strokes: int = 0
 
-    def all(self, test: Callable[[Node], bool]) -> list[Node]:
+    def all(self, test: Callable[[MiniwobNode], bool]) -> list[MiniwobNode]:
         return [node for node in self.nodes if test(node)]
 
-    def one(self, test: Callable[[Node], bool], what: str) -> Node:
+    def one(self, test: Callable[[MiniwobNode], bool], what: str) -> MiniwobNode:
         """The first such element. Raises `OracleMiss` where there is none."""
         found = self.all(test)
         if not found:
@@ -59,7 +59,7 @@ class Page:
             raise OracleMiss(f"{self.goal!r}: no button {label!r} on the page")
         return press(same[0])
 
-    def fill(self, node: Node, text: str) -> Action | None:
+    def fill(self, node: MiniwobNode, text: str) -> Action | None:
         """What is still to be done so that a field holds a text; None where it does."""
         if node.value == text:
             return None
@@ -82,54 +82,54 @@ class Page:
         return Scroll(direction="down")
 
 
-def press(node: Node) -> Click:
+def press(node: MiniwobNode) -> Click:
     return click_on(node.place)
 
 
 # --- one click --------------------------------------------------------------------------------------------------------
-def quoted_button(p: Page) -> Action | None:
+def quoted_button(p: MiniwobPage) -> Action | None:
     return p.button(p.quoted()[0])
 
 
-def last_word_button(p: Page) -> Action | None:
+def last_word_button(p: MiniwobPage) -> Action | None:
     return p.button(p.goal.rstrip(".").rpartition(" ")[2])
 
 
-def only_button(p: Page) -> Action | None:
+def only_button(p: MiniwobPage) -> Action | None:
     return press(p.one(lambda n: n.tag == "button", "button"))
 
 
-def link(p: Page) -> Action | None:
+def link(p: MiniwobPage) -> Action | None:
     word = p.quoted()[0]
     return press(p.one(lambda n: n.has("alink") and n.text == word, f"link {word!r}"))
 
 
-def dialog(p: Page) -> Action | None:
+def dialog(p: MiniwobPage) -> Action | None:
     label = p.quoted()[0]
     if label.lower() != "x":
         return p.button(label)
     return press(p.one(lambda n: n.has("ui-dialog-titlebar-close"), "cross"))
 
 
-def tab(p: Page) -> Action | None:
+def tab(p: MiniwobPage) -> Action | None:
     number = p.match(goals.TAB)[1]
     return press(p.one(lambda n: n.tag == "a" and n.text == f"Tab #{number}", f"tab {number}"))
 
 
-def focus(p: Page) -> Action | None:
+def focus(p: MiniwobPage) -> Action | None:
     number = re.search(r"(\d)(st|nd|rd|th)", p.goal)
     fields = p.all(is_field)
     return press(fields[int(number[1]) - 1 if number else 0])
 
 
-def widget(p: Page) -> Action | None:
+def widget(p: MiniwobPage) -> Action | None:
     kind = p.quoted()[0]
     tag = {"textarea": "textarea", "button": "button"}.get(kind, "input")
     role = {"radio": "radio", "checkbox": "checkbox", "button": "button"}.get(kind, "textbox")
     return press(p.one(lambda n: n.tag == tag and n.place.role == role, f"{kind} widget"))
 
 
-def colour(p: Page) -> Action | None:
+def colour(p: MiniwobPage) -> Action | None:
     wanted = p.match(r"the (\w+) colored box")[1]
     script = "[...document.querySelectorAll('.color[data-color]')].map((n) => n.getAttribute('data-color'))"
     names = p.world.page.evaluate(script)
@@ -146,16 +146,16 @@ _FIGURE = """() => {
 }"""
 
 
-def figure(p: Page) -> Action | None:
+def figure(p: MiniwobPage) -> Action | None:
     return p.button(p.world.page.evaluate(_FIGURE))
 
 
-def grid_point(p: Page) -> Action | None:
+def grid_point(p: MiniwobPage) -> Action | None:
     point = p.match(r"\((-?\d),(-?\d)\)")[0]
     return press(p.one(lambda n: n.element_id == point, f"point {point}"))
 
 
-def mail_icon(p: Page) -> Action | None:
+def mail_icon(p: MiniwobPage) -> Action | None:
     """The icon in the row of the one mail by a person."""
     sender = _mail(p)
     icon = "trash" if "trash" in p.goal.lower() or "delete" in p.goal.lower() else "star"
@@ -163,12 +163,12 @@ def mail_icon(p: Page) -> Action | None:
 
 
 # --- a few clicks -----------------------------------------------------------------------------------------------------
-def sequence(p: Page) -> Action | None:
+def sequence(p: MiniwobPage) -> Action | None:
     first = p.one(lambda n: n.text.strip() == "ONE", "button ONE")
     return p.button("TWO") if first.place.key in p.hit else press(first)
 
 
-def boxes(p: Page) -> Action | None:
+def boxes(p: MiniwobPage) -> Action | None:
     """Tick what is named, untick what isn't, then Submit."""
     words = p.match(goals.BOXES)[1]
     wanted = [] if words == "nothing" else words.split(", ")
@@ -184,7 +184,7 @@ def boxes(p: Page) -> Action | None:
     return p.button("Submit")
 
 
-def any_tab(p: Page) -> Action | None:
+def any_tab(p: MiniwobPage) -> Action | None:
     """One tab after the other until the link shows."""
     word = p.quoted()[0]
     if found := p.all(lambda n: n.has("alink") and n.text == word):
@@ -196,12 +196,12 @@ def any_tab(p: Page) -> Action | None:
     return press(left[0])
 
 
-def section(p: Page) -> Action | None:
+def section(p: MiniwobPage) -> Action | None:
     head = p.one(lambda n: n.tag == "h3", "section")
     return p.button("Submit") if head.has("ui-accordion-header-active") else press(head)
 
 
-def any_section(p: Page) -> Action | None:
+def any_section(p: MiniwobPage) -> Action | None:
     """One section after the other until the link shows; opening one closes the others."""
     word = p.quoted()[0]
     if found := p.all(lambda n: n.has("alink") and n.text == word):
@@ -212,7 +212,7 @@ def any_section(p: Page) -> Action | None:
     return press(left[0])
 
 
-def book(p: Page) -> Action | None:
+def book(p: MiniwobPage) -> Action | None:
     name, kind = p.match(goals.CONTACT).groups()
     if p.all(lambda n: n.has("name") and n.text == name):
         shown = p.all(lambda n: n.has(kind))
@@ -220,7 +220,7 @@ def book(p: Page) -> Action | None:
     return press(p.one(lambda n: n.has("page-link") and n.text == ">", "next page"))
 
 
-def post(p: Page) -> Action | None:
+def post(p: MiniwobPage) -> Action | None:
     """An icon under the only post of a user; what stands in a menu is left to others."""
     action, user = p.quoted()[0], p.match(goals.USER)[1]
     every: list[str] = p.world.page.evaluate("[...document.querySelectorAll('.username')].map((n) => n.textContent)")
@@ -232,24 +232,24 @@ def post(p: Page) -> Action | None:
 
 
 # --- typing -----------------------------------------------------------------------------------------------------------
-def _submit(p: Page, *wanted: tuple[Node, str], label: str = "Submit") -> Action | None:
+def _submit(p: MiniwobPage, *wanted: tuple[MiniwobNode, str], label: str = "Submit") -> Action | None:
     for node, text in wanted:
         if (action := p.fill(node, text)) is not None:
             return action
     return p.button(label)
 
 
-def enter_text(p: Page) -> Action | None:
+def enter_text(p: MiniwobPage) -> Action | None:
     text = p.quoted()[0]
     text = text.upper() if "upper case" in p.goal else text.lower() if "lower case" in p.goal else text
     return _submit(p, (p.one(is_field, "field"), text))
 
 
-def password_twice(p: Page) -> Action | None:
+def password_twice(p: MiniwobPage) -> Action | None:
     return _submit(p, *((node, p.quoted()[0]) for node in p.all(is_field)[:2]))
 
 
-def login(p: Page) -> Action | None:
+def login(p: MiniwobPage) -> Action | None:
     user, password, *_ = p.quoted()
     first, second = p.all(is_field)[:2]
     for node, text in ((first, user), (second, password)):
@@ -258,7 +258,7 @@ def login(p: Page) -> Action | None:
     return press(p.one(lambda n: n.element_id == "subbtn", "button"))
 
 
-def choose_list(p: Page) -> Action | None:
+def choose_list(p: MiniwobPage) -> Action | None:
     """The mouse opens the list, the keyboard goes to the entry, Enter takes it."""
     value = p.match(goals.ENTRY)[1]
     select = p.one(lambda n: n.tag == "select", "list")
@@ -269,7 +269,7 @@ def choose_list(p: Page) -> Action | None:
     return Type(value) if hits(p.last, select.place) else press(select)
 
 
-def form_two(p: Page) -> Action | None:
+def form_two(p: MiniwobPage) -> Action | None:
     found = p.match(goals.FORM_TWO)
     radio = p.all(lambda n: n.place.role == "radio")[int(found[1]) - 1]
     fields = p.all(is_field)
@@ -281,7 +281,7 @@ def form_two(p: Page) -> Action | None:
     return _submit(p, (fields[int(found[3]) - 1], found[2]))
 
 
-def read_table(p: Page) -> Action | None:
+def read_table(p: MiniwobPage) -> Action | None:
     key = p.match(goals.CELL)[1]
     cells = [n.text for n in p.all(lambda n: n.tag == "td")]
     table = dict(zip(cells[::2], cells[1::2], strict=False))
@@ -290,7 +290,7 @@ def read_table(p: Page) -> Action | None:
     return _submit(p, (p.one(is_field, "field"), table[key]))
 
 
-def search(p: Page) -> Action | None:
+def search(p: MiniwobPage) -> Action | None:
     word, at = p.quoted()[0], int(p.match(goals.RESULT)[1])
     results = p.all(lambda n: n.has("search-title"))
     page = (at - 1) // 3 + 1
@@ -301,13 +301,13 @@ def search(p: Page) -> Action | None:
     return press(results[(at - 1) % 3])
 
 
-def _active_page(p: Page) -> str:
+def _active_page(p: MiniwobPage) -> str:
     script = "[...document.querySelectorAll('.page-item.active, li.active')].map((n) => n.textContent.trim())"
     found: list[str] = p.world.page.evaluate(script)
     return found[0] if found else ""
 
 
-def _mail(p: Page) -> Node:
+def _mail(p: MiniwobPage) -> MiniwobNode:
     by = p.fields.get("by") or p.match(goals.SENDER)[1]
     every: list[str] = p.world.page.evaluate(
         "[...document.querySelectorAll('.email-sender')].map((n) => n.textContent)"
@@ -317,7 +317,7 @@ def _mail(p: Page) -> Node:
     return p.one(lambda n: n.has("email-sender") and n.text == by, f"mail by {by!r}")
 
 
-def mail_text(p: Page) -> Action | None:
+def mail_text(p: MiniwobPage) -> Action | None:
     """Answer or forward the one mail by a person."""
     reply = "reply" in p.goal.lower()
     text = p.quoted()[0] if reply else p.match(goals.RECEIVER)[1]

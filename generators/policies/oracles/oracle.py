@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from schemas.action_types import Click, Scroll
 from schemas.actions import Action
 from schemas.coordinates import contains
@@ -48,7 +48,7 @@ class Guide(Protocol):
         """Forget the last episode. Raises `ValueError` for a contract that it can't guide."""
         ...
 
-    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """Advice for the screen that shows `places`, the world's truth being `state` (`World.state`).
 
         `last` is the action that was done last, None at the first turn: it tells what has the focus, and whether the
@@ -56,18 +56,20 @@ class Guide(Protocol):
         ...
 
 
-def click_on(place: Place) -> Click:
+def click_on(place: ScreenElement) -> Click:
     """A click at an element's centre, held within the screen."""
     x, y = place.centre
     return Click((min(max(x, 0), 1000), min(max(y, 0), 1000)))
 
 
-def hits(action: Action | None, place: Place) -> bool:
+def hits(action: Action | None, place: ScreenElement) -> bool:
     """Whether an action is a click on an element."""
     return isinstance(action, Click) and contains(place.box, action.box)
 
 
-def named(places: Sequence[Place], role: str, name: str, near: tuple[int, int] | None = None) -> Place | None:
+def named(
+    places: Sequence[ScreenElement], role: str, name: str, near: tuple[int, int] | None = None
+) -> ScreenElement | None:
     """The element of a role and name; of several the one nearest to a point, else the first. None if there is none."""
     found = [place for place in places if place.role == role and (place.name or place.text) == name]
     if near is not None:
@@ -88,7 +90,7 @@ class Search:
         self._before: object = None
         self._strokes = 0
 
-    def step(self, aim: object, places: Sequence[Place], first: str = "down") -> Scroll | None:
+    def step(self, aim: object, places: Sequence[ScreenElement], first: str = "down") -> Scroll | None:
         """The next scroll towards `aim` (anything that names it); None when both ends were seen."""
         if self._aim != aim:
             self.forget()

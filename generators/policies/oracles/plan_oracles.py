@@ -12,7 +12,7 @@ from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search, click_on, named
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from generators.worlds.phone.phone_task import Intent
 from schemas.action_types import (
     POINTED,
@@ -70,14 +70,14 @@ class PhoneGuide:
         self._search = Search()
         self._offered = Advice()
 
-    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Guide.next`."""
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1  # the step before was left out, and this one done in its place
         self._offered = self._advise(places)
         return self._offered
 
-    def _advise(self, places: Sequence[Place]) -> Advice:
+    def _advise(self, places: Sequence[ScreenElement]) -> Advice:
         if self._at >= len(self._plan):
             return Advice(done=True)
         intent = self._plan[self._at]
@@ -99,7 +99,7 @@ class PhoneGuide:
             then=then[0] if then is not None else None,
         )
 
-    def _carry_out(self, intent: Intent, places: Sequence[Place]) -> tuple[Action, Place | None] | None:
+    def _carry_out(self, intent: Intent, places: Sequence[ScreenElement]) -> tuple[Action, ScreenElement | None] | None:
         """An intent as an action on this screen, and its element; None where the element isn't there."""
         verb, *args = intent
         if verb in _KEYS:
@@ -118,7 +118,7 @@ class PhoneGuide:
         point = click_on(place).box
         return (Click(point) if verb == "tap" else LongPress(point)), place
 
-    def _missing(self, key: str, places: Sequence[Place]) -> Advice:
+    def _missing(self, key: str, places: Sequence[ScreenElement]) -> Advice:
         """Look for an element above and below; then begin again from home, once; then look behind."""
         scroll = self._search.step((self._at, self._backs, self._again, key), places)
         if scroll is not None:
@@ -132,7 +132,7 @@ class PhoneGuide:
         return Advice(reason=f"there is no element {key!r} on the screen")
 
 
-def _slide(place: Place, percent: float) -> Drag:
+def _slide(place: ScreenElement, percent: float) -> Drag:
     """A path along a slider's track that ends at a share of it."""
     left, _, right, bottom = place.box
     begin, end = (left + (right - left) * share for share in TRACK)
@@ -168,14 +168,14 @@ class RecordedGuide:
         self._search = Search()
         self._offered = Advice()
 
-    def next(self, places: Sequence[Place], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Guide.next`."""
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1
         self._offered = self._advise(places)
         return self._offered
 
-    def _advise(self, places: Sequence[Place]) -> Advice:
+    def _advise(self, places: Sequence[ScreenElement]) -> Advice:
         if self._at >= len(self._path) or isinstance(self._path[self._at].action, Finished):
             return Advice(done=True)
         step = self._path[self._at]
@@ -195,13 +195,13 @@ class RecordedGuide:
         then = _on_screen(after, places) if after is not None and after.role else None
         return Advice(found, step.role, step.name, then=then)
 
-    def _needless(self, places: Sequence[Place]) -> bool:
+    def _needless(self, places: Sequence[ScreenElement]) -> bool:
         """Whether what comes after the scrolling shows already."""
         after = next((step for step in self._path[self._at :] if not isinstance(step.action, Scroll)), None)
         return after is not None and bool(after.role) and _on_screen(after, places) is not None
 
 
-def _on_screen(step: RecordedStep, places: Sequence[Place]) -> Action | None:
+def _on_screen(step: RecordedStep, places: Sequence[ScreenElement]) -> Action | None:
     """A step as an action on this screen; None where its element isn't there."""
     if not step.role:
         return step.action

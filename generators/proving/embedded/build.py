@@ -19,7 +19,7 @@ from typing import Any
 
 from generators.proving.embedded import defects
 from generators.proving.embedded.defects import DefectRates
-from generators.proving.embedded.makers import COUNTS, MAKERS, SOURCES, Made, RawConfig, Size
+from generators.proving.embedded.makers import COUNTS, MAKERS, SOURCES, RawConfig, Size, WrittenSource
 from pipelines.raw.rawdata import register_raw
 from pipelines.store import Store, put_text
 from pipelines.store.files import file_sha256
@@ -28,7 +28,7 @@ from pipelines.whole_files import PREFIX
 from schemas.ids import digest
 
 
-def make(root: Path, config: RawConfig) -> Made:
+def make(root: Path, config: RawConfig) -> WrittenSource:
     """Render and write one source's files into an empty folder."""
     if config.source not in MAKERS:
         raise ValueError(f"embedded data: expected one of {', '.join(SOURCES)}, found {config.source!r}")

@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from generators.worlds.pages.own_pages import Element
-from generators.worlds.pages.recording import DONE, Act, Episode, Point, Step
+from generators.worlds.pages.own_pages import PageElement
+from generators.worlds.pages.recording import DONE, Point, RecordedAct, RecordedEpisode, RecordedStep
 
 LOW_ITEM = ("shifted_point", "wrong_element", "off_by_one_screenshot", "flipped_scroll", "wrong_text", "repeated_click")
 LOW_RECORD = ("near_miss_instruction", "premature_finish")
@@ -45,7 +45,7 @@ class DefectRates:
 
 
 @dataclass(frozen=True)
-class Truth:
+class PlantedDefect:
     """One planted defect. `item` is the native index within the record, None for the record as a whole."""
 
     record: str
@@ -69,7 +69,7 @@ class Truth:
         }
 
 
-def write_truth(path: Path, truths: Sequence[Truth]) -> None:
+def write_truth(path: Path, truths: Sequence[PlantedDefect]) -> None:
     """One JSON line per defect, in the order of the records. Pipeline stages never read this file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(truth.line(), sort_keys=True, ensure_ascii=False) for truth in truths]
@@ -80,16 +80,16 @@ def write_truth(path: Path, truths: Sequence[Truth]) -> None:
 class Marked:
     """A recorded episode on its way to a writer, with its marks: step → (defect, original)."""
 
-    episode: Episode
+    episode: RecordedEpisode
     marks: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     whole: tuple[str, dict[str, Any]] | None = None
 
-    def truths(self) -> list[Truth]:
-        found = [Truth(self.episode.uid, None, *self.whole)] if self.whole else []
-        return found + [Truth(self.episode.uid, item, *self.marks[item]) for item in sorted(self.marks)]
+    def truths(self) -> list[PlantedDefect]:
+        found = [PlantedDefect(self.episode.uid, None, *self.whole)] if self.whole else []
+        return found + [PlantedDefect(self.episode.uid, item, *self.marks[item]) for item in sorted(self.marks)]
 
 
-def act_json(act: Act) -> dict[str, Any]:
+def act_json(act: RecordedAct) -> dict[str, Any]:
     """The true action, with what a repair is judged by."""
     return {
         "kind": act.kind,
@@ -118,7 +118,7 @@ def shift_point(point: Point, box: Sequence[float], size: tuple[int, int], rng: 
     return rng.choice(options) if options else None
 
 
-def _shifted(step: Step, episode: Episode, rng: Random) -> Step | None:
+def _shifted(step: RecordedStep, episode: RecordedEpisode, rng: Random) -> RecordedStep | None:
     act = step.act
     if act.point is None or act.box is None or act.kind not in ("tap", "type", "select"):
         return None
@@ -131,7 +131,7 @@ def _shifted(step: Step, episode: Episode, rng: Random) -> Step | None:
     return replace(step, act=replace(act, point=point, box=moved))
 
 
-def other_targets(step: Step) -> list[Element]:
+def other_targets(step: RecordedStep) -> list[PageElement]:
     """Elements of the screen that could be hit instead of the right one and don't lie around it."""
     act = step.act
     if act.point is None:
@@ -145,7 +145,7 @@ def other_targets(step: Step) -> list[Element]:
     return found
 
 
-def _wrong_element(step: Step, episode: Episode, rng: Random) -> Step | None:
+def _wrong_element(step: RecordedStep, episode: RecordedEpisode, rng: Random) -> RecordedStep | None:
     options = other_targets(step)
     if step.act.kind not in ("tap", "type", "select") or step.act.point is None or not options:
         return None
@@ -154,7 +154,7 @@ def _wrong_element(step: Step, episode: Episode, rng: Random) -> Step | None:
     return replace(step, act=replace(step.act, point=(int(x), int(y)), key=other.key, name=other.name, box=other.box))
 
 
-def _flipped(step: Step, episode: Episode, rng: Random) -> Step | None:
+def _flipped(step: RecordedStep, episode: RecordedEpisode, rng: Random) -> RecordedStep | None:
     act = step.act
     if act.kind not in ("swipe", "wheel"):
         return None
@@ -167,7 +167,7 @@ def _flipped(step: Step, episode: Episode, rng: Random) -> Step | None:
 WRONG_WORDS = ("Hello there", "Test", "Bananas", "Tomorrow", "No idea", "Blue sky")
 
 
-def _wrong_text(step: Step, episode: Episode, rng: Random) -> Step | None:
+def _wrong_text(step: RecordedStep, episode: RecordedEpisode, rng: Random) -> RecordedStep | None:
     act = step.act
     if act.kind not in ("type", "select") or not act.text:
         return None
@@ -180,7 +180,7 @@ def _apply(kind: str, marked: Marked, i: int, rng: Random) -> bool:
     """Put one low-fidelity defect on step i; False if it doesn't apply there."""
     episode, steps = marked.episode, list(marked.episode.steps)
     step = steps[i]
-    new: Step | None = None
+    new: RecordedStep | None = None
     if kind == "off_by_one_screenshot":
         if i + 1 < len(steps) and steps[i + 1].png != step.png:
             after = steps[i + 1]
@@ -267,14 +267,14 @@ def _whole(kind: str, marked: Marked, rng: Random) -> bool:
 
 
 def plant(
-    episodes: Sequence[Episode],
+    episodes: Sequence[RecordedEpisode],
     rates: DefectRates,
     seed: int,
     *,
     kinds: Sequence[str] = LOW_ITEM,
     done_is_item: bool = True,
     uid_of: Callable[[int], str] = str,
-) -> tuple[list[Episode], list[Truth]]:
+) -> tuple[list[RecordedEpisode], list[PlantedDefect]]:
     """Damaged episodes (copies stand after the rest) and the truth about them, a pure function of the arguments.
 
     `kinds` names what low-fidelity items the source's native form can carry; `done_is_item` says whether its closing
@@ -352,17 +352,17 @@ def _plant_unreadable(marked: list[Marked], rates: DefectRates, rng: Random, tai
 
 def _copies(
     marked: list[Marked], rates: DefectRates, rng: Random, uid_of: Callable[[int], str]
-) -> list[tuple[Episode, Truth]]:
+) -> list[tuple[RecordedEpisode, PlantedDefect]]:
     """Exact copies under the same id, and the same recordings under a new id with the goal in other words."""
     sound = [m for m in marked if not m.whole and not m.marks and m.episode.split == "train"]
     exact = rng.sample(sound, min(len(sound), round(rates.duplicate * len(marked))))
     rest = [m for m in sound if m not in exact]
     reworded = rng.sample(rest, min(len(rest), round(rates.paraphrase * len(marked))))
-    found = [(m.episode, Truth(m.episode.uid, None, "duplicate_record", {"of": m.episode.uid})) for m in exact]
+    found = [(m.episode, PlantedDefect(m.episode.uid, None, "duplicate_record", {"of": m.episode.uid})) for m in exact]
     for m in reworded:
         episode = m.episode
         uid = uid_of(episode.seed + COPY_SEEDS)
         copy = replace(episode, uid=uid, goal=episode.task.phrase(episode.task.template + 1))
         original = {"of": episode.uid, "goal": episode.goal}
-        found.append((copy, Truth(uid, None, "paraphrased_duplicate", original)))
+        found.append((copy, PlantedDefect(uid, None, "paraphrased_duplicate", original)))
     return found

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, Literal
 
 from generators.proving.embedded import defects
-from generators.proving.embedded.defects import DefectRates, Truth
-from generators.worlds.pages.recording import Episode, Plan, Tally, record, with_splits
+from generators.proving.embedded.defects import DefectRates, PlantedDefect
+from generators.worlds.pages.recording import OracleTally, RecordedEpisode, RecordingPlan, record, with_splits
 
 Size = Literal["tiny", "demo"]
 CODE_VERSION = "2"
@@ -98,10 +98,10 @@ class RawConfig:
 
 
 @dataclass(frozen=True)
-class Made:
+class WrittenSource:
     """What a maker wrote: the truth about its defects, and figures for the manifest."""
 
-    truths: Sequence[Truth]
+    truths: Sequence[PlantedDefect]
     counts: dict[str, Any]
 
 
@@ -112,20 +112,20 @@ def _episodes(
     families: tuple[str, ...],
     config: RawConfig,
     first_seed: int,
-    keep: Callable[[Episode], Episode | None],
+    keep: Callable[[RecordedEpisode], RecordedEpisode | None],
     uid: Callable[[int], str],
     by_name: bool = False,
     **planting: Any,
-) -> tuple[list[Episode], Made]:
+) -> tuple[list[RecordedEpisode], WrittenSource]:
     """Record, name, split and damage the episodes of a navigation source."""
     from generators.worlds.pages.own_pages import open_pages
 
-    count, tally = COUNTS[config.size][source], Tally()
-    chosen: list[Episode] = []
+    count, tally = COUNTS[config.size][source], OracleTally()
+    chosen: list[RecordedEpisode] = []
     seed = first_seed + config.seed * 10_000
     with open_pages(platform) as world:
         while len(chosen) < count:
-            for episode in record(world, Plan(platform, families, 1, seed, by_name=by_name), tally):
+            for episode in record(world, RecordingPlan(platform, families, 1, seed, by_name=by_name), tally):
                 seed = episode.seed + 1
                 kept = keep(episode)
                 if kept is not None:
@@ -140,10 +140,10 @@ def _episodes(
         "oracle_success": round(tally.success_rate, 4),
         "defects": len(truths),
     }
-    return damaged, Made(truths, counts)
+    return damaged, WrittenSource(truths, counts)
 
 
-def _aitw(root: Path, config: RawConfig) -> Made:
+def _aitw(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import aitw
 
     episodes, made = _episodes("aitw", "phone", PHONE, config, 1_000_000, aitw.without_waits, aitw.uid)
@@ -151,10 +151,10 @@ def _aitw(root: Path, config: RawConfig) -> Made:
     return made
 
 
-def _android_control(root: Path, config: RawConfig) -> Made:
+def _android_control(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import android_control as native
 
-    def keep(episode: Episode) -> Episode | None:
+    def keep(episode: RecordedEpisode) -> RecordedEpisode | None:
         return episode if native.without_enter(episode) else None
 
     episodes, made = _episodes(
@@ -164,7 +164,7 @@ def _android_control(root: Path, config: RawConfig) -> Made:
     return made
 
 
-def _aitz(root: Path, config: RawConfig) -> Made:
+def _aitz(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import aitw, aitz
 
     episodes, made = _episodes("aitz", "phone", PHONE, config, 3_000_000, aitw.without_waits, aitz.uid)
@@ -172,10 +172,10 @@ def _aitz(root: Path, config: RawConfig) -> Made:
     return made
 
 
-def _mind2web(root: Path, config: RawConfig) -> Made:
+def _mind2web(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import mind2web
 
-    def keep(episode: Episode) -> Episode | None:
+    def keep(episode: RecordedEpisode) -> RecordedEpisode | None:
         steps = tuple(step for step in episode.steps if step.act.kind != "wait")  # Mind2Web has no waiting
         return replace(episode, steps=steps) if len(steps) >= 3 else None
 
@@ -187,7 +187,7 @@ def _mind2web(root: Path, config: RawConfig) -> Made:
     return made
 
 
-def _agentnet(root: Path, config: RawConfig) -> Made:
+def _agentnet(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import agentnet
 
     episodes, made = _episodes("agentnet", "desktop", PHONE, config, 6_000_000, lambda e: e, agentnet.uid)
@@ -195,7 +195,7 @@ def _agentnet(root: Path, config: RawConfig) -> Made:
     return made
 
 
-def _miniwob(root: Path, config: RawConfig) -> Made:
+def _miniwob(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import miniwob_demos as native
 
     demos, failed = native.record(COUNTS[config.size]["miniwob_demos"])
@@ -203,7 +203,7 @@ def _miniwob(root: Path, config: RawConfig) -> Made:
     native.write(root, damaged)
     runs = len(demos) + failed
     states = sum(len(d.data["states"]) for d in damaged)
-    return Made(
+    return WrittenSource(
         truths,
         {
             "episodes": len(demos),
@@ -216,23 +216,23 @@ def _miniwob(root: Path, config: RawConfig) -> Made:
 
 
 # --- still screens ----------------------------------------------------------------------------------------------------
-def _omniact(root: Path, config: RawConfig) -> Made:
+def _omniact(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import omniact
 
     count = COUNTS[config.size]["omniact"]
     screens = omniact.render_all(-(-count // 3) + 2)
     rows, truths = omniact.plant(omniact.rows(screens, count, Random(config.seed)), config.rates, config.seed)
     omniact.write(root, rows)
-    return Made(truths, {"rows": len(rows), "screens": len(screens), "defects": len(truths)})
+    return WrittenSource(truths, {"rows": len(rows), "screens": len(screens), "defects": len(truths)})
 
 
-def _rico(root: Path, config: RawConfig) -> Made:
+def _rico(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded import screens
     from generators.proving.embedded.native import rico
 
     shown = screens.render_all(COUNTS[config.size]["rico"], pictures=True)
     rico.write(root, shown)
-    return Made([], {"screens": len(shown)})
+    return WrittenSource([], {"screens": len(shown)})
 
 
 def _still(config: RawConfig) -> Any:
@@ -242,34 +242,34 @@ def _still(config: RawConfig) -> Any:
     return screens.render_all(COUNTS[config.size]["rico"], pictures=False)
 
 
-def _ui_refexp(root: Path, config: RawConfig) -> Made:
+def _ui_refexp(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import ui_refexp as native
 
     found = native.rows(_still(config), COUNTS[config.size]["ui_refexp"], Random(config.seed))
     rows, truths = native.plant(found, config.rates, config.seed)
     native.write(root, rows)
-    return Made(truths, {"rows": len(rows), "defects": len(truths)})
+    return WrittenSource(truths, {"rows": len(rows), "defects": len(truths)})
 
 
-def _screen_annotation(root: Path, config: RawConfig) -> Made:
+def _screen_annotation(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import screen_annotation as native
 
     found, truths = native.plant([native.annotate(s) for s in _still(config)], config.rates, config.seed)
     native.write(root, found)
     parts = sum(len(a.parts) for a in found)
-    return Made(truths, {"rows": len(found), "elements": parts, "defects": len(truths)})
+    return WrittenSource(truths, {"rows": len(found), "elements": parts, "defects": len(truths)})
 
 
-def _screenqa(root: Path, config: RawConfig) -> Made:
+def _screenqa(root: Path, config: RawConfig) -> WrittenSource:
     from generators.proving.embedded.native import screenqa as native
 
     found = native.rows(_still(config), COUNTS[config.size]["screenqa"], Random(config.seed))
     rows, truths = native.plant(found, config.rates, config.seed)
     native.write(root, rows)
-    return Made(truths, {"rows": len(rows), "defects": len(truths)})
+    return WrittenSource(truths, {"rows": len(rows), "defects": len(truths)})
 
 
-MAKERS: dict[str, Callable[[Path, RawConfig], Made]] = {
+MAKERS: dict[str, Callable[[Path, RawConfig], WrittenSource]] = {
     "aitw": _aitw,
     "android_control": _android_control,
     "aitz": _aitz,

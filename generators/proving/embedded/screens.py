@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from generators.devices.browser import RICO
-from generators.worlds.pages.own_pages import APPS, Element, OwnPages, open_pages
+from generators.worlds.pages.own_pages import APPS, OwnPages, PageElement, open_pages
 from generators.worlds.pages.recording import split_of
 from schemas.coordinates import centre
 
@@ -22,7 +22,7 @@ class StillScreen:
     app: str
     view: str
     split: str
-    elements: tuple[Element, ...]
+    elements: tuple[PageElement, ...]
     picture: bytes | None
 
 
@@ -70,7 +70,7 @@ def picture_box(box: Sequence[float]) -> list[float]:
 
 
 # --- what people would say about an element ---------------------------------------------------------------------------
-def nameable(screen: StillScreen) -> list[tuple[int, Element]]:
+def nameable(screen: StillScreen) -> list[tuple[int, PageElement]]:
     """(index, element) of what can be named without doubt: one element of that name on the screen."""
     names: dict[str, int] = {}
     for e in screen.elements:
@@ -103,7 +103,7 @@ def where(box: Sequence[float]) -> str:
     return f"at the {'top' if y < 0.35 else 'bottom' if y > 0.65 else 'centre'} {across}"
 
 
-def expression(element: Element, template: int) -> str:
+def expression(element: PageElement, template: int) -> str:
     """A referring expression for the element, in one of three forms."""
     kind = "icon" if element.icon and not element.text and element.role == "button" else element.role
     options = EXPRESSIONS.get(kind, EXPRESSIONS[""])
@@ -111,7 +111,7 @@ def expression(element: Element, template: int) -> str:
 
 
 @dataclass(frozen=True)
-class Question:
+class ScreenQuestion:
     """A question about a screen with its short answer, a full one, and the elements that show it (indices)."""
 
     text: str
@@ -121,12 +121,12 @@ class Question:
     shown: tuple[int, ...]
 
 
-def questions(screen: StillScreen, rng: Random) -> list[Question]:
+def questions(screen: StillScreen, rng: Random) -> list[ScreenQuestion]:
     """What can be asked of this screen; each answer is read from its elements, or is not there (no elements)."""
-    found: list[Question] = []
+    found: list[ScreenQuestion] = []
 
     def ask(text: str, other: str, answer: str, sentence: str, *shown: int) -> None:
-        found.append(Question(text, other, answer, (sentence, answer), shown))
+        found.append(ScreenQuestion(text, other, answer, (sentence, answer), shown))
 
     for i, e in enumerate(screen.elements):
         if e.role == "heading" and e.tag == "h1":

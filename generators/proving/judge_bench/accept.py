@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from generators.proving.judge_bench.recorders.own_pages import Oracle, task_of
+from generators.proving.judge_bench.recorders.own_pages import PageOracle, task_of
 from generators.tasks.world_interface import WorldError
 from generators.worlds.pages.pages_world import PagesWorld, open_pages_world
 
@@ -42,7 +42,7 @@ class OwnOracle:
             return False
         task = replace(task, entry=start["home"] or start["app"] != task.app)
         try:
-            Oracle(world, instruction, Random(0)).run(task, by_name=False)
+            PageOracle(world, instruction, Random(0)).run(task, by_name=False)
         except WorldError:
             return False
         wanted = {name: value for name, value in episode["end_state"].items() if name not in ("view", "app", "item")}

@@ -18,10 +18,10 @@ from typing import Any
 from generators.devices.browser import keep_browser
 from generators.proving.judge_bench.defects.episodes import EPISODE_OPERATORS
 from generators.proving.judge_bench.defects.grounding import MovedBox, is_off, one_box, whole_screen
-from generators.proving.judge_bench.defects.steps import STEP_OPERATORS, Operator, Planted, Tools
+from generators.proving.judge_bench.defects.steps import STEP_OPERATORS, DamagedTrace, Operator, Tools
 from generators.proving.judge_bench.recorders.failing_policies import fail
 from generators.proving.judge_bench.recorders.losses import KINDS
-from generators.proving.judge_bench.tables import Label, Tables
+from generators.proving.judge_bench.tables import BenchTables, Label
 from generators.proving.judge_bench.trace import GroundingScreen, Trace
 from generators.tasks.world_interface import World
 from quality.items.truth import BAND_OF
@@ -76,7 +76,7 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
     if folder.exists() and any(folder.iterdir()) and not (folder / "truth.parquet").exists():
         raise ValueError(f"{folder}: expected an empty folder or an earlier judge bench; name another one")
     shutil.rmtree(folder, ignore_errors=True)
-    tables, counts = Tables(folder), Counter[str]()
+    tables, counts = BenchTables(folder), Counter[str]()
     worlds, losses, dry = recorders(pages), {}, []
     for name, (share, recorder) in worlds.items():
         rng = Random(f"judge-bench/{config.seed}/{name}")
@@ -103,7 +103,7 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
 
 
 def _bench(
-    tables: Tables,
+    tables: BenchTables,
     world: World,
     traces: Sequence[Trace],
     config: BenchConfig,
@@ -127,7 +127,7 @@ def _bench(
 
 
 def _corpus(
-    tables: Tables, world: World, traces: Sequence[Trace], low: float, rng: Random, counts: Counter[str]
+    tables: BenchTables, world: World, traces: Sequence[Trace], low: float, rng: Random, counts: Counter[str]
 ) -> None:
     """Each trace once; operators in turn until the share of low-fidelity items is reached.
 
@@ -159,7 +159,7 @@ def _writes(trace: Trace) -> tuple[bool, bool]:
     return rng.random() < WITH_STEP_WORDS, rng.random() < WITH_BOXES
 
 
-def _sound(tables: Tables, trace: Trace) -> None:
+def _sound(tables: BenchTables, trace: Trace) -> None:
     name = tables.episode(trace, *_writes(trace))
     held_out = "family" if is_held_out(trace.family) else ""
     label = Label("hard" if trace.odd else "clean", trace.odd, "keep", "state", held_out)
@@ -170,7 +170,7 @@ def _sound(tables: Tables, trace: Trace) -> None:
 
 def _copies(
     operator: Operator, world: World, traces: Sequence[Trace], wanted: int, rng: Random
-) -> Iterator[tuple[Trace, Planted]]:
+) -> Iterator[tuple[Trace, DamagedTrace]]:
     """(sound trace, damaged copy) of up to `wanted` damaged copies, over `TRIES` times as many traces."""
     tools, made = Tools(world, traces, rng), 0
     order = rng.sample(list(traces), len(traces))
@@ -184,7 +184,7 @@ def _copies(
 
 
 def _damaged(
-    tables: Tables, planted: Planted, sound: Trace, operator: Operator, counts: Counter[str], name: str
+    tables: BenchTables, planted: DamagedTrace, sound: Trace, operator: Operator, counts: Counter[str], name: str
 ) -> None:
     trace = planted.trace
     held_out = "family" if is_held_out(trace.family) else operator.held_out
@@ -205,7 +205,9 @@ def _damaged(
     counts[f"planted:{name}"] += 1
 
 
-def _screens(tables: Tables, screens: Sequence[GroundingScreen], rng: Random, counts: Counter[str], low: float) -> None:
+def _screens(
+    tables: BenchTables, screens: Sequence[GroundingScreen], rng: Random, counts: Counter[str], low: float
+) -> None:
     """Each grounding screen once: sound, with one box moved, or with all of them moved.
 
     About a share `low` of the items is moved: a moved screen damages all of its items, so those are the fewer.

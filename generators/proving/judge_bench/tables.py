@@ -53,7 +53,7 @@ class Label:
         }
 
 
-class Tables:
+class BenchTables:
     """Collects rows and pictures; `write` puts a bench folder together."""
 
     def __init__(self, folder: Path) -> None:

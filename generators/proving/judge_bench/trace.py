@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from generators.proving.judge_bench.recorders.losses import Losses
-from generators.tasks.world_interface import Box, Observation, Place, World
+from generators.tasks.world_interface import Box, Observation, ScreenElement, World
 from generators.worlds.evaluators import holds
 from schemas.actions import Action, CallUser
 
@@ -74,7 +74,7 @@ class Referred:
     """A grounding item: an expression that means exactly one element of the screen."""
 
     expression: str
-    place: Place
+    place: ScreenElement
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class GroundingScreen:
     """Position in `items` → kind of hard negative (a tiny icon, nested elements, two alike told apart by place)."""
 
 
-class Recorder(Protocol):
+class TraceRecorder(Protocol):
     """A source of sound traces: one per world. Registered in `generators.proving.judge_bench.worlds.recorders`."""
 
     losses: Losses

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 
 from generators.proving.perception.screens import Pasted, PastedScreen
-from generators.proving.perception.sheets import ROLES, TEXT_KINDS, Drawn, names_of
+from generators.proving.perception.sheets import ROLES, TEXT_KINDS, SheetElement, names_of
 from generators.proving.perception.vocabulary import WORDS
 from pipelines.prompts import navigation_text, reply_text
 from schemas.action_types import Click, Finished, Type
@@ -47,7 +47,7 @@ WITH_OPENING, SLIPPED, TYPED = 0.2, 0.2, 0.6
 """Shares of goals with an opening, of histories with a click on something else in them, and of fields to be filled."""
 
 
-def phrase(drawn: Drawn, rng: Random) -> str:
+def phrase(drawn: SheetElement, rng: Random) -> str:
     """How a goal or a question may name an element."""
     if drawn.kind in TEXT_KINDS:
         role = rng.choice(ALSO_CALLED.get(drawn.kind, (ROLES[drawn.kind],)))
@@ -55,7 +55,7 @@ def phrase(drawn: Drawn, rng: Random) -> str:
     return rng.choice(NAMED).format(name=names_of(drawn)[0])
 
 
-def goal(wishes: Sequence[tuple[Drawn, str]], strangers: Sequence[Drawn], rng: Random) -> str:
+def goal(wishes: Sequence[tuple[SheetElement, str]], strangers: Sequence[SheetElement], rng: Random) -> str:
     """Elements to be clicked, in order, each with what is to be typed into it ("" for nothing); `strangers` are
     elements of which none is on the screen."""
     opening = rng.choice(OPENED).format(word=rng.choice(strangers).name) if rng.random() < WITH_OPENING else ""
@@ -73,7 +73,9 @@ def goal(wishes: Sequence[tuple[Drawn, str]], strangers: Sequence[Drawn], rng: R
     return f"{whole[0].upper()}{whole[1:]}."
 
 
-def act(screen: PastedScreen, most: int, strangers: Sequence[Drawn], rng: Random) -> tuple[str, str, Pasted | None]:
+def act(
+    screen: PastedScreen, most: int, strangers: Sequence[SheetElement], rng: Random
+) -> tuple[str, str, Pasted | None]:
     """(prompt, answer, element to be clicked now): a goal about up to `most` elements, and how far it has come.
 
     None for an element: there is something to type, or all is done. A click that missed stands in some histories; it
@@ -98,7 +100,7 @@ def act(screen: PastedScreen, most: int, strangers: Sequence[Drawn], rng: Random
     return navigation_text(said, history), reply_text(now, PLATFORM), asked
 
 
-def _words(drawn: Drawn, rng: Random) -> str:
+def _words(drawn: SheetElement, rng: Random) -> str:
     """What is to be typed into an element: one or two words or a number, into most fields; nothing into others."""
     if drawn.kind != "field" or rng.random() >= TYPED:
         return ""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from generators.proving.perception.screens import SIZES, Pasted, PastedScreen
 from generators.proving.perception.sheets import VERSION as SHEET_VERSION
 from generators.proving.perception.sheets import (
-    Drawn,
+    SheetElement,
     Style,
     drawing,
     drawn_on,
@@ -55,7 +55,7 @@ class _Page:
     def one(self, kind: str) -> str:
         """HTML of a new element of a kind; nothing if all names of that kind are taken."""
         for _ in range(TRIES):
-            drawn = Drawn(kind, *self._name(kind), (0, 0, 0, 0))
+            drawn = SheetElement(kind, *self._name(kind), (0, 0, 0, 0))
             if not identity(drawn) & self._taken:
                 self._taken |= identity(drawn)
                 self.elements.append((drawn.kind, drawn.name, drawn.colour))
@@ -186,7 +186,7 @@ def draw_layouts(folder: Path, seeds: Sequence[str], on_done: Callable[[int], An
             on_done(count)
 
 
-def read_layout(folder: Path, seed: str) -> tuple[PastedScreen, tuple[Drawn, ...]]:
+def read_layout(folder: Path, seed: str) -> tuple[PastedScreen, tuple[SheetElement, ...]]:
     """A drawn layout, and the elements that its lower or right edge cuts off (nothing is asked about those)."""
     import numpy as np
     from PIL import Image

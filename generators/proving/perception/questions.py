@@ -14,7 +14,7 @@ from typing import Any
 from generators.proving.perception.acts import act, phrase
 from generators.proving.perception.labels import image_labels
 from generators.proving.perception.screens import SIZES, SMALL_SIZES, Pasted, PastedScreen, paste
-from generators.proving.perception.sheets import ROLES, TEXT_KINDS, Drawn, Sheet, identity, names_of
+from generators.proving.perception.sheets import ROLES, TEXT_KINDS, Sheet, SheetElement, identity, names_of
 from pipelines.prompts import (
     LIST_QUESTION,
     PLACES_QUESTION,
@@ -110,7 +110,7 @@ LESSONS = {
 """By name, from easy to hard."""
 
 
-def caption(drawn: Drawn) -> str:
+def caption(drawn: SheetElement) -> str:
     """`role text`, as the corpus captions an element: the words that it is asked for by, as the same tokens."""
     return f"{ROLES[drawn.kind]} {drawn.colour} {drawn.name}".replace("  ", " ")
 
@@ -128,7 +128,7 @@ def pasted_row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, Any],
 
 
 def layout_row(
-    seed: str, layout: tuple[PastedScreen, Sequence[Drawn]], others: Sequence[Drawn], lesson: Lesson
+    seed: str, layout: tuple[PastedScreen, Sequence[SheetElement]], others: Sequence[SheetElement], lesson: Lesson
 ) -> dict[str, Any]:
     """One question about a page that was laid out whole, given with what else shows on it (an edge cuts it off, or its
     name is another's too); `others` are elements to ask for in vain."""
@@ -141,8 +141,8 @@ def _row(
     screen: PastedScreen,
     lesson: Lesson,
     attribute: str,
-    others: Sequence[Drawn],
-    cut: Sequence[Drawn],
+    others: Sequence[SheetElement],
+    cut: Sequence[SheetElement],
     rng: Random,
 ) -> dict[str, Any]:
     draw = rng.random()
@@ -195,13 +195,13 @@ def listing(screen: PastedScreen, places: bool = False) -> str:
     return "\n".join(caption(one.drawn) for one in ordered)
 
 
-def _chosen(sheet: Sheet, lesson: Lesson, attribute: str, rng: Random) -> list[Drawn]:
+def _chosen(sheet: Sheet, lesson: Lesson, attribute: str, rng: Random) -> list[SheetElement]:
     """Elements for a screen: by kind, all of different names, and of one attribute where that is asked for."""
-    by_kind: dict[str, list[Drawn]] = {}
+    by_kind: dict[str, list[SheetElement]] = {}
     for drawn in sheet.elements:
         by_kind.setdefault(drawn.kind, []).append(drawn)
     kinds, weights = zip(*lesson.kinds, strict=True)
-    chosen: list[Drawn] = []
+    chosen: list[SheetElement] = []
     taken: set[str] = set()
     for kind in rng.choices(kinds, weights, k=rng.randint(*lesson.count)):
         for _ in range(8):
@@ -220,14 +220,14 @@ def _askable(screen: PastedScreen, attribute: str) -> Sequence[Pasted]:
     return shapes if attribute != "both" and shapes else screen.elements
 
 
-def _asked(drawn: Drawn, attribute: str, rng: Random) -> str:
+def _asked(drawn: SheetElement, attribute: str, rng: Random) -> str:
     if drawn.kind == "shape" and attribute != "both":
         return drawn.colour if attribute == "colour" else drawn.name
     names = names_of(drawn)
     return names[0] if len(names) == 1 or rng.random() < 0.6 else names[1]
 
 
-def _absent(others: Sequence[Drawn], shown: Sequence[Drawn], attribute: str, rng: Random) -> str:
+def _absent(others: Sequence[SheetElement], shown: Sequence[SheetElement], attribute: str, rng: Random) -> str:
     """The name of another element that fits nothing on the screen, of a kind that is there."""
     taken = set().union(*(identity(drawn, attribute) for drawn in shown))
     kinds = {drawn.kind for drawn in shown}

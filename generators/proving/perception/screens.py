@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from generators.proving.perception.sheets import Drawn, Sheet
+from generators.proving.perception.sheets import Sheet, SheetElement
 from schemas.coordinates import box_to_unit, rounded_centre
 
 SIZES = ((320, 448), (320, 416), (320, 384), (448, 320), (384, 352), (352, 384), (256, 448))
@@ -27,7 +27,7 @@ TRIES = 60
 class Pasted:
     """An element on a screen; `box` in the screen's pixels."""
 
-    drawn: Drawn
+    drawn: SheetElement
     box: tuple[int, int, int, int]
 
 
@@ -52,7 +52,7 @@ class PastedScreen:
         return rounded_centre(box_to_unit(one.box, self.size_px))
 
 
-def paste(sheet: Sheet, chosen: Sequence[Drawn], rng: Random, size: tuple[int, int]) -> PastedScreen:
+def paste(sheet: Sheet, chosen: Sequence[SheetElement], rng: Random, size: tuple[int, int]) -> PastedScreen:
     """The elements, at places anywhere on a screen of (width, height); one that finds no free place is left out."""
     width, height = size
     pixels = np.empty((height, width, 3), np.uint8)

@@ -45,7 +45,7 @@ WIDTH = 960
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SheetElement:
     """An element of a sheet. `box` = left, top, right, bottom in the sheet's pixels.
 
     `kind`: shape, icon, widget or one of `TEXT_KINDS`; `name` is what it is called ("circle", "search", "Save"),
@@ -60,7 +60,7 @@ class Drawn:
     letters: tuple[tuple[str, float, float], ...] = ()
 
 
-def names_of(drawn: Drawn) -> list[str]:
+def names_of(drawn: SheetElement) -> list[str]:
     """What an element may be asked for, the plainest first."""
     if drawn.kind == "shape":
         return [f"{drawn.colour} {drawn.name}"]
@@ -71,7 +71,7 @@ def names_of(drawn: Drawn) -> list[str]:
     return [drawn.name, f"{drawn.name} {ROLES[drawn.kind]}"]
 
 
-def identity(drawn: Drawn, attribute: str = "both") -> set[str]:
+def identity(drawn: SheetElement, attribute: str = "both") -> set[str]:
     """What no second element of a screen may share; a shape's one `attribute` where it is asked for by that."""
     if drawn.kind == "shape" and attribute == "colour":
         return {drawn.colour}
@@ -86,7 +86,7 @@ class Sheet:
 
     pixels: np.ndarray
     ground: tuple[int, int, int]
-    elements: tuple[Drawn, ...]
+    elements: tuple[SheetElement, ...]
 
 
 @dataclass(frozen=True)
@@ -225,14 +225,15 @@ LETTERS_JS = """element => {
 """An element's box on the whole page, in whole pixels, and the centres of its letters."""
 
 
-def drawn_on(page: Page, selector: str, wanted: Sequence[tuple[str, str, str]], what: str) -> list[Drawn]:
+def drawn_on(page: Page, selector: str, wanted: Sequence[tuple[str, str, str]], what: str) -> list[SheetElement]:
     """The elements of an open page, in the order of (kind, name, colour). Raises `RuntimeError` if there are more or
     fewer, or one shows other letters than those of its name; `what` is the page's name."""
     found = page.evaluate(f"[...document.querySelectorAll({selector!r})].map({LETTERS_JS})")
     if len(found) != len(wanted):
         raise RuntimeError(f"{what}: expected {len(wanted)} elements, the page shows {len(found)}")
     drawn = [
-        Drawn(*named, tuple(one["box"]), _letters(one["letters"])) for named, one in zip(wanted, found, strict=True)
+        SheetElement(*named, tuple(one["box"]), _letters(one["letters"]))
+        for named, one in zip(wanted, found, strict=True)
     ]
     for one in drawn:
         shown, spelled = "".join(letter for letter, _, _ in one.letters), "".join(one.name.split())
@@ -244,9 +245,9 @@ def drawn_on(page: Page, selector: str, wanted: Sequence[tuple[str, str, str]], 
     return drawn
 
 
-def read_drawn(plain: Mapping[str, Any]) -> Drawn:
+def read_drawn(plain: Mapping[str, Any]) -> SheetElement:
     """An element as it was written to JSON."""
-    return Drawn(plain["kind"], plain["name"], plain["colour"], tuple(plain["box"]), _letters(plain["letters"]))
+    return SheetElement(plain["kind"], plain["name"], plain["colour"], tuple(plain["box"]), _letters(plain["letters"]))
 
 
 def _letters(found: Sequence[Sequence[Any]]) -> tuple[tuple[str, float, float], ...]:

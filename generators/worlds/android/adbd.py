@@ -64,7 +64,7 @@ class HostKeys:
 
 
 @dataclass
-class Limits:
+class AdbLimits:
     """Seconds that a handshake and a command may take."""
 
     handshake_s: float = 10.0
@@ -75,11 +75,11 @@ class Adbd:
     """Serves connections; all of them act on one phone. `faults` says why the last hundred connections that broke the
     protocol were closed."""
 
-    def __init__(self, phone: EmulatedPhone, keys: HostKeys | None = None, limits: Limits | None = None) -> None:
+    def __init__(self, phone: EmulatedPhone, keys: HostKeys | None = None, limits: AdbLimits | None = None) -> None:
         self.phone = phone
         self.port = 0
         self.faults: list[str] = []
-        self._keys, self._limits = keys, limits or Limits()
+        self._keys, self._limits = keys, limits or AdbLimits()
         self._served: set[asyncio.Task[None]] = set()
 
     def banner(self) -> bytes:
@@ -241,7 +241,7 @@ def _packets(kind: int, data: bytes) -> bytes:
 
 @asynccontextmanager
 async def serve_adb(
-    phone: EmulatedPhone, *, port: int = 0, keys: HostKeys | None = None, limits: Limits | None = None
+    phone: EmulatedPhone, *, port: int = 0, keys: HostKeys | None = None, limits: AdbLimits | None = None
 ) -> AsyncIterator[Adbd]:
     """A phone that listens on loopback; `port` 0 takes a free one, `Adbd.port` tells which. Without `keys` any host may
     connect, as on an emulator."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from generators.worlds.android.backend import BackendError
 from generators.worlds.android.emulated_phone import EmulatedPhone
 from generators.worlds.android.screen_commands import SCREEN_COMMANDS
-from generators.worlds.android.shell_line import Call, LineError, parse_line
+from generators.worlds.android.shell_line import LineError, ShellCommand, parse_line
 from generators.worlds.android.shell_output import CommandError, Output
 from generators.worlds.android.virtual_files import FileError
 
@@ -198,7 +198,7 @@ async def run_line(phone: EmulatedPhone, line: str) -> Output:
     return made
 
 
-async def _run_call(phone: EmulatedPhone, call: Call, stdin: bytes) -> Output:
+async def _run_call(phone: EmulatedPhone, call: ShellCommand, stdin: bytes) -> Output:
     name = call.words[0]
     try:
         if call.stdin is not None:
@@ -217,7 +217,7 @@ async def _run_call(phone: EmulatedPhone, call: Call, stdin: bytes) -> Output:
     return _redirected(phone, call, step)
 
 
-def _redirected(phone: EmulatedPhone, call: Call, step: Output) -> Output:
+def _redirected(phone: EmulatedPhone, call: ShellCommand, step: Output) -> Output:
     if call.merged:
         step.out += step.err
         step.err = bytearray()

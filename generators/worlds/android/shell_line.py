@@ -18,7 +18,7 @@ class LineError(ValueError):
 
 
 @dataclass
-class Call:
+class ShellCommand:
     """One command: its words, and where its output goes (None: onwards)."""
 
     words: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Pipeline:
     """Commands joined by `|`; `when` is the operator before them: `;`, `&&` or `||`."""
 
     when: str
-    calls: list[Call]
+    calls: list[ShellCommand]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Token:
 def parse_line(line: str) -> list[Pipeline]:
     """Text → pipelines in order. Raises `LineError`."""
     pipelines: list[Pipeline] = []
-    when, calls, call = ";", [], Call()
+    when, calls, call = ";", [], ShellCommand()
     redirect = ""
     for token in [*_tokens(line), _Token(";", True)]:
         if redirect:
@@ -64,13 +64,13 @@ def parse_line(line: str) -> list[Pipeline]:
             if not call.words:
                 raise LineError("syntax error: unexpected '|'")
             calls.append(call)
-            call = Call()
+            call = ShellCommand()
         else:
             if call.words:
                 pipelines.append(Pipeline(when, [*calls, call]))
-            elif calls or call != Call() or (token.text in ("&&", "||")) or when != ";":
+            elif calls or call != ShellCommand() or (token.text in ("&&", "||")) or when != ";":
                 raise LineError(f"syntax error: unexpected '{_shown(token.text)}'")
-            when, calls, call = ";" if token.text == "\n" else token.text, [], Call()
+            when, calls, call = ";" if token.text == "\n" else token.text, [], ShellCommand()
     return pipelines
 
 
@@ -78,7 +78,7 @@ def _shown(operator: str) -> str:
     return "newline" if operator in ("\n", ";") else operator
 
 
-def _redirect(call: Call, operator: str, path: str) -> None:
+def _redirect(call: ShellCommand, operator: str, path: str) -> None:
     if operator == "<":
         call.stdin = path
     elif operator.startswith("2"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from generators.devices.protocols.adb_wire import AdbStream, WireError
-from generators.worlds.android.virtual_files import MAX_FILE, MAX_PATH, Entry, FileError, VirtualFiles
+from generators.worlds.android.virtual_files import MAX_FILE, MAX_PATH, FileEntry, FileError, VirtualFiles
 
 MAX_DATA = 64 << 10
 NOT_FOUND = 2  # ENOENT
@@ -57,7 +57,7 @@ def _fail(reason: str) -> bytes:
     return struct.pack("<4sI", b"FAIL", len(text)) + text
 
 
-def _look(files: VirtualFiles, path: str) -> Entry | None:
+def _look(files: VirtualFiles, path: str) -> FileEntry | None:
     try:
         return files.stat(path)
     except FileError:

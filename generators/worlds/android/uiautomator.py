@@ -33,7 +33,7 @@ CLASSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class UiAutomatorNode:
     """A view. `bounds` = left, top, right, bottom in pixels; `parent` = index in the list, -1 at the top."""
 
     bounds: tuple[int, int, int, int]
@@ -59,7 +59,7 @@ def class_of(role: str, text: str) -> str:
     return CLASSES.get(role, "android.widget.TextView" if text else "android.view.View")
 
 
-def nodes_of(elements: Sequence[Mapping[str, Any]], scale: float, package: str) -> list[Node]:
+def nodes_of(elements: Sequence[Mapping[str, Any]], scale: float, package: str) -> list[UiAutomatorNode]:
     """What `vesperRead()` gives (boxes in CSS pixels) → nodes in device pixels; `scale` device pixels a CSS pixel.
 
     An element's key becomes its resource id. The name is a content description where it says more than the text.
@@ -69,7 +69,7 @@ def nodes_of(elements: Sequence[Mapping[str, Any]], scale: float, package: str) 
         left, top, right, bottom = (int(side * scale + 0.5) for side in element["box"])
         text, name, key = str(element["text"]), str(element["name"]), str(element["k"] or element.get("id") or "")
         made.append(
-            Node(
+            UiAutomatorNode(
                 bounds=(left, top, right, bottom),
                 kind=class_of(str(element["role"]), text),
                 text=text,
@@ -95,12 +95,12 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def dump_xml(nodes: Sequence[Node], size_px: tuple[int, int], package: str) -> bytes:
+def dump_xml(nodes: Sequence[UiAutomatorNode], size_px: tuple[int, int], package: str) -> bytes:
     """The whole dump: a root frame of the screen's size and the nodes as its tree, in document order."""
     children: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
         children.setdefault(node.parent if -1 <= node.parent < index else -1, []).append(index)
-    frame = Node((0, 0, *size_px), "android.widget.FrameLayout", package=package)
+    frame = UiAutomatorNode((0, 0, *size_px), "android.widget.FrameLayout", package=package)
     parts = ["<?xml version='1.0' encoding='UTF-8' standalone='yes' ?>", '<hierarchy rotation="0">', _open(frame, 0)]
     # An explicit stack: a page may nest deeper than Python's own recursion goes.
     stack = [iter(enumerate(children.get(-1, ())))]
@@ -117,7 +117,7 @@ def dump_xml(nodes: Sequence[Node], size_px: tuple[int, int], package: str) -> b
     return "".join(parts).encode()
 
 
-def _open(node: Node, order: int) -> str:
+def _open(node: UiAutomatorNode, order: int) -> str:
     left, top, right, bottom = node.bounds
     attributes = {
         "index": str(order),

@@ -30,7 +30,7 @@ class FileError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """A file or folder. `mode` with its type bits, `mtime` in seconds since 1970, `size` in bytes."""
 
     name: str
@@ -62,15 +62,15 @@ class VirtualFiles:
                 clean = target + clean[len(link) :]
         return clean
 
-    def stat(self, path: str) -> Entry | None:
+    def stat(self, path: str) -> FileEntry | None:
         """None if there is nothing."""
         place = self.resolve(path)
         name = posixpath.basename(place) or "/"
         if place in self._folders:
-            return Entry(name, 0o040771, 0, 4096)
+            return FileEntry(name, 0o040771, 0, 4096)
         if place in self._files:
             data, mode, mtime = self._files[place]
-            return Entry(name, mode, mtime, len(data))
+            return FileEntry(name, mode, mtime, len(data))
         return None
 
     def read(self, path: str) -> bytes:
@@ -123,7 +123,7 @@ class VirtualFiles:
             self._files = {name: kept for name, kept in self._files.items() if not name.startswith(below)}
             self._held = sum(len(data) for data, _, _ in self._files.values())
 
-    def list(self, path: str) -> list[Entry]:
+    def list(self, path: str) -> list[FileEntry]:
         """Entries of a folder by name; a file gives itself. Raises `FileError` if there is nothing."""
         place = self.resolve(path)
         found = self.stat(place)
@@ -134,7 +134,7 @@ class VirtualFiles:
         names = {name for name in (*self._folders, *self._files) if name != "/" and posixpath.dirname(name) == place}
         names |= {link for link in LINKS if posixpath.dirname(link) == place}
         entries = [(name, self.stat(name)) for name in sorted(names)]
-        return [Entry(posixpath.basename(n), e.mode, e.mtime, e.size) for n, e in entries if e is not None]
+        return [FileEntry(posixpath.basename(n), e.mode, e.mtime, e.size) for n, e in entries if e is not None]
 
     def clear(self) -> None:
         """Back to the folders of a new phone."""

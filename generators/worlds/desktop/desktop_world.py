@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from generators.devices.client.sync_sdk import LoopThread
-from generators.devices.device import AsyncDevice, Endpoint
+from generators.devices.device import AsyncDevice, DeviceEndpoint
 from generators.devices.drivers.ssh import connect
-from generators.tasks.world_interface import Observation, Place, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
 from generators.worlds.start_checks import check_start
 from schemas.actions import Action, CallUser
 from schemas.ids import digest
@@ -26,7 +26,7 @@ class DesktopWorld:
     name = "desktop"
     platform = "desktop"
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: DeviceEndpoint) -> None:
         self.size_px = (0, 0)
         self.answer = ""
         self._endpoint = endpoint
@@ -62,7 +62,7 @@ class DesktopWorld:
         self.size_px = self._device.size_px
         return replace(seen, state=digest(self.state()))
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ScreenElement, ...]:
         """The elements of `observe` alone: no picture is taken."""
         return self._thread.run(self._device.places())
 

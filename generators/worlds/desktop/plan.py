@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import monotonic, sleep
 
-from generators.tasks.world_interface import Place, WorldError
+from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.desktop.desktop_task import DesktopTask, Intent, failed_checks
 from generators.worlds.desktop.desktop_world import DesktopWorld
 from schemas.actions import Action, CallUser, Click, DoubleClick, Hotkey, Launch, PressEnter, Type
@@ -14,7 +14,7 @@ PATIENCE_S = 3.0
 """How long an element, or the end state, may take to come: programs draw and save in their own time."""
 
 
-def find(places: Sequence[Place], role: str, name: str) -> Place:
+def find(places: Sequence[ScreenElement], role: str, name: str) -> ScreenElement:
     """The one element of a role and a name that can be clicked. Raises `WorldError` where there is none, or more."""
     named = [place for place in places if (place.role, place.name) == (role, name)]
     found = [place for place in named if place.clickable] or named
@@ -23,7 +23,7 @@ def find(places: Sequence[Place], role: str, name: str) -> Place:
     return found[0]
 
 
-def action_of(intent: Intent, places: Sequence[Place] = ()) -> Action:
+def action_of(intent: Intent, places: Sequence[ScreenElement] = ()) -> Action:
     """An intent as an action on the screen. Raises `WorldError` where its element isn't there, or isn't alone."""
     kind, *rest = intent
     if kind in ("click", "double"):
@@ -43,13 +43,13 @@ def action_of(intent: Intent, places: Sequence[Place] = ()) -> Action:
     raise WorldError(f"desktop plan: unknown intent {kind!r}; known are {known}")
 
 
-class Hand:
+class DesktopHand:
     """Carries intents out one after the other. A run of clicks on toggle buttons (a calculator's keys), which move
     nothing, is aimed by one look."""
 
     def __init__(self, world: DesktopWorld) -> None:
         self._world = world
-        self._seen: tuple[Place, ...] = ()
+        self._seen: tuple[ScreenElement, ...] = ()
 
     def do(self, intent: Intent) -> Action:
         """The action. Raises `WorldError` where its element doesn't come."""
@@ -75,7 +75,7 @@ class Hand:
 def perform(task: DesktopTask, world: DesktopWorld) -> list[Action]:
     """Reset, then the whole plan on the real screen; gives the actions."""
     world.reset(task.start)
-    hand = Hand(world)
+    hand = DesktopHand(world)
     return [hand.do(intent) for intent in task.plan]
 
 
@@ -90,7 +90,7 @@ def prove(task: DesktopTask, world: DesktopWorld, patience_s: float = PATIENCE_S
     world.reset(task.start)
     if not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds at the reset")
-    hand = Hand(world)
+    hand = DesktopHand(world)
     done = [hand.do(intent) for intent in task.plan[:-1]]
     if done and not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds before the last step of the plan")

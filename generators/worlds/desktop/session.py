@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from generators.devices.desktop.home_folder import MARK
-from generators.devices.device import DeviceError, Endpoint
+from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.worlds.desktop.programs import PROGRAMS, launch_table
 
 START_S = 60.0
@@ -129,7 +129,7 @@ def _ready(keeper: subprocess.Popen[bytes], folder: Path) -> dict[str, object]:
 
 
 @contextmanager
-def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[Endpoint]:
+def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint]:
     """A desktop of `size` pixels, as an endpoint for the SSH driver. Raises `DesktopMissing` where programs lack,
     `DeviceError` where one doesn't start."""
     if not all(type(side) is int and 320 <= side <= 8192 for side in size):
@@ -153,7 +153,7 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[Endpoint]:
             keeper.stdin.write(json.dumps(plan).encode() + b"\n")
             keeper.stdin.flush()
             said = _ready(keeper, folder)
-            yield Endpoint(
+            yield DeviceEndpoint(
                 "ssh",
                 "127.0.0.1",
                 int(str(said["port"])),

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from generators.worlds.fsm.layout import WIDTH, lay_out
-from generators.worlds.fsm.machine import Fired, Machine, Moment, legal
-from generators.worlds.fsm.plan import Act, NoPlan, Planner, Situation
-from generators.worlds.fsm.spec import EFFECTS, FORMS, KINDS, OPERATORS, Atom, Effect, Element, Page, Site
+from generators.worlds.fsm.machine import Fired, Machine, SiteState, legal
+from generators.worlds.fsm.plan import ElementAct, NoPlan, Planner, Situation
+from generators.worlds.fsm.spec import EFFECTS, FORMS, KINDS, OPERATORS, Atom, Effect, SiteElement, SitePage, SiteSpec
 
 _SHOWN = re.compile(r"\{([a-z0-9_]+)\}")
 
 
-def problems(site: Site) -> list[str]:
+def problems(site: SiteSpec) -> list[str]:
     """What is wrong with the spec as written, a line each; [] if nothing is. Reachability is `unreached`'s matter."""
     found = [
         *_repeats("page", (page.id for page in site.pages)),
@@ -44,7 +44,7 @@ def _repeats(what: str, names: Iterator[str]) -> list[str]:
     return [f"{what} {name!r} stands {count} times" for name, count in Counter(names).items() if count > 1]
 
 
-def _of_element(site: Site, page: Page, e: Element) -> Iterator[str]:
+def _of_element(site: SiteSpec, page: SitePage, e: SiteElement) -> Iterator[str]:
     if e.kind not in KINDS:
         yield f"unknown kind {e.kind!r}"
         return
@@ -78,7 +78,7 @@ def _of_element(site: Site, page: Page, e: Element) -> Iterator[str]:
         yield from _of_atom(site, atom)
 
 
-def _of_atom(site: Site, atom: Atom) -> Iterator[str]:
+def _of_atom(site: SiteSpec, atom: Atom) -> Iterator[str]:
     name, operator, operand = atom
     variable = site.variable.get(name)
     if variable is None:
@@ -93,7 +93,7 @@ def _of_atom(site: Site, atom: Atom) -> Iterator[str]:
         yield f"{name} is no text"
 
 
-def _of_effect(site: Site, effect: Effect, when: tuple[Atom, ...]) -> Iterator[str]:
+def _of_effect(site: SiteSpec, effect: Effect, when: tuple[Atom, ...]) -> Iterator[str]:
     name, what, operand = effect
     variable = site.variable.get(name)
     if variable is None or what not in EFFECTS:
@@ -116,7 +116,7 @@ def _of_effect(site: Site, effect: Effect, when: tuple[Atom, ...]) -> Iterator[s
             yield f"{name} can't be a copy of {operand!r}"
 
 
-def unreached(site: Site) -> tuple[set[str], set[Fired]]:
+def unreached(site: SiteSpec) -> tuple[set[str], set[Fired]]:
     """(pages, edges) that no way from the first visit leads to; both are empty for a sound site."""
     planner = Planner(site)
     start = planner.machine.start()
@@ -133,8 +133,8 @@ def unreached(site: Site) -> tuple[set[str], set[Fired]]:
 
 
 def _search(
-    planner: Planner, start: Moment, reached: Callable[[Situation], bool], names: Iterable[str], pages: list[str]
-) -> list[Act] | None:
+    planner: Planner, start: SiteState, reached: Callable[[Situation], bool], names: Iterable[str], pages: list[str]
+) -> list[ElementAct] | None:
     """With fitting texts, else also with unfit ones."""
     names = list(names)
     for unfit in (False, True):
@@ -145,14 +145,14 @@ def _search(
     return None
 
 
-def _walk(planner: Planner, start: Moment, page: str, pages: set[str], edges: set[Fired]) -> None:
+def _walk(planner: Planner, start: SiteState, page: str, pages: set[str], edges: set[Fired]) -> None:
     acts = _search(planner, start, lambda s: s[0] == page, (), [page])
     if acts is None:
         return
     _follow(planner, start, [(a.element, a.text) for a in acts], pages, edges)
 
 
-def _fire(planner: Planner, start: Moment, fired: Fired, pages: set[str], edges: set[Fired]) -> None:
+def _fire(planner: Planner, start: SiteState, fired: Fired, pages: set[str], edges: set[Fired]) -> None:
     page, name, number = fired
     element = planner.site.element(page, name)
     assert element is not None
@@ -172,7 +172,7 @@ def _fire(planner: Planner, start: Moment, fired: Fired, pages: set[str], edges:
 
 
 def _follow(
-    planner: Planner, moment: Moment, acts: list[tuple[str, str | None]], pages: set[str], edges: set[Fired]
+    planner: Planner, moment: SiteState, acts: list[tuple[str, str | None]], pages: set[str], edges: set[Fired]
 ) -> None:
     """Carry acts out in the machine; what they reach is struck off."""
     for name, text in acts:
@@ -186,7 +186,7 @@ def _follow(
             edges.discard(fired)
 
 
-def checked(site: Site) -> Site:
+def checked(site: SiteSpec) -> SiteSpec:
     """The site itself. Raises `ValueError` that names its first problem and how many there are."""
     found = problems(site)
     pages, edges = unreached(site) if not found else (set(), set())

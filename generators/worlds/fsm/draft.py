@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from generators.worlds.fsm.spec import Atom, Edge, Effect, Element, Goal, Page, Site, Theme, Value, Variable
+from generators.worlds.fsm.spec import Atom, Edge, Effect, Goal, SiteElement, SitePage, SiteSpec, Theme, Value, Variable
 from generators.worlds.fsm.words import FONTS, PALETTES
 
 Atoms = tuple[Atom, ...]
@@ -43,7 +43,7 @@ class PageDraft:
     def __init__(self, site: Draft, id: str, title: str, deep: bool, bare: bool, without: tuple[str, ...]) -> None:
         self.site, self.id, self.title, self.deep, self.bare = site, id, title, deep, bare
         self.without = without
-        self.elements: list[Element] = []
+        self.elements: list[SiteElement] = []
         self.needs: list[Need] = []
 
     def add(self, kind: str, text: str, **fields: object) -> str:
@@ -53,7 +53,7 @@ class PageDraft:
         name, count = f"{kind}-{stem}", 2
         while name in ids:
             name, count = f"{kind}-{stem}-{count}", count + 1
-        self.elements.append(Element(name, kind, text, **fields))  # type: ignore[arg-type]
+        self.elements.append(SiteElement(name, kind, text, **fields))  # type: ignore[arg-type]
         return name
 
     def text(self, text: str, *, shown: Atoms = (), style: str = "") -> PageDraft:
@@ -178,7 +178,7 @@ class Draft:
             self.rng.choice(["top", "side"]),
         )
         self._pages: list[PageDraft] = []
-        self._menu: list[Element] = []
+        self._menu: list[SiteElement] = []
         self._variables: dict[str, Variable] = {}
         self._goals: list[Goal] = []
 
@@ -209,22 +209,22 @@ class Draft:
         return page
 
     def menu(self, text: str, to: str, *, shown: Atoms = ()) -> None:
-        self._menu.append(Element(f"nav-{to}", "nav", text, edges=(Edge((), (), to),), shown=shown))
+        self._menu.append(SiteElement(f"nav-{to}", "nav", text, edges=(Edge((), (), to),), shown=shown))
 
     def goal(self, id: str, when: Sequence[Atom], *texts: str, alone: bool = False) -> None:
         self._goals.append(Goal(id, tuple(when), texts, alone=alone))
 
-    def site(self) -> Site:
+    def site(self) -> SiteSpec:
         """The whole spec. Notices that a page never shows are left out; `error` and `done` get all their values."""
         host = "".join(char for char in self.name.lower() if char.isalnum()) + ".example"
-        brand = Element("brand", "brand", self.name, edges=(Edge((), (), self._pages[0].id),))
-        pages = tuple(Page(p.id, p.title, _used(p.elements), p.deep, p.bare, p.without) for p in self._pages)
+        brand = SiteElement("brand", "brand", self.name, edges=(Edge((), (), self._pages[0].id),))
+        pages = tuple(SitePage(p.id, p.title, _used(p.elements), p.deep, p.bare, p.without) for p in self._pages)
         effects = [f for p in pages for e in p.elements for edge in e.edges for f in edge.effects]
         for name in ("error", "done", "menu"):
             values = dict.fromkeys(str(value) for variable, _, value in effects if variable == name)
             if values:
                 self._variables[name] = Variable(name, "choice", "", tuple(dict.fromkeys(("", *values))), "page")
-        return Site(
+        return SiteSpec(
             self.kind,
             self.seed,
             self.name,
@@ -237,7 +237,7 @@ class Draft:
         )
 
 
-def _used(elements: Sequence[Element]) -> tuple[Element, ...]:
+def _used(elements: Sequence[SiteElement]) -> tuple[SiteElement, ...]:
     set_here = {name for e in elements for edge in e.edges for name, _, value in edge.effects if value != ""}
     silent = [n for n in ("error", "done") if n not in set_here]
     return tuple(e for e in elements if not (e.kind == "notice" and e.text.strip("{}") in silent))

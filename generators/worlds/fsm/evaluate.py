@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from generators.worlds.fsm.machine import true
-from generators.worlds.fsm.spec import OPERATORS, Atom, Site
+from generators.worlds.fsm.spec import OPERATORS, Atom, SiteSpec
 
 RULE = "state_conditions"
 
@@ -46,7 +46,7 @@ def _meets(state: Mapping[str, Any], path: str, operator: str, operand: Any) -> 
     )
 
 
-def passes(site: Site) -> Callable[[str], bool]:
+def passes(site: SiteSpec) -> Callable[[str], bool]:
     """For `reverse_tasks`: paths of a site's state that pass by themselves (history, variables of one page's visit)."""
     local = {f"variables.{v.name}" for v in site.variables if v.scope == "page"}
     return lambda path: path == "history" or path in local

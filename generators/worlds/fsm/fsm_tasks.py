@@ -17,9 +17,9 @@ from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import WorldError
 from generators.worlds.fsm.evaluate import evaluator, holds
 from generators.worlds.fsm.interpreted import InterpretedWorld
-from generators.worlds.fsm.machine import Moment
-from generators.worlds.fsm.plan import Act, NoPlan, Planner, perform
-from generators.worlds.fsm.spec import Atom, Goal, Site
+from generators.worlds.fsm.machine import SiteState
+from generators.worlds.fsm.plan import ElementAct, NoPlan, Planner, perform
+from generators.worlds.fsm.spec import Atom, Goal, SiteSpec
 from schemas.actions import Action, format
 from schemas.ids import canonical_json
 
@@ -56,12 +56,12 @@ class FsmTask:
 class TaskMaker:
     """Makes a site's tasks; `skipped` tells why goals were left out."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteSpec) -> None:
         self.site = site
         self.planner = Planner(site)
         self.world = InterpretedWorld(lambda kind, seed: site)
         self.skipped: dict[str, str] = {}
-        self._legs: dict[tuple[str, str], list[Act] | None] = {}
+        self._legs: dict[tuple[str, str], list[ElementAct] | None] = {}
 
     def start(self) -> dict[str, Any]:
         return {"world": "fsm", "kind": self.site.kind, "seed": self.site.seed}
@@ -114,7 +114,7 @@ class TaskMaker:
             return None
         return (order, actions) if actions and holds(self.world.state(), rule) else None
 
-    def _leg(self, moment: Moment, atoms: Sequence[Atom], page: str, *, first: bool) -> list[Act]:
+    def _leg(self, moment: SiteState, atoms: Sequence[Atom], page: str, *, first: bool) -> list[ElementAct]:
         if not first:
             return self.planner.plan(moment, atoms, page)
         key = (canonical_json(list(atoms)), page)
@@ -153,7 +153,7 @@ def contradict(atoms: Sequence[Atom]) -> bool:
     return any(given.setdefault(name, operand) != operand for name, operator, operand in atoms if operator == "eq")
 
 
-def phrase(site: Site, goals: Sequence[Goal], rng: Random) -> str:
+def phrase(site: SiteSpec, goals: Sequence[Goal], rng: Random) -> str:
     """The goals in words, as one instruction."""
     texts = [rng.choice(goal.texts) for goal in goals]
     joint = rng.choice((". Then ", "; also ", ", and then "))

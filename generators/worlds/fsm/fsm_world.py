@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from generators.worlds.fsm.interpreted import chord_of, direction_of, one_line, site_of
 from generators.worlds.fsm.layout import SCROLL_PX
 from generators.worlds.fsm.machine import Fired, Machine
@@ -105,13 +105,15 @@ class FsmWorld:
         state = evaluate_json(self.page, "fsmState()")
         return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ScreenElement, ...]:
         """What shows, hit-tested, without a picture."""
         return tuple(self._place(raw) for raw in evaluate_json(self.page, "fsmPlaces()"))
 
-    def _place(self, raw: Mapping[str, Any]) -> Place:
+    def _place(self, raw: Mapping[str, Any]) -> ScreenElement:
         left, top, right, bottom = box_to_unit(raw["box"], self.size_px)
-        return Place((left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])
+        return ScreenElement(
+            (left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"]
+        )
 
     def pixel(self, point: tuple[int, int]) -> tuple[float, float]:
         """A point of 0..1000 in CSS pixels, inside the screen."""

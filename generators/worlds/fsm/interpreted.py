@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from generators.devices.browser import key_chord
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from generators.worlds.fsm.layout import HEIGHT, LEAST_PX, SCROLL_PX, WIDTH, Placed, lay_out
-from generators.worlds.fsm.machine import Fired, Machine, Moment, Values
-from generators.worlds.fsm.spec import CLICKABLE, KINDS, Element, Page, Site
+from generators.worlds.fsm.machine import Fired, Machine, SiteState, Values
+from generators.worlds.fsm.spec import CLICKABLE, KINDS, SiteElement, SitePage, SiteSpec
 from generators.worlds.start_checks import check_start
 from schemas.action_types import (
     CallUser,
@@ -34,7 +34,7 @@ from schemas.actions import Action
 from schemas.coordinates import box_to_unit
 from schemas.ids import canonical_json, digest
 
-Resolve = Callable[[str, int], Site]
+Resolve = Callable[[str, int], SiteSpec]
 MOST_KNOWN = 5000
 """Screens whose places are remembered: explorers and searches come back to the same ones."""
 
@@ -55,18 +55,18 @@ def chord_of(keys: Sequence[str]) -> str:
     return key_chord([key.lower() for key in keys])
 
 
-def site_of(start: Mapping[str, Any], resolve: Resolve) -> Site:
+def site_of(start: Mapping[str, Any], resolve: Resolve) -> SiteSpec:
     """The site of a start, {"kind", "seed", "page"?, "variables"?, "extras"?}; extras = [[page, text], ...] are texts
     that other people left on it, shown below a page's heading. Raises `WorldError` for another start."""
     check_start(start, "fsm", ("kind", "seed"), ("page", "variables", "extras"))
-    site, pages = resolve(start["kind"], start["seed"]), dict[str, Page]()
+    site, pages = resolve(start["kind"], start["seed"]), dict[str, SitePage]()
     for number, (name, text) in enumerate(start.get("extras", ())):
         page = pages.get(name) or site.page.get(name)
         if page is None or not isinstance(text, str):
             expected = f"a page of {sorted(site.page)} and a text"
             raise WorldError(f"{site.target}: extras: expected {expected}, found {name!r:.60}, {text!r:.60}")
         plain = text.replace("{", "(").replace("}", ")")  # braces would name variables
-        said = Element(f"said-{number}", "text", one_line(plain))
+        said = SiteElement(f"said-{number}", "text", one_line(plain))
         pages[name] = replace(page, elements=(*page.elements[:1], said, *page.elements[1:]))
     return replace(site, pages=tuple(pages.get(page.id, page) for page in site.pages)) if pages else site
 
@@ -81,8 +81,8 @@ class InterpretedWorld:
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self.fired: list[Fired] = []
-        self._site: Site | None = None
-        self._known: dict[tuple[str, Values, int], tuple[Place, ...]] = {}
+        self._site: SiteSpec | None = None
+        self._known: dict[tuple[str, Values, int], tuple[ScreenElement, ...]] = {}
 
     def reset(self, start: Mapping[str, Any]) -> None:
         site = site_of(start, self._resolve)
@@ -90,7 +90,7 @@ class InterpretedWorld:
             self._site, self.machine = site, Machine(site)
             self._known.clear()
         self.moment = self.machine.start(start.get("page", ""), start.get("variables"))
-        self._placed: tuple[Moment, list[Placed], int] | None = None
+        self._placed: tuple[SiteState, list[Placed], int] | None = None
 
     def state(self) -> dict[str, Any]:
         return self.machine.state(self.moment)
@@ -102,7 +102,7 @@ class InterpretedWorld:
             self._placed = self.moment, placed, height
         return self._placed[1], self._placed[2]
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ScreenElement, ...]:
         """What shows, without a picture."""
         key = self.moment.page, self.moment.values, self.moment.scroll
         found = self._known.get(key)
@@ -112,7 +112,7 @@ class InterpretedWorld:
             found = self._known[key] = self._shown()
         return found
 
-    def _shown(self) -> tuple[Place, ...]:
+    def _shown(self) -> tuple[ScreenElement, ...]:
         found = []
         for placed in self.laid_out()[0]:
             top = max(placed.top - self.moment.scroll, 0)
@@ -122,7 +122,7 @@ class InterpretedWorld:
             found.append(self._place(placed, (placed.left, top, min(placed.left + placed.width, WIDTH), bottom)))
         return tuple(found)
 
-    def _place(self, placed: Placed, box: tuple[int, int, int, int]) -> Place:
+    def _place(self, placed: Placed, box: tuple[int, int, int, int]) -> ScreenElement:
         e, values = placed.element, self.moment.values
         name, text = self.machine.text(values, e.text), ""
         if e.kind == "field":
@@ -134,9 +134,11 @@ class InterpretedWorld:
             text = self._mark(e)
         else:
             text = " ".join(part for part in (name, self.machine.text(values, e.detail)) if part)
-        return Place(tuple(box_to_unit(box, self.size_px)), KINDS[e.kind], text, name, e.id, e.kind in CLICKABLE)  # type: ignore[arg-type]
+        return ScreenElement(
+            tuple(box_to_unit(box, self.size_px)), KINDS[e.kind], text, name, e.id, e.kind in CLICKABLE
+        )  # type: ignore[arg-type]
 
-    def _mark(self, e: Element) -> str:
+    def _mark(self, e: SiteElement) -> str:
         held = self.moment.values[self.machine.place[e.variable]]
         return ("✓" if held is True else "") if e.kind == "check" else ("●" if held == e.value else "")
 
@@ -145,7 +147,7 @@ class InterpretedWorld:
         shown = [[list(p.box), p.role, p.text, p.name] for p in places]
         return Observation(canonical_json(shown).encode(), places, digest(self.state()))
 
-    def hit(self, x: float, y: float) -> Element | None:
+    def hit(self, x: float, y: float) -> SiteElement | None:
         """What lies at a point of the screen; None where nothing clickable does."""
         y += self.moment.scroll
         for placed in self.laid_out()[0]:
@@ -182,7 +184,7 @@ class InterpretedWorld:
             raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
         self._become(now, fired)
 
-    def _hotkey(self, now: Moment, chord: str) -> tuple[Moment, Fired | None]:
+    def _hotkey(self, now: SiteState, chord: str) -> tuple[SiteState, Fired | None]:
         if chord == "Enter":
             return self.machine.enter(now)
         if chord == "Control+a":
@@ -193,7 +195,7 @@ class InterpretedWorld:
             return self.machine.back(now), None
         return now, None
 
-    def _become(self, now: Moment, fired: Fired | None) -> None:
+    def _become(self, now: SiteState, fired: Fired | None) -> None:
         """Take on a moment; its scroll stays within the page, and what isn't shown loses the focus."""
         self.moment = now
         if now.scroll:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from generators.worlds.fsm.spec import Element, Site
+from generators.worlds.fsm.spec import SiteElement, SiteSpec
 
 WIDTH, HEIGHT = 1024, 640
 SCROLL_PX = 320
@@ -38,14 +38,14 @@ def extra(last: str, kind: str) -> int:
 class Placed:
     """An element with its box on the page (left, top, width, height)."""
 
-    element: Element
+    element: SiteElement
     left: int
     top: int
     width: int
     height: int
 
 
-def lay_out(site: Site, shown: Iterable[Element]) -> tuple[list[Placed], int]:
+def lay_out(site: SiteSpec, shown: Iterable[SiteElement]) -> tuple[list[Placed], int]:
     """Elements in reading order → boxes and the page's height."""
     side = site.theme.menu == "side"
     left, width = (248, 736) if side else (112, 800)
@@ -80,7 +80,7 @@ def lay_out(site: Site, shown: Iterable[Element]) -> tuple[list[Placed], int]:
     return placed, max(y + row, HEIGHT)
 
 
-def _block(e: Element, placed: list[Placed], left: int, width: int, y: int) -> int:
+def _block(e: SiteElement, placed: list[Placed], left: int, width: int, y: int) -> int:
     """Place an element that has its line for itself; returns where the next one begins."""
     if e.kind == "footer":
         y = max(y + 16, HEIGHT - 48)

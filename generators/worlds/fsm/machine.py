@@ -1,6 +1,6 @@
 """Carries out a site's spec in plain Python: what guards, effects, history and typing mean. `runtime.js` equals it.
 
-A `Moment` is everything that can change: page, variables, history, focus and scroll. It is immutable.
+A `SiteState` is everything that can change: page, variables, history, focus and scroll. It is immutable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from generators.tasks.world_interface import WorldError
-from generators.worlds.fsm.spec import FORMS, Atom, Edge, Effect, Element, Site, Value
+from generators.worlds.fsm.spec import FORMS, Atom, Edge, Effect, SiteElement, SiteSpec, Value
 from schemas.ids import digest
 
 _NAMES = re.compile(r"\{([a-z0-9_]+)\}")
@@ -22,7 +22,7 @@ Fired = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
-class Moment:
+class SiteState:
     """`values` stand in the order of the site's variables; `past` are the pages that Back goes to, the nearest last."""
 
     page: str
@@ -36,13 +36,13 @@ class Moment:
 class Machine:
     """A site's spec, ready to run."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteSpec) -> None:
         self.site = site
         self.place = {variable.name: number for number, variable in enumerate(site.variables)}
         self._local = [(n, v.initial) for n, v in enumerate(site.variables) if v.scope == "page"]
 
     # --- beginnings
-    def start(self, page: str = "", variables: Mapping[str, Any] | None = None) -> Moment:
+    def start(self, page: str = "", variables: Mapping[str, Any] | None = None) -> SiteState:
         """A snapshot: a page (home by default) and variables that differ from the initial ones.
 
         Raises `WorldError` for an unknown page or variable, or a value of the wrong kind."""
@@ -56,12 +56,12 @@ class Machine:
             if not legal(self.site, name, value):
                 raise WorldError(f"{self.site.target}: {name} can't be {value!r:.60}")
             values[self.place[name]] = value
-        return Moment(page, tuple(values))
+        return SiteState(page, tuple(values))
 
-    def variables(self, moment: Moment) -> dict[str, Value]:
+    def variables(self, moment: SiteState) -> dict[str, Value]:
         return dict(zip(self.place, moment.values))
 
-    def state(self, moment: Moment) -> dict[str, Any]:
+    def state(self, moment: SiteState) -> dict[str, Any]:
         """The truth as plain data: page, variables and a digest of the history."""
         return {"page": moment.page, "variables": self.variables(moment), "history": digest(list(moment.past))[:16]}
 
@@ -78,7 +78,7 @@ class Machine:
 
         return _NAMES.sub(shown, text)
 
-    def visible(self, moment: Moment) -> list[Element]:
+    def visible(self, moment: SiteState) -> list[SiteElement]:
         return [e for e in self.site.elements(moment.page) if self.holds(moment.values, e.shown)]
 
     def effect(self, values: list[Value], effect: Effect) -> None:
@@ -94,7 +94,7 @@ class Machine:
             lowest, highest = self.site.variable[name].values
             values[place] = min(max(int(values[place]) + int(operand), int(lowest)), int(highest))
 
-    def choose(self, values: Values, element: Element) -> int:
+    def choose(self, values: Values, element: SiteElement) -> int:
         """Number of the edge that fires; -1 if none does."""
         return next((n for n, edge in enumerate(element.edges) if self.holds(values, edge.when)), -1)
 
@@ -109,7 +109,7 @@ class Machine:
         return edge.to or page, tuple(found)
 
     # --- acts
-    def work(self, moment: Moment, element: Element) -> tuple[Moment, Fired | None]:
+    def work(self, moment: SiteState, element: SiteElement) -> tuple[SiteState, Fired | None]:
         """Click an element that is visible: a field is focused and what it holds selected; else an edge fires."""
         if element.kind == "field":
             return replace(moment, focus=element.id, selected=True), None
@@ -119,14 +119,14 @@ class Machine:
         page, values = self.take(moment.page, moment.values, element.edges[number])
         fired = (moment.page, element.id, number)
         if page != moment.page:
-            return Moment(page, values, (*moment.past, moment.page)), fired
+            return SiteState(page, values, (*moment.past, moment.page)), fired
         return replace(moment, values=values, focus="", selected=False), fired
 
-    def blur(self, moment: Moment) -> Moment:
+    def blur(self, moment: SiteState) -> SiteState:
         """A click on nothing."""
         return replace(moment, focus="", selected=False)
 
-    def type(self, moment: Moment, text: str) -> tuple[Moment, Fired | None]:
+    def type(self, moment: SiteState, text: str) -> tuple[SiteState, Fired | None]:
         """Type where the focus is: over what is selected, else at the end. Without focus nothing happens."""
         field = self.site.element(moment.page, moment.focus)
         if field is None or not text:
@@ -134,7 +134,7 @@ class Machine:
         old = "" if moment.selected else str(moment.values[self.place[field.variable]])
         return self._write(moment, field, old + text), (moment.page, field.id, 0)
 
-    def erase(self, moment: Moment) -> Moment:
+    def erase(self, moment: SiteState) -> SiteState:
         """Backspace: what is selected, else the last character."""
         field = self.site.element(moment.page, moment.focus)
         if field is None:
@@ -142,15 +142,15 @@ class Machine:
         old = str(moment.values[self.place[field.variable]])
         return self._write(moment, field, "" if moment.selected else old[:-1])
 
-    def select_all(self, moment: Moment) -> Moment:
+    def select_all(self, moment: SiteState) -> SiteState:
         return replace(moment, selected=bool(moment.focus))
 
-    def _write(self, moment: Moment, field: Element, text: str) -> Moment:
+    def _write(self, moment: SiteState, field: SiteElement, text: str) -> SiteState:
         values = list(moment.values)
         values[self.place[field.variable]] = text
         return replace(moment, values=tuple(values), selected=False)
 
-    def enter(self, moment: Moment) -> tuple[Moment, Fired | None]:
+    def enter(self, moment: SiteState) -> tuple[SiteState, Fired | None]:
         """Enter in a field works the element that the field names, if that one is visible."""
         field = self.site.element(moment.page, moment.focus)
         aim = self.site.element(moment.page, field.enter) if field is not None and field.enter else None
@@ -158,20 +158,20 @@ class Machine:
             return moment, None
         return self.work(moment, aim)
 
-    def back(self, moment: Moment) -> Moment:
+    def back(self, moment: SiteState) -> SiteState:
         """To the page before; on the first one nothing happens."""
         if not moment.past:
             return moment
-        return Moment(moment.past[-1], self._left(moment.values), moment.past[:-1])
+        return SiteState(moment.past[-1], self._left(moment.values), moment.past[:-1])
 
-    def launch(self, moment: Moment, url: str) -> Moment:
+    def launch(self, moment: SiteState, url: str) -> SiteState:
         """An address of the site: its host, then /page; home for a page without an address; elsewhere leads nowhere."""
         page = address(self.site, url)
         if not page:
             return moment
         if page == moment.page:
             return replace(moment, focus="", selected=False, scroll=0)
-        return Moment(page, self._left(moment.values), (*moment.past, moment.page))
+        return SiteState(page, self._left(moment.values), (*moment.past, moment.page))
 
     def _left(self, values: Values) -> Values:
         found = list(values)
@@ -198,7 +198,7 @@ def true(value: Value, operator: str, operand: Value) -> bool:
     return _FORMS[operator].fullmatch(text) is not None
 
 
-def legal(site: Site, name: str, value: Any) -> bool:
+def legal(site: SiteSpec, name: str, value: Any) -> bool:
     """Whether a variable can hold a value."""
     variable = site.variable[name]
     if variable.kind == "flag":
@@ -209,7 +209,7 @@ def legal(site: Site, name: str, value: Any) -> bool:
     return isinstance(value, str) and (variable.kind == "text" or value in variable.values)
 
 
-def address(site: Site, url: str) -> str:
+def address(site: SiteSpec, url: str) -> str:
     """Page that an address leads to; "" for another site's."""
     text = url.removeprefix("https://").removeprefix("http://")
     host, _, path = text.partition("/")

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from generators.tasks.world_interface import Place, WorldError
+from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.fsm.interpreted import InterpretedWorld
-from generators.worlds.fsm.machine import Machine, Moment, Values, true
-from generators.worlds.fsm.spec import Atom, Element, Site, Value
+from generators.worlds.fsm.machine import Machine, SiteState, Values, true
+from generators.worlds.fsm.spec import Atom, SiteElement, SiteSpec, Value
 from schemas.action_types import Click, Scroll, Type
 from schemas.actions import Action
 
@@ -27,7 +27,7 @@ Key = tuple[Value, ...]
 
 
 @dataclass(frozen=True)
-class Act:
+class ElementAct:
     """Work an element, or fill a field with `text`."""
 
     element: str
@@ -41,7 +41,7 @@ class NoPlan(ValueError):
 class Planner:
     """Searches in one site."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteSpec) -> None:
         self.site = site
         self.machine = Machine(site)
         self._moves = [
@@ -128,7 +128,7 @@ class Planner:
         return list(dict.fromkeys([*found, *([UNFIT] if unfit else [])]))
 
     # --- search
-    def plan(self, moment: Moment, atoms: Sequence[Atom], page: str = "") -> list[Act]:
+    def plan(self, moment: SiteState, atoms: Sequence[Atom], page: str = "") -> list[ElementAct]:
         """Acts from a moment until the atoms hold (on `page`, if told). Raises `NoPlan`."""
 
         def reached(situation: Situation) -> bool:
@@ -138,14 +138,14 @@ class Planner:
 
     def search(
         self,
-        moment: Moment,
+        moment: SiteState,
         reached: Callable[[Situation], bool],
         names: Iterable[str],
         pages: Iterable[str],
         atoms: Sequence[Atom],
         *,
         unfit: bool = False,
-    ) -> list[Act]:
+    ) -> list[ElementAct]:
         """Like `plan` for any predicate over (page, values) that looks at `names` and `pages`."""
         wanted, needed = self.cone(moment.page, names, pages)
         useful = self._between({moment.page, *needed})
@@ -169,8 +169,8 @@ class Planner:
 
     def _acts(
         self, wanted: set[str], pages: set[str], atoms: Sequence[Atom], unfit: bool
-    ) -> dict[str, list[tuple[Element, list[str]]]]:
-        found: dict[str, list[tuple[Element, list[str]]]] = {}
+    ) -> dict[str, list[tuple[SiteElement, list[str]]]]:
+        found: dict[str, list[tuple[SiteElement, list[str]]]] = {}
         for page in pages:
             listed = found.setdefault(page, [])
             for e in self.site.elements(page):
@@ -217,11 +217,11 @@ class Planner:
         self,
         start: Situation,
         reached: Callable[[Situation], bool],
-        acts: dict[str, list[tuple[Element, list[str]]]],
+        acts: dict[str, list[tuple[SiteElement, list[str]]]],
         key: Callable[[Situation], Key],
-    ) -> list[Act] | None:
+    ) -> list[ElementAct] | None:
         cost: dict[Key, int] = {key(start): 0}
-        came: dict[Key, tuple[Key, Act]] = {}
+        came: dict[Key, tuple[Key, ElementAct]] = {}
         heap: list[tuple[int, int, Situation, Key]] = [(0, 0, start, key(start))]
         number = 0
         while heap:
@@ -240,7 +240,9 @@ class Planner:
                     heapq.heappush(heap, (total, number, there, to))
         return None
 
-    def _next(self, here: Situation, acts: Iterable[tuple[Element, list[str]]]) -> Iterator[tuple[Act, Situation]]:
+    def _next(
+        self, here: Situation, acts: Iterable[tuple[SiteElement, list[str]]]
+    ) -> Iterator[tuple[ElementAct, Situation]]:
         page, values = here
         machine = self.machine
         for element, texts in acts:
@@ -249,22 +251,22 @@ class Planner:
             if element.kind == "field":
                 place = machine.place[element.variable]
                 for text in texts:
-                    yield Act(element.id, text), (page, (*values[:place], text, *values[place + 1 :]))
+                    yield ElementAct(element.id, text), (page, (*values[:place], text, *values[place + 1 :]))
                 continue
             number = machine.choose(values, element)
             if number >= 0:
-                yield Act(element.id), machine.take(page, values, element.edges[number])
+                yield ElementAct(element.id), machine.take(page, values, element.edges[number])
 
 
-def _trace(came: dict[Key, tuple[Key, Act]], end: Key) -> list[Act]:
-    acts: list[Act] = []
+def _trace(came: dict[Key, tuple[Key, ElementAct]], end: Key) -> list[ElementAct]:
+    acts: list[ElementAct] = []
     while end in came:
         end, act = came[end]
         acts.append(act)
     return acts[::-1]
 
 
-def perform(world: InterpretedWorld, acts: Iterable[Act]) -> list[Action]:
+def perform(world: InterpretedWorld, acts: Iterable[ElementAct]) -> list[Action]:
     """Carry acts out as a hand would, scrolling where an element isn't on the screen; returns the actions taken.
 
     Raises `WorldError` for an element that the page doesn't show."""
@@ -281,7 +283,7 @@ def perform(world: InterpretedWorld, acts: Iterable[Act]) -> list[Action]:
     return done
 
 
-def _reveal(world: InterpretedWorld, element: str, do: Callable[[Action], None]) -> Place:
+def _reveal(world: InterpretedWorld, element: str, do: Callable[[Action], None]) -> ScreenElement:
     for _ in range(20):
         place = next((place for place in world.places() if place.key == element), None)
         if place is not None:

@@ -9,9 +9,9 @@ from generators.worlds.fsm import templates_services as services
 from generators.worlds.fsm import templates_shops as shops
 from generators.worlds.fsm import templates_wizards as wizards
 from generators.worlds.fsm import templates_work as work
-from generators.worlds.fsm.spec import Site
+from generators.worlds.fsm.spec import SiteSpec
 
-TEMPLATES: dict[str, Callable[[int], Site]] = {
+TEMPLATES: dict[str, Callable[[int], SiteSpec]] = {
     "admin": work.admin,
     "bank": services.bank,
     "calendar": work.calendar,
@@ -28,7 +28,7 @@ TEMPLATES: dict[str, Callable[[int], Site]] = {
 
 
 @lru_cache(maxsize=256)
-def make_site(kind: str, seed: int) -> Site:
+def make_site(kind: str, seed: int) -> SiteSpec:
     """The site of a template and a seed, always the same. Raises `ValueError` for an unknown kind."""
     if kind not in TEMPLATES:
         raise ValueError(f"fsm: expected a kind of {sorted(TEMPLATES)}, found {kind!r:.60}")

@@ -1,8 +1,8 @@
 """What a site is: pages (the states), variables, elements whose edges have guards and effects, and goals.
 
 A site is an extended finite-state machine, plain frozen data. `machine.py` carries it out in Python, `runtime.js` in a
-browser; both read the same JSON (`Site.plain`). An element's edges are tried in order, and the first whose guard holds
-fires; so the machine is deterministic. `check.py` proves a site sound.
+browser; both read the same JSON (`SiteSpec.plain`). An element's edges are tried in order, and the first whose guard
+holds fires; so the machine is deterministic. `check.py` proves a site sound.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Element:
+class SiteElement:
     """Something on a page. `text` and `detail` may show variables as {name}. `variable` is what a field, check, radio
     or combobox holds, `value` a radio's or option's; `enter` is the element that Enter in this field works."""
 
@@ -91,13 +91,13 @@ class Element:
 
 
 @dataclass(frozen=True)
-class Page:
+class SitePage:
     """A state. `deep`: its address can be opened directly. `bare`: without the site's menu; `without`: without some of
     its entries."""
 
     id: str
     title: str
-    elements: tuple[Element, ...]
+    elements: tuple[SiteElement, ...]
     deep: bool = True
     bare: bool = False
     without: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class Theme:
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteSpec:
     """A whole site. The first page is home."""
 
     kind: str
@@ -138,8 +138,8 @@ class Site:
     host: str
     theme: Theme
     variables: tuple[Variable, ...]
-    menu: tuple[Element, ...]
-    pages: tuple[Page, ...]
+    menu: tuple[SiteElement, ...]
+    pages: tuple[SitePage, ...]
     goals: tuple[Goal, ...] = ()
 
     @property
@@ -148,7 +148,7 @@ class Site:
         return f"fsm/{self.kind}/{self.seed}"
 
     @cached_property
-    def page(self) -> Mapping[str, Page]:
+    def page(self) -> Mapping[str, SitePage]:
         return {page.id: page for page in self.pages}
 
     @cached_property
@@ -160,20 +160,20 @@ class Site:
         return {variable.name: variable.initial for variable in self.variables}
 
     @cached_property
-    def _elements(self) -> dict[str, tuple[Element, ...]]:
-        foot = Element("footer", "footer", f"© 2026 {self.name} · {self.host}")
+    def _elements(self) -> dict[str, tuple[SiteElement, ...]]:
+        foot = SiteElement("footer", "footer", f"© 2026 {self.name} · {self.host}")
         menus = {p.id: [e for e in self.menu if not p.bare and e.id not in p.without] for p in self.pages}
         return {p.id: (*menus[p.id], *p.elements, foot) for p in self.pages}
 
     @cached_property
-    def _by_id(self) -> dict[str, dict[str, Element]]:
+    def _by_id(self) -> dict[str, dict[str, SiteElement]]:
         return {page: {element.id: element for element in found} for page, found in self._elements.items()}
 
-    def elements(self, page: str) -> tuple[Element, ...]:
+    def elements(self, page: str) -> tuple[SiteElement, ...]:
         """All elements of a page in reading order: menu, own, footer."""
         return self._elements[page]
 
-    def element(self, page: str, element: str) -> Element | None:
+    def element(self, page: str, element: str) -> SiteElement | None:
         return self._by_id[page].get(element)
 
     def edges(self) -> Iterator[tuple[str, str, int]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from generators.worlds.fsm.draft import Draft, fail, put, say
-from generators.worlds.fsm.spec import Edge, Site
+from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import CITIES, MAILS, PEOPLE, SECRETS, SENTENCES, STREETS, THREADS, TOPICS
 
 AMOUNTS = ("25", "40", "120", "75")
 
 
-def bank(seed: int) -> Site:
+def bank(seed: int) -> SiteSpec:
     d = Draft("bank", seed, ("Quay Bank", "First Harbour", "Millstone Bank", "Northern Trust Co", "Penny Savings"))
     rng = d.rng
     user, secret = str(rng.randint(100000, 999999)), rng.choice(SECRETS)
@@ -149,7 +149,7 @@ def bank(seed: int) -> Site:
     return d.site()
 
 
-def forum(seed: int) -> Site:
+def forum(seed: int) -> SiteSpec:
     d = Draft("forum", seed, ("Talkyard", "The Agora", "Roundtable", "Chatter Hall", "Common Room"))
     rng = d.rng
     topics = rng.sample(TOPICS, rng.randint(3, 4))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generators.worlds.fsm.draft import Draft, fail, put, say
-from generators.worlds.fsm.spec import Edge, Site
+from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import (
     CITIES,
     CODES,
@@ -18,7 +18,7 @@ from generators.worlds.fsm.words import (
 )
 
 
-def shop(seed: int) -> Site:
+def shop(seed: int) -> SiteSpec:
     d = Draft("shop", seed, ("Oak & Thread", "Nordwind Store", "Blue Door Goods", "Corner Market", "Hearth Supply"))
     rng = d.rng
     groups = rng.sample(sorted(GOODS), rng.randint(2, 4))
@@ -129,7 +129,7 @@ def _shop_help(d: Draft) -> None:
     )
 
 
-def tickets(seed: int) -> Site:
+def tickets(seed: int) -> SiteSpec:
     d = Draft("tickets", seed, ("Railhop", "Ticketry", "Swift Seats", "Platform Nine", "Fareway"))
     rng = d.rng
     cities = rng.sample(CITIES, rng.randint(4, 6))
@@ -230,7 +230,7 @@ def tickets(seed: int) -> Site:
     return d.site()
 
 
-def recipes(seed: int) -> Site:
+def recipes(seed: int) -> SiteSpec:
     d = Draft("recipes", seed, ("Spoon & Rye", "Kitchen Post", "Simmer", "The Daily Pot", "Crumbs"))
     rng = d.rng
     dishes = rng.sample(DISHES, rng.randint(6, 11))
@@ -308,7 +308,7 @@ def recipes(seed: int) -> Site:
     return d.site()
 
 
-def streaming(seed: int) -> Site:
+def streaming(seed: int) -> SiteSpec:
     d = Draft("streaming", seed, ("Lumen", "Reelhouse", "Kino Box", "Nightowl", "Projector"))
     rng = d.rng
     films = rng.sample(FILMS, rng.randint(7, 12))

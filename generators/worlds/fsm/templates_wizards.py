@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from generators.worlds.fsm.draft import Draft, fail, put, say
-from generators.worlds.fsm.spec import Edge, Site
+from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import CITIES, DATES, MAILS, PEOPLE, PHONES, SENTENCES, STREETS, TOPICS
 
 
-def insurance(seed: int) -> Site:
+def insurance(seed: int) -> SiteSpec:
     d = Draft("insurance", seed, ("Umbrella Mutual", "Safe Harbour", "Coverwell", "Granite Insure", "Lee Side"))
     rng = d.rng
     products = rng.sample(("Bicycle", "Home", "Travel", "Dog", "Boat"), rng.randint(3, 4))
@@ -118,7 +118,7 @@ def insurance(seed: int) -> Site:
     return d.site()
 
 
-def survey(seed: int) -> Site:
+def survey(seed: int) -> SiteSpec:
     d = Draft("survey", seed, ("Askaround", "Pollhouse", "Opinion Lab", "Tell Us", "Fieldnotes"))
     rng = d.rng
     subjects = rng.sample(TOPICS, rng.randint(2, 3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generators.worlds.fsm.draft import Draft, fail, put, say
-from generators.worlds.fsm.spec import Edge, Site
+from generators.worlds.fsm.spec import Edge, SiteSpec
 from generators.worlds.fsm.words import (
     ARTICLES,
     DATES,
@@ -19,7 +19,7 @@ from generators.worlds.fsm.words import (
 )
 
 
-def issues(seed: int) -> Site:
+def issues(seed: int) -> SiteSpec:
     d = Draft("issues", seed, ("Bugtrail", "Ticketdesk", "Northstar Issues", "Patchwork", "Fixlist"))
     rng = d.rng
     titles = rng.sample(ISSUES, rng.randint(5, 9))
@@ -96,7 +96,7 @@ def issues(seed: int) -> Site:
     return d.site()
 
 
-def calendar(seed: int) -> Site:
+def calendar(seed: int) -> SiteSpec:
     d = Draft("calendar", seed, ("Daybook", "Weekwise", "Plannery", "Clocktower", "Agenda One"))
     rng = d.rng
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
@@ -183,7 +183,7 @@ def calendar(seed: int) -> Site:
     return d.site()
 
 
-def wiki(seed: int) -> Site:
+def wiki(seed: int) -> SiteSpec:
     d = Draft("wiki", seed, ("Townpedia", "Openlore", "Harbour Wiki", "Factory of Facts", "Citybook"))
     rng = d.rng
     articles = rng.sample(ARTICLES, rng.randint(5, 8))
@@ -252,7 +252,7 @@ def wiki(seed: int) -> Site:
     return d.site()
 
 
-def admin(seed: int) -> Site:
+def admin(seed: int) -> SiteSpec:
     d = Draft("admin", seed, ("Control Room", "Rackview", "Opsdeck", "Clusterly", "Uptime Desk"))
     rng = d.rng
     servers = rng.sample(SERVERS, rng.randint(4, 7))

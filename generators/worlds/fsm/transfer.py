@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from generators.worlds.fsm.evaluate import evaluator, holds
 from generators.worlds.fsm.sites import make_site
-from generators.worlds.fsm.spec import Atom, Goal, Site, Value
+from generators.worlds.fsm.spec import Atom, Goal, SiteSpec, Value
 
 _NUMBERED = re.compile(r"^([a-z_]+)(\d+)(.*)$")
 SHORTEST = 3
@@ -35,7 +35,7 @@ def _names(kind: str, seed: int) -> frozenset[str]:
     return frozenset(text.casefold() for text in _strings(make_site(kind, seed)) if len(text) >= SHORTEST)
 
 
-def _strings(site: Site) -> Iterator[str]:
+def _strings(site: SiteSpec) -> Iterator[str]:
     for page in site.pages:
         yield page.title
         for element in page.elements:
@@ -76,13 +76,13 @@ def things(kind: str, seed: int) -> Mapping[tuple[str, int], str]:
     return found
 
 
-def thing_of(goal: Goal, site: Site) -> str:
+def thing_of(goal: Goal, site: SiteSpec) -> str:
     """The thing that a goal of a site is about; "" if it is about none."""
     match = _NUMBERED.match(goal.id)
     return things(site.kind, site.seed).get((match[1], int(match[2])), "") if match else ""
 
 
-def asked_of(site: Site, donor: Site, goal: Goal, thing: str = "") -> Goal | None:
+def asked_of(site: SiteSpec, donor: SiteSpec, goal: Goal, thing: str = "") -> Goal | None:
     """The donor's goal as one of `site`, about `thing` instead of its own where one is told.
 
     None where the site has no such thing, lacks a variable or value, or doesn't have something else that the goal
@@ -125,7 +125,7 @@ def _moved(atom: Atom, old: int, new: int, name: str, wanted: str) -> Atom:
     return variable, operator, operand
 
 
-def _legal(site: Site, atom: Atom) -> bool:
+def _legal(site: SiteSpec, atom: Atom) -> bool:
     """Whether a variable can hold what an atom asks of it."""
     name, operator, operand = atom
     variable = site.variable.get(name)
@@ -136,7 +136,7 @@ def _legal(site: Site, atom: Atom) -> bool:
     return type(operand) is type(variable.initial) or operator not in ("eq", "ne")
 
 
-def _known(site: Site, donor: Site, goal: Goal, own: str) -> bool:
+def _known(site: SiteSpec, donor: SiteSpec, goal: Goal, own: str) -> bool:
     """Whether the site has every name of the donor's that the goal's words hold. What is to be typed or chosen stands
     in the conditions, and is for the planner."""
     asked: set[Value] = {operand for _, _, operand in goal.when}
@@ -149,7 +149,7 @@ def _known(site: Site, donor: Site, goal: Goal, own: str) -> bool:
     return True
 
 
-def unasked(site: Site, state: Mapping[str, object], asked: Sequence[Goal], allowed: Sequence[str]) -> list[str]:
+def unasked(site: SiteSpec, state: Mapping[str, object], asked: Sequence[Goal], allowed: Sequence[str]) -> list[str]:
     """Ids of the site's goals that a state fulfils though neither asked for nor `allowed`: what was done besides.
 
     Goals that hold from the beginning, and those whose conditions follow from what was asked, don't count.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from generators.worlds.miniwob.html import OracleMiss
 
 if TYPE_CHECKING:
-    from generators.worlds.miniwob.miniwob_world import Node
+    from generators.worlds.miniwob.miniwob_world import MiniwobNode
 
 BOXES = r"Select (.*) and click Submit"
 CELL = r"value of (.*) into"
@@ -37,5 +37,5 @@ def match(pattern: str, text: str) -> re.Match[str]:
     return found
 
 
-def is_field(node: Node) -> bool:
+def is_field(node: MiniwobNode) -> bool:
     return node.place.role == "textbox"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import MINIWOB, Camera, Viewport, evaluate_json, key_chord, open_browser
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from generators.worlds.miniwob.html import NO_LIMIT_MS, page_of
 from generators.worlds.nano_text import nano_text_css
 from generators.worlds.start_checks import check_start
@@ -61,11 +61,11 @@ _STYLE = """* { animation: none !important; transition: none !important; caret-c
 
 
 @dataclass(frozen=True)
-class Node:
+class MiniwobNode:
     """An element with what an oracle needs to tell it apart. `row` names the repeated part of the page it stands in,
     `whole` is all text of that part."""
 
-    place: Place
+    place: ScreenElement
     tag: str
     element_id: str
     classes: str
@@ -120,7 +120,7 @@ class MiniwobWorld:
             return str(found["utterance"]), dict(found["fields"])
         return str(found), {}
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[MiniwobNode]:
         """Every visible, hit-tested element outside the instruction."""
         found = []
         for raw in evaluate_json(self.page, "vesperPlaces()"):
@@ -128,9 +128,11 @@ class MiniwobWorld:
                 box = box_to_unit(tuple(raw["box"]), self._css)
             except OffScreen:
                 continue
-            place = Place(tuple(box), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])  # type: ignore[arg-type]
+            place = ScreenElement(tuple(box), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])  # type: ignore[arg-type]
             found.append(
-                Node(place, raw["tag"], raw["id"], raw["cls"], raw["value"], raw["focused"], raw["row"], raw["whole"])
+                MiniwobNode(
+                    place, raw["tag"], raw["id"], raw["cls"], raw["value"], raw["focused"], raw["row"], raw["whole"]
+                )
             )
         return found
 
@@ -140,7 +142,7 @@ class MiniwobWorld:
         found = self.page.evaluate(f"{script}return b ? [b.left, b.top, b.right, b.bottom] : null; }}", selector)
         if found is None:
             raise WorldError(f"MiniWoB++: no element {selector!r:.60} on the page")
-        return Place(tuple(box_to_unit(found, self._css)), "", "", "", "").centre  # type: ignore[arg-type]
+        return ScreenElement(tuple(box_to_unit(found, self._css)), "", "", "", "").centre  # type: ignore[arg-type]
 
     def observe(self) -> Observation:
         places = tuple(node.place for node in self.nodes())

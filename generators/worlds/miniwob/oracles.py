@@ -10,10 +10,10 @@ from typing import Any
 from generators.worlds.miniwob.goals import TAB, quoted
 from generators.worlds.miniwob.html import OracleMiss
 from generators.worlds.miniwob.recorded import Miniwob
-from generators.worlds.pages.own_pages import Element
+from generators.worlds.pages.own_pages import PageElement
 
 
-class Hand:
+class MiniwobHand:
     """A mouse and a keyboard with human pauses, moved by a seed."""
 
     def __init__(self, world: Miniwob, rng: Random) -> None:
@@ -21,7 +21,7 @@ class Hand:
         self.rng = rng
         self.acts: list[dict[str, Any]] = []
 
-    def click(self, element: Element) -> None:
+    def click(self, element: PageElement) -> None:
         left, top, right, bottom = element.box
         x = int(left + (right - left) * self.rng.uniform(0.25, 0.75))
         y = int(top + (bottom - top) * self.rng.uniform(0.3, 0.7))
@@ -39,13 +39,13 @@ class Hand:
             self.world.advance(self.rng.randint(90, 260))
             self.world.page.keyboard.press(letter if letter != " " else "Space")
 
-    def find(self, test: Callable[[Element], bool], what: str) -> Element:
+    def find(self, test: Callable[[PageElement], bool], what: str) -> PageElement:
         for element in self.world.elements():
             if test(element):
                 return element
         raise OracleMiss(f"{self.world.utterance!r}: no {what} on the screen")
 
-    def button(self, label: str) -> Element:
+    def button(self, label: str) -> PageElement:
         """A button by its exact label, else by its label in any case."""
         wanted = label.strip().lower()
         return self.find(
@@ -58,20 +58,20 @@ class Hand:
         )
 
 
-def _inputs(hand: Hand) -> list[Element]:
+def _inputs(hand: MiniwobHand) -> list[PageElement]:
     return [e for e in hand.world.elements() if e.role == "textbox"]
 
 
-def _click_button(hand: Hand, text: str) -> None:
+def _click_button(hand: MiniwobHand, text: str) -> None:
     hand.click(hand.button(quoted(text)[0]))
 
 
-def _click_link(hand: Hand, text: str) -> None:
+def _click_link(hand: MiniwobHand, text: str) -> None:
     word = quoted(text)[0]
     hand.click(hand.find(lambda e: "alink" in e.classes and e.text == word, f"link {word!r}"))
 
 
-def _click_boxes(hand: Hand, text: str) -> None:
+def _click_boxes(hand: MiniwobHand, text: str) -> None:
     match = re.fullmatch(r"Select (.*) and click Submit\.", text)
     if not match:
         raise OracleMiss(text)
@@ -81,47 +81,47 @@ def _click_boxes(hand: Hand, text: str) -> None:
     hand.click(hand.button("Submit"))
 
 
-def _enter_text(hand: Hand, text: str) -> None:
+def _enter_text(hand: MiniwobHand, text: str) -> None:
     hand.click(_inputs(hand)[0])
     hand.type(quoted(text)[0])
     hand.click(hand.button("Submit"))
 
 
-def _login(hand: Hand, text: str) -> None:
+def _login(hand: MiniwobHand, text: str) -> None:
     for field, word in zip(_inputs(hand), quoted(text), strict=False):
         hand.click(field)
         hand.type(word)
     hand.click(hand.button("Login"))
 
 
-def _password(hand: Hand, text: str) -> None:
+def _password(hand: MiniwobHand, text: str) -> None:
     for field in _inputs(hand)[:2]:
         hand.click(field)
         hand.type(quoted(text)[0])
     hand.click(hand.button("Submit"))
 
 
-def _focus(hand: Hand, text: str) -> None:
+def _focus(hand: MiniwobHand, text: str) -> None:
     number = re.search(r"(\d)", text)
     hand.click(_inputs(hand)[int(number[1]) - 1 if number else 0])
 
 
-def _click_test(hand: Hand, text: str) -> None:
+def _click_test(hand: MiniwobHand, text: str) -> None:
     hand.click(hand.button(text.rstrip(".").rpartition(" ")[2]))
 
 
-def _dialog(hand: Hand, text: str) -> None:
+def _dialog(hand: MiniwobHand, text: str) -> None:
     hand.click(hand.button(quoted(text)[0]))
 
 
-def _tab(hand: Hand, text: str) -> None:
+def _tab(hand: MiniwobHand, text: str) -> None:
     number = re.search(TAB, text)
     if not number:
         raise OracleMiss(text)
     hand.click(hand.find(lambda e: e.tag == "a" and e.text == f"Tab #{number[1]}", f"tab {number[1]}"))
 
 
-ORACLES: dict[str, Callable[[Hand, str], None]] = {
+ORACLES: dict[str, Callable[[MiniwobHand, str], None]] = {
     "click-button": _click_button,
     "click-link": _click_link,
     "click-option": _click_boxes,
@@ -139,7 +139,7 @@ ORACLES: dict[str, Callable[[Hand, str], None]] = {
 def perform(world: Miniwob, task: str, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]], float]:
     """Start the task and let its oracle solve it: (the recorder's data, the acts, raw reward)."""
     world.start(task, seed)
-    hand = Hand(world, Random(f"{task}/{seed}"))
+    hand = MiniwobHand(world, Random(f"{task}/{seed}"))
     ORACLES[task](hand, world.utterance)
     data = world.recording()
     return data, hand.acts, world.raw_reward if world.raw_reward is not None else 0.0

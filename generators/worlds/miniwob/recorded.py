@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import MINIWOB, open_browser
 from generators.worlds.miniwob.html import NO_LIMIT_MS, html_folder, page_of
-from generators.worlds.pages.own_pages import FOLDER, Element, read_elements
+from generators.worlds.pages.own_pages import FOLDER, PageElement, read_elements
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -53,7 +53,7 @@ class Miniwob:
         found = self.page.evaluate("WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : null")
         return None if found is None else float(found)
 
-    def elements(self) -> list[Element]:
+    def elements(self) -> list[PageElement]:
         return [e for e in read_elements(self.page) if e.box[1] < MINIWOB.height and e.box[0] < MINIWOB.width]
 
     def advance(self, ms: int) -> None:

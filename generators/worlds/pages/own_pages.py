@@ -21,7 +21,7 @@ VIEWPORTS: dict[str, Viewport] = {"phone": PHONE, "desktop": DESKTOP, "web": WEB
 
 
 @dataclass(frozen=True)
-class Element:
+class PageElement:
     """A visible element; `box` = left, top, right, bottom in CSS pixels of the screen, clipped to what shows."""
 
     key: str
@@ -49,12 +49,12 @@ class Element:
         return centre(self.box)
 
 
-def element_of(raw: dict[str, Any]) -> Element:
+def element_of(raw: dict[str, Any]) -> PageElement:
     """One entry of `window.vesperRead()` as an Element; boxes rounded to 1/100 px."""
     left, top, right, bottom = (round(float(value), 2) for value in raw["box"])
     same = ("role", "name", "text", "icon", "tag", "value", "parent", "depth", "visible_share")
     flags = ("clickable", "editable", "checkable", "checked", "focused", "system")
-    return Element(
+    return PageElement(
         key=raw["k"],
         box=(left, top, right, bottom),
         element_id=raw["id"],
@@ -63,7 +63,7 @@ def element_of(raw: dict[str, Any]) -> Element:
     )
 
 
-def read_elements(page: Page) -> list[Element]:
+def read_elements(page: Page) -> list[PageElement]:
     """Every visible, hit-tested element in reading order of the DOM, from one call into the page."""
     return [element_of(raw) for raw in evaluate_json(page, "vesperRead()")]
 
@@ -92,7 +92,7 @@ class OwnPages:
         state: dict[str, Any] = evaluate_json(self.page, "vesperState()")
         return state
 
-    def elements(self) -> list[Element]:
+    def elements(self) -> list[PageElement]:
         return read_elements(self.page)
 
     def screenshot(self, *, full_page: bool = False, jpeg_quality: int = 0) -> bytes:

@@ -27,7 +27,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Task:
+class PageTask:
     """`templates[template]` formatted with `slots` is the goal; `others` are untrue values a slot could have had."""
 
     family: str
@@ -86,7 +86,7 @@ def evaluator(checks: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {"rule": "page_state", "checks": [list(check) for check in checks]}
 
 
-Maker = Callable[[State, Random], Task | None]
+Maker = Callable[[State, Random], PageTask | None]
 
 
 def new_task(
@@ -97,8 +97,8 @@ def new_task(
     others: dict[str, Any],
     plan: list[Intent],
     checks: list[tuple[str, Any]],
-) -> Task:
-    return Task(
+) -> PageTask:
+    return PageTask(
         family,
         family.split(".")[0],
         templates,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from generators.worlds.pages import tasks_forms, tasks_lists
-from generators.worlds.pages.page_task import TITLES, Intent, Maker, State, Task, holds, lookup
+from generators.worlds.pages.page_task import TITLES, Intent, Maker, PageTask, State, holds, lookup
 
-__all__ = ["FAMILIES", "TITLES", "Intent", "Maker", "State", "Task", "app_of", "holds", "lookup", "make_task"]
+__all__ = ["FAMILIES", "TITLES", "Intent", "Maker", "PageTask", "State", "app_of", "holds", "lookup", "make_task"]
 
 FAMILIES: dict[str, Maker] = {
     **{f"mail.{k}": tasks_lists.mail(k) for k in ("star", "delete", "archive", "search", "reply")},
@@ -24,6 +24,6 @@ def app_of(family: str) -> str:
     return family.split(".")[0]
 
 
-def make_task(family: str, state: State, rng: Random) -> Task | None:
+def make_task(family: str, state: State, rng: Random) -> PageTask | None:
     """A task of this family on the screen whose `vesperState()` is given; None if the screen can't carry one."""
     return FAMILIES[family](state, rng)

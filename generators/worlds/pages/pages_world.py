@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from generators.devices.browser import key_chord
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
-from generators.worlds.pages.own_pages import APPS, Element, OwnPages, open_pages
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.worlds.pages.own_pages import APPS, OwnPages, PageElement, open_pages
 from generators.worlds.pages.page_task import TITLES
 from generators.worlds.start_checks import check_start
 from schemas.action_types import (
@@ -60,12 +60,12 @@ class PagesWorld:
         places = (self._place(element) for element in self.pages.elements())
         return Observation(self.pages.screenshot(), tuple(p for p in places if p), digest(self.state()))
 
-    def _place(self, element: Element) -> Place | None:
+    def _place(self, element: PageElement) -> ScreenElement | None:
         try:
             box = box_to_unit(element.box, self.size_px)
         except OffScreen:
             return None
-        return Place(tuple(box), element.role, element.text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
+        return ScreenElement(tuple(box), element.role, element.text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Any]:
         return self.pages.state()

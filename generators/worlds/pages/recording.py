@@ -1,7 +1,7 @@
 """Neutral recorded episodes: scripted oracles that act in a real Chromium with real mouse and keyboard events.
 
-A `Recorder` carries out a task's plan on `OwnPages`, taking the screen before every action. What it writes down is
-what was done (pixels of the screen, origin top left), and success is read from the page's own state, never assumed.
+A `EpisodeRecorder` carries out a task's plan on `OwnPages`, taking the screen before every action. What it writes down
+is what was done (pixels of the screen, origin top left), and success is read from the page's own state, never assumed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from generators.devices.browser import evaluate_json
 from generators.worlds.pages import step_phrases as phrases
-from generators.worlds.pages.own_pages import APPS, Element, OwnPages
-from generators.worlds.pages.page_tasks import TITLES, Task, app_of, holds, make_task
+from generators.worlds.pages.own_pages import APPS, OwnPages, PageElement
+from generators.worlds.pages.page_tasks import TITLES, PageTask, app_of, holds, make_task
 
 Point = tuple[int, int]
 Box = tuple[float, float, float, float]
@@ -38,7 +38,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
-class Act:
+class RecordedAct:
     """One action in pixels of its screen. `direction` is what the view does (down = shows what lies below)."""
 
     kind: Kind
@@ -55,7 +55,7 @@ class Act:
 
 
 @dataclass(frozen=True)
-class Node:
+class DomNode:
     """One DOM element of a web page, for sources that carry HTML; `rect` = x, y, width, height on the whole page."""
 
     uid: int
@@ -75,31 +75,31 @@ class WebPage:
     height: int
     raw_html: str
     cleaned_html: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[DomNode, ...]
 
 
 @dataclass(frozen=True)
-class Step:
+class RecordedStep:
     """A screen, what was done on it, and the same in words; `broken` marks a picture that was damaged on purpose."""
 
     png: bytes
-    elements: tuple[Element, ...]
-    act: Act
+    elements: tuple[PageElement, ...]
+    act: RecordedAct
     instruction: str
     web: WebPage | None = None
 
 
 @dataclass(frozen=True)
-class Episode:
+class RecordedEpisode:
     """A recorded task. The last step is always `done` or `impossible` on the final screen."""
 
     uid: str
-    task: Task
+    task: PageTask
     goal: str
     width: int
     height: int
     app: str
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
     seed: int
     split: str = "train"
 
@@ -110,48 +110,48 @@ class OracleError(RuntimeError):
 
 SWIPE_SHARE = 0.5  # of the view's height, a finger's stroke
 WHEEL_PX = 100  # a notch
-DONE = Act("done")
+DONE = RecordedAct("done")
 
 
-class Recorder:
+class EpisodeRecorder:
     """Carries out one task's plan. `world.platform` decides how: a finger, a mouse, or whole web pages."""
 
     def __init__(self, world: OwnPages, rng: Random) -> None:
         self.world = world
         self.page = world.page
         self.rng = rng
-        self.steps: list[Step] = []
+        self.steps: list[RecordedStep] = []
         self.web = world.platform == "web"
-        self._looked: list[Element] | None = None
+        self._looked: list[PageElement] | None = None
         """What `_element` read; good for the next `_note`, for nothing is done between the two."""
 
     # --- looking -------------------------------------------------------------------------------------------------
-    def _element(self, key: str) -> Element | None:
+    def _element(self, key: str) -> PageElement | None:
         self._looked = self.world.elements()
         found = [e for e in self._looked if e.key == key]
         return found[0] if found else None
 
-    def _note(self, act: Act) -> None:
+    def _note(self, act: RecordedAct) -> None:
         """Write down the screen as it stands and what is about to be done on it."""
         words = phrases.instruction(act, self.rng, self.world.platform)
         elements, self._looked = self._looked or self.world.elements(), None
         if not self.web:
-            self.steps.append(Step(self.world.screenshot(), tuple(elements), act, words))
+            self.steps.append(RecordedStep(self.world.screenshot(), tuple(elements), act, words))
             return
         web = read_web_page(self.world)
         down = float(self.page.evaluate("scrollY"))
         moved = tuple(replace(e, box=lower(e.box, down)) for e in elements)
         if act.point is not None and act.box is not None:
             act = replace(act, point=(act.point[0], round(act.point[1] + down)), box=lower(act.box, down))
-        self.steps.append(Step(self.world.screenshot(full_page=True), moved, act, words, web))
+        self.steps.append(RecordedStep(self.world.screenshot(full_page=True), moved, act, words, web))
 
     # --- acting --------------------------------------------------------------------------------------------------
     def wait_while_loading(self) -> None:
         if self.world.state()["loading"]:
-            self._note(Act("wait"))
+            self._note(RecordedAct("wait"))
             self.page.evaluate("vesperTick()")
 
-    def reveal(self, key: str) -> Element:
+    def reveal(self, key: str) -> PageElement:
         """Scroll, as a person would, until the element named `key` shows; raises OracleError after eight strokes."""
         for _ in range(8):
             found = self._element(key)
@@ -171,20 +171,20 @@ class Recorder:
             y = round(top + height * self.rng.uniform(0.68, 0.85))
             far = round(y - height * SWIPE_SHARE * self.rng.uniform(0.8, 1.1))
             start, end = ((x, y), (x, far)) if direction == "down" else ((x, far), (x, y))
-            self._note(Act("swipe", point=start, end=end, direction=direction))
+            self._note(RecordedAct("swipe", point=start, end=end, direction=direction))
             self.page.evaluate("([a, b, c, d]) => vesperSwipe(a, b, c, d)", [*start, *end])
         elif self.web:
             self.page.evaluate("dy => scrollBy(0, dy)", 300 if direction == "down" else -300)
         else:
             y = round(top + height / 2)
             notches = self.rng.randint(2, 3)
-            self._note(Act("wheel", point=(x, y), direction=direction, amount=notches))
+            self._note(RecordedAct("wheel", point=(x, y), direction=direction, amount=notches))
             seen = self.page.evaluate("vesperWheels()")
             self.page.mouse.move(x, y)
             self.page.mouse.wheel(0, WHEEL_PX * notches * (1 if direction == "down" else -1))
             self.page.wait_for_function("n => vesperWheels() > n", arg=seen, timeout=5000)
 
-    def point_in(self, element: Element) -> Point:
+    def point_in(self, element: PageElement) -> Point:
         """A point in the inner part of the element's visible box, as a hand would hit it."""
         left, top, right, bottom = element.box
         x = left + (right - left) * self.rng.uniform(0.25, 0.75)
@@ -197,8 +197,10 @@ class Recorder:
         self._note(self._aimed("tap", element, point))
         self._press(point)
 
-    def _aimed(self, kind: Kind, element: Element, point: Point, **more: Any) -> Act:
-        return Act(kind, point=point, key=element.key, name=element.name, role=element.role, box=element.box, **more)
+    def _aimed(self, kind: Kind, element: PageElement, point: Point, **more: Any) -> RecordedAct:
+        return RecordedAct(
+            kind, point=point, key=element.key, name=element.name, role=element.role, box=element.box, **more
+        )
 
     def _press(self, point: Point) -> None:
         self.page.mouse.click(*point)
@@ -215,7 +217,7 @@ class Recorder:
             if not element.focused:
                 self.tap(key)
             element = self.reveal(key)
-            self._note(Act("type", text=text, key=key, name=element.name, role=element.role, box=element.box))
+            self._note(RecordedAct("type", text=text, key=key, name=element.name, role=element.role, box=element.box))
         self.page.keyboard.type(text)
 
     def select(self, key: str, option: str) -> None:
@@ -246,27 +248,27 @@ class Recorder:
 
     def back(self) -> None:
         if self.world.platform == "desktop" and self.rng.random() < 0.4:
-            self._note(Act("hotkey", keys=("alt", "left")))
+            self._note(RecordedAct("hotkey", keys=("alt", "left")))
             self.page.keyboard.press("Alt+ArrowLeft")
         elif self.world.platform == "phone":
-            self._note(Act("back"))
+            self._note(RecordedAct("back"))
             self.page.evaluate("vesperBack()")
         else:
             self.tap("up")
 
     def enter(self) -> None:
-        self._note(Act("enter"))
+        self._note(RecordedAct("enter"))
         self.page.keyboard.press("Enter")
 
     def open_app(self, app: str, *, by_name: bool) -> None:
         """From the phone's launcher or the desktop's task bar; `by_name` as a system call without a tap."""
         if by_name:
-            self._note(Act("open_app", text=TITLES[app], name=TITLES[app]))
+            self._note(RecordedAct("open_app", text=TITLES[app], name=TITLES[app]))
             self.page.evaluate("app => vesperOpen(app)", app)
         else:
             self.tap(f"app:{app}")
 
-    def run(self, task: Task, *, by_name: bool) -> bool:
+    def run(self, task: PageTask, *, by_name: bool) -> bool:
         """The whole task; True if the page's state says that it was done."""
         if task.entry:
             self.open_app(task.app, by_name=by_name)
@@ -291,14 +293,14 @@ def read_web_page(world: OwnPages) -> WebPage:
     """HTML and nodes of the page in whole-page CSS pixels, in one call."""
     raw = evaluate_json(world.page, "vesperPage()")
     nodes = tuple(
-        Node(n["uid"], n["tag"], n["attributes"], tuple(n["rect"]), n["key"], n["text"], n["clickable"])
+        DomNode(n["uid"], n["tag"], n["attributes"], tuple(n["rect"]), n["key"], n["text"], n["clickable"])
         for n in raw["nodes"]
     )
     return WebPage(raw["width"], raw["height"], raw["raw"], raw["cleaned"], nodes)
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordingPlan:
     """What to record: platform and families in turn, seeds from `first_seed` on (sources keep apart by their seeds)."""
 
     platform: str
@@ -309,7 +311,7 @@ class Plan:
 
 
 @dataclass
-class Tally:
+class OracleTally:
     """How the oracles did; `failed` holds the reasons."""
 
     tried: int = 0
@@ -324,7 +326,7 @@ ENTRY_SHARE = 0.6  # of the other tasks: they start outside the app as well
 SHORT = ("mail.star", "settings.switch", "settings.slider")  # one step inside the app, so they start outside it
 
 
-def record_one(world: OwnPages, family: str, seed: int, plan: Plan) -> Episode:
+def record_one(world: OwnPages, family: str, seed: int, plan: RecordingPlan) -> RecordedEpisode:
     """One task of `family` on the screen of `seed`. Raises OracleError if the plan can't be carried out."""
     rng = Random(f"{family}/{seed}")
     app = app_of(family)
@@ -337,11 +339,11 @@ def record_one(world: OwnPages, family: str, seed: int, plan: Plan) -> Episode:
     if task is None:
         raise OracleError(f"{family}: screen {seed} can't carry the task")
     task = replace(task, entry=entry)
-    recorder = Recorder(world, rng)
+    recorder = EpisodeRecorder(world, rng)
     if not recorder.run(task, by_name=plan.by_name and entry):
         raise OracleError(f"{family}: seed {seed}: the final state doesn't hold {task.checks}")
     size = world.viewport
-    return Episode(
+    return RecordedEpisode(
         uid=str(seed),
         task=task,
         goal=task.goal,
@@ -353,10 +355,10 @@ def record_one(world: OwnPages, family: str, seed: int, plan: Plan) -> Episode:
     )
 
 
-def record(world: OwnPages, plan: Plan, tally: Tally | None = None) -> list[Episode]:
+def record(world: OwnPages, plan: RecordingPlan, tally: OracleTally | None = None) -> list[RecordedEpisode]:
     """`plan.count` episodes; a seed whose oracle fails is counted in `tally` and the next seed is tried."""
-    tally = tally if tally is not None else Tally()
-    episodes: list[Episode] = []
+    tally = tally if tally is not None else OracleTally()
+    episodes: list[RecordedEpisode] = []
     seed = plan.first_seed
     while len(episodes) < plan.count:
         family = plan.families[seed % len(plan.families)]
@@ -380,5 +382,5 @@ def split_of(index: int, count: int) -> str:
     return "validation" if index >= count - held else "train"
 
 
-def with_splits(episodes: Sequence[Episode]) -> list[Episode]:
+def with_splits(episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
     return [replace(e, split=split_of(i, len(episodes))) for i, e in enumerate(episodes)]

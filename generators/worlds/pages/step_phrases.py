@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from generators.worlds.pages.recording import Act
+    from generators.worlds.pages.recording import RecordedAct
 
 TAP = {
     "textbox": ('Tap the "{name}" field', "Select the {name} input", "Put the cursor in the {name} box"),
@@ -38,7 +38,7 @@ OTHER = {
 }
 
 
-def instruction(act: Act, rng: Random, platform: str) -> str:
+def instruction(act: RecordedAct, rng: Random, platform: str) -> str:
     """One of three phrases for the action; mouse words on a computer, finger words on a phone."""
     options = OTHER.get(act.kind) or TAP.get(act.role) or TAP[""]
     text = rng.choice(options).format(name=act.name, text=act.text, direction=act.direction)

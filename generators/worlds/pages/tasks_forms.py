@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from generators.worlds.pages.page_task import Intent, Maker, State, Task, new_task
+from generators.worlds.pages.page_task import Intent, Maker, PageTask, State, new_task
 
 
 def settings(kind: str) -> Maker:
-    def make(state: State, rng: Random) -> Task | None:
+    def make(state: State, rng: Random) -> PageTask | None:
         s = state["settings"]
         name = rng.choice(sorted(s["switches"]))
         want = not s["switches"][name]
@@ -87,7 +87,7 @@ FILL = {
 }
 
 
-def profile(state: State, rng: Random) -> Task | None:
+def profile(state: State, rng: Random) -> PageTask | None:
     p = state["profile"]
     fields = rng.sample(p["fields"], 2)
     values = [rng.choice(FILL[f]) for f in fields]
@@ -128,7 +128,7 @@ def profile(state: State, rng: Random) -> Task | None:
 
 
 def shop(kind: str) -> Maker:
-    def make(state: State, rng: Random) -> Task | None:
+    def make(state: State, rng: Random) -> PageTask | None:
         products = state["shop"]["products"]
         p = rng.choice(products)
         names = [x["name"] for x in products]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from generators.worlds.pages.page_task import Intent, Maker, State, Task, new_task
+from generators.worlds.pages.page_task import Intent, Maker, PageTask, State, new_task
 
 NOTES = (
     "See you soon",
@@ -18,7 +18,7 @@ NOTES = (
 
 
 def mail(kind: str) -> Maker:
-    def make(state: State, rng: Random) -> Task | None:
+    def make(state: State, rng: Random) -> PageTask | None:
         rows = [m for m in state["mail"]["messages"] if not m["starred"]]
         if not rows:
             return None
@@ -106,7 +106,7 @@ NEW_TODOS = (
 
 
 def todo(kind: str) -> Maker:
-    def make(state: State, rng: Random) -> Task | None:
+    def make(state: State, rng: Random) -> PageTask | None:
         rows = [t for t in state["todo"]["items"] if not t["done"]]
         if len(rows) < 2:
             return None
@@ -169,7 +169,7 @@ def todo(kind: str) -> Maker:
 
 
 def news(kind: str) -> Maker:
-    def make(state: State, rng: Random) -> Task | None:
+    def make(state: State, rng: Random) -> PageTask | None:
         one, two = rng.sample(state["news"]["items"], 2)
         titles = [x["title"] for x in state["news"]["items"]]
         if kind == "save":
@@ -213,7 +213,7 @@ def news(kind: str) -> Maker:
 
 
 def contacts(kind: str) -> Maker:
-    def make(state: State, rng: Random) -> Task | None:
+    def make(state: State, rng: Random) -> PageTask | None:
         person = rng.choice(state["contacts"]["people"])
         names = [p["name"] for p in state["contacts"]["people"]]
         if kind == "call":

@@ -35,7 +35,7 @@ _MONTH = (
 
 
 @dataclass(frozen=True)
-class Part:
+class AppGoal:
     """A goal within one app. `plan` starts on the app's first screen and its last step fulfils the checks; `back` goes
     on to the first screen again. `subjects` name what it is about: parts of one task share none."""
 
@@ -200,9 +200,9 @@ def part(
     back: Sequence[Intent],
     effect: Effect,
     *subjects: str,
-) -> Part:
+) -> AppGoal:
     """A part with one of several wordings."""
-    return Part(app, rng.choice(words), tuple(plan), tuple(back), *effect, frozenset(subjects))
+    return AppGoal(app, rng.choice(words), tuple(plan), tuple(back), *effect, frozenset(subjects))
 
 
 def tap(*keys: str) -> list[Intent]:
@@ -239,7 +239,7 @@ def compose(
     family: str,
     start: Mapping[str, Any],
     snapshot: Snapshot,
-    parts: Sequence[Part],
+    parts: Sequence[AppGoal],
     rng: Random,
     goal: str = "",
     *,

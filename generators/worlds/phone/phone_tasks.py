@@ -12,14 +12,14 @@ from typing import Any
 from generators.worlds.phone import tasks_people as people
 from generators.worlds.phone import tasks_storage as storage
 from generators.worlds.phone import tasks_time as time
-from generators.worlds.phone.phone_task import Part, PhoneTask, compose
+from generators.worlds.phone.phone_task import AppGoal, PhoneTask, compose
 from generators.worlds.phone.snapshot import Snapshot, make_snapshot
 from generators.worlds.phone.tasks_answers import ANSWERS
 from generators.worlds.phone.tasks_cross import CROSS
 
 __all__ = ["FAMILIES", "PARTS", "PhoneTask", "make_task", "phone_tasks"]
 
-Maker = Callable[[Snapshot, Random], Part]
+Maker = Callable[[Snapshot, Random], AppGoal]
 Family = Callable[[dict[str, Any], Snapshot, Random], PhoneTask | None]
 DRAWS = 30
 
@@ -108,7 +108,7 @@ def _series(name: str) -> Family:
     kinds, least, most = SERIES[name]
 
     def make(start: dict[str, Any], snapshot: Snapshot, rng: Random) -> PhoneTask | None:
-        wanted, parts = rng.randint(least, most), list[Part]()
+        wanted, parts = rng.randint(least, most), list[AppGoal]()
         for _ in range(DRAWS):
             if len(parts) == wanted:
                 apps = [p.app for p in parts]

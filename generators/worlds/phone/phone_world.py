@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import PHONE, Camera, Viewport, open_browser
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from generators.worlds.nano_text import nano_text_css
 from generators.worlds.phone.snapshot import START_KEYS, TITLES, start_snapshot
 from generators.worlds.start_checks import check_start
@@ -112,17 +112,17 @@ class PhoneWorld:
         places = (self._place(raw) for raw in self.call("tree"))
         return Observation(self._camera.shoot(), tuple(p for p in places if p), digest(unscrolled(self.state())))
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ScreenElement, ...]:
         """The elements alone, without a picture."""
         return tuple(p for p in (self._place(raw) for raw in self.call("tree")) if p)
 
-    def _place(self, raw: Mapping[str, Any]) -> Place | None:
+    def _place(self, raw: Mapping[str, Any]) -> ScreenElement | None:
         try:
             box = box_to_unit(tuple(raw["box"]), self.size_px)
         except OffScreen:
             return None
         clickable = bool(raw["clickable"]) and raw["role"] not in ("heading", "none")
-        return Place(tuple(box), raw["role"], raw["text"], raw["name"], raw["k"], clickable)  # type: ignore[arg-type]
+        return ScreenElement(tuple(box), raw["role"], raw["text"], raw["name"], raw["k"], clickable)  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Any]:
         state: dict[str, Any] = self.call("state")

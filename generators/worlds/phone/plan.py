@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from generators.tasks.world_interface import Place, WorldError
+from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.phone.phone_task import Intent, PhoneTask, evaluate
 from generators.worlds.phone.phone_world import PhoneWorld
 from schemas.action_types import CallUser, Click, Drag, LongPress, PressBack, PressEnter, PressHome, Scroll, Type
@@ -16,11 +16,11 @@ STROKES = 12
 SEEN = 0.6
 """Share of an element that must show before it is touched."""
 
-Watch = Callable[[Action, Place | None], None]
+Watch = Callable[[Action, ScreenElement | None], None]
 """Called before every action, with the element it is meant for."""
 
 
-def find(world: PhoneWorld, key: str, do: Callable[[Action, Place | None], None]) -> Place:
+def find(world: PhoneWorld, key: str, do: Callable[[Action, ScreenElement | None], None]) -> ScreenElement:
     """The element, scrolled into view by paths no longer than its part of the screen. Raises `WorldError`."""
     for _ in range(STROKES):
         where = world.call("where", key)
@@ -30,7 +30,7 @@ def find(world: PhoneWorld, key: str, do: Callable[[Action, Place | None], None]
         box = where["box"]
         if where["hit"] and low - high >= SEEN * (box[3] - box[1]) and right - left >= SEEN * (box[2] - box[0]):
             shown = box_to_unit((left, high, right, low), world.size_px)
-            return Place(tuple(shown), where["role"], where["text"], where["name"], key)  # type: ignore[arg-type]
+            return ScreenElement(tuple(shown), where["role"], where["text"], where["name"], key)  # type: ignore[arg-type]
         top, bottom = where["view"][1], where["view"][3]
         if not where["scrolls"]:
             break
@@ -47,7 +47,7 @@ def perform(world: PhoneWorld, plan: Sequence[Intent], watch: Watch | None = Non
     """Every intent, on the screen as it stands; the actions it took, scrolling included. Raises `WorldError`."""
     count = 0
 
-    def do(action: Action, place: Place | None = None) -> None:
+    def do(action: Action, place: ScreenElement | None = None) -> None:
         nonlocal count
         if watch is not None:
             watch(action, place)
@@ -67,7 +67,7 @@ def perform(world: PhoneWorld, plan: Sequence[Intent], watch: Watch | None = Non
     return count
 
 
-def _touch(world: PhoneWorld, verb: str, place: Place, args: Sequence[Any]) -> Action:
+def _touch(world: PhoneWorld, verb: str, place: ScreenElement, args: Sequence[Any]) -> Action:
     if verb == "tap":
         return Click(place.centre)
     if verb == "hold":

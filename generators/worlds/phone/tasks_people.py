@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from generators.worlds.phone import words as w
-from generators.worlds.phone.phone_task import Part, added, changed, effects, fill, part, removed, tap
+from generators.worlds.phone.phone_task import AppGoal, added, changed, effects, fill, part, removed, tap
 from generators.worlds.phone.snapshot import Snapshot
 
 PEOPLE, THREADS, TEXTS = "contacts.people", "messages.threads", "messages.texts"
@@ -29,7 +29,7 @@ def new_person(s: Snapshot, rng: Random) -> dict[str, Any]:
     }
 
 
-def person_add(s: Snapshot, rng: Random) -> Part:
+def person_add(s: Snapshot, rng: Random) -> AppGoal:
     p = new_person(s, rng)
     plan = [*tap("add"), *fill("first", p["first"]), *fill("last", p["last"]), *fill("phone", p["phone"]), *tap("save")]
     says = (
@@ -41,7 +41,7 @@ def person_add(s: Snapshot, rng: Random) -> Part:
     return part(rng, "contacts", [t.format(n=full(p), p=p["phone"]) for t in says], plan, tap("up"), effect, p["first"])
 
 
-def person_add_full(s: Snapshot, rng: Random) -> Part:
+def person_add_full(s: Snapshot, rng: Random) -> AppGoal:
     p, group = new_person(s, rng), rng.choice(("Family", "Friends", "Work"))
     plan = tap("add")
     for name, value in p.items():
@@ -55,27 +55,27 @@ def person_add_full(s: Snapshot, rng: Random) -> Part:
     return part(rng, "contacts", words, plan, tap("up"), added(PEOPLE, **p, group=group), p["first"])
 
 
-def person_delete(s: Snapshot, rng: Random) -> Part:
+def person_delete(s: Snapshot, rng: Random) -> AppGoal:
     p = rng.choice(s["data"]["contacts"]["people"])
     says = (f"delete the contact {full(p)}", f"remove {full(p)} from the contacts")
     return part(rng, "contacts", says, tap(f"person:{p['id']}", "delete", "dlg:yes"), [], removed(PEOPLE, p), p["id"])
 
 
-def person_delete_two(s: Snapshot, rng: Random) -> Part:
+def person_delete_two(s: Snapshot, rng: Random) -> AppGoal:
     a, b = rng.sample(s["data"]["contacts"]["people"], 2)
     plan = [("hold", f"person:{a['id']}"), *tap(f"person:{b['id']}", "select:delete", "dlg:yes")]
     says = (f"delete the contacts {full(a)} and {full(b)}", f"remove both {full(a)} and {full(b)} from the contacts")
     return part(rng, "contacts", says, plan, [], removed(PEOPLE, a, b), a["id"], b["id"])
 
 
-def person_star(s: Snapshot, rng: Random) -> Part:
+def person_star(s: Snapshot, rng: Random) -> AppGoal:
     p = rng.choice([p for p in s["data"]["contacts"]["people"] if not p["favourite"]])
     says = (f"make {full(p)} a favourite contact", f"mark the contact {full(p)} with a star")
     effect = changed(PEOPLE, p, favourite=True)
     return part(rng, "contacts", says, tap(f"person:{p['id']}", "star"), tap("up"), effect, p["id"])
 
 
-def person_edit(s: Snapshot, rng: Random) -> Part:
+def person_edit(s: Snapshot, rng: Random) -> AppGoal:
     p = rng.choice(s["data"]["contacts"]["people"])
     name, value = rng.choice(
         (
@@ -92,7 +92,7 @@ def person_edit(s: Snapshot, rng: Random) -> Part:
     return part(rng, "contacts", says, plan, tap("up"), changed(PEOPLE, p, **{name: value}), p["id"])
 
 
-def person_group(s: Snapshot, rng: Random) -> Part:
+def person_group(s: Snapshot, rng: Random) -> AppGoal:
     p = rng.choice(s["data"]["contacts"]["people"])
     group = rng.choice([g for g in ("Family", "Friends", "Work") if g != p["group"]])
     says = (f"put {full(p)} into the group {group}", f"set the group of the contact {full(p)} to {group}")
@@ -104,7 +104,7 @@ def _threads(s: Snapshot) -> list[dict[str, Any]]:
     return [t for t in s["data"]["messages"]["threads"] if not t["archived"]]
 
 
-def message_send(s: Snapshot, rng: Random) -> Part:
+def message_send(s: Snapshot, rng: Random) -> AppGoal:
     t, text = rng.choice(_threads(s)), rng.choice(w.REPLIES)
     says = (f'send {t["name"]} the message "{text}"', f'write "{text}" to {t["name"]} in the conversation you have')
     plan = [*tap(f"thread:{t['id']}", "field:text"), ("type", text), *tap("send")]
@@ -112,7 +112,7 @@ def message_send(s: Snapshot, rng: Random) -> Part:
     return part(rng, "messages", says, plan, tap("up"), effect, t["id"])
 
 
-def message_new(s: Snapshot, rng: Random) -> Part:
+def message_new(s: Snapshot, rng: Random) -> AppGoal:
     """A conversation with somebody there is none with yet."""
     known = {t["name"] for t in s["data"]["messages"]["threads"]}
     p, text = rng.choice([p for p in s["data"]["contacts"]["people"] if full(p) not in known]), rng.choice(w.REPLIES)
@@ -124,7 +124,7 @@ def message_new(s: Snapshot, rng: Random) -> Part:
     return part(rng, "messages", says, plan, tap("up"), effect, "new thread")
 
 
-def thread_mark(s: Snapshot, rng: Random) -> Part:
+def thread_mark(s: Snapshot, rng: Random) -> AppGoal:
     key, name = rng.choice((("pinned", "pin"), ("muted", "mute"), ("archived", "archive")))
     t = rng.choice([t for t in _threads(s) if not t[key]])
     says = (f"{name} the conversation with {t['name']}", f"{name} what {t['name']} and you have written")
@@ -132,7 +132,7 @@ def thread_mark(s: Snapshot, rng: Random) -> Part:
     return part(rng, "messages", says, plan, [], changed(THREADS, t, **{key: True}), t["id"])
 
 
-def thread_delete(s: Snapshot, rng: Random) -> Part:
+def thread_delete(s: Snapshot, rng: Random) -> AppGoal:
     t = rng.choice(_threads(s))
     gone = [m for m in s["data"]["messages"]["texts"] if m["thread"] == t["id"]]
     says = (
@@ -143,7 +143,7 @@ def thread_delete(s: Snapshot, rng: Random) -> Part:
     return part(rng, "messages", says, plan, [], effects(removed(THREADS, t), removed(TEXTS, *gone)), t["id"])
 
 
-def message_star(s: Snapshot, rng: Random) -> Part:
+def message_star(s: Snapshot, rng: Random) -> AppGoal:
     ids = {t["id"]: t["name"] for t in _threads(s)}
     m = rng.choice([m for m in s["data"]["messages"]["texts"] if m["thread"] in ids])
     says = (
@@ -154,7 +154,7 @@ def message_star(s: Snapshot, rng: Random) -> Part:
     return part(rng, "messages", says, plan, tap("up"), changed(TEXTS, m, starred=True), m["thread"])
 
 
-def message_forward(s: Snapshot, rng: Random) -> Part:
+def message_forward(s: Snapshot, rng: Random) -> AppGoal:
     ids = {t["id"]: t["name"] for t in _threads(s)}
     m = rng.choice([m for m in s["data"]["messages"]["texts"] if m["thread"] in ids])
     said = {t["thread"] for t in s["data"]["messages"]["texts"] if t["text"] == m["text"]}

@@ -6,7 +6,18 @@ from random import Random
 from typing import Any
 
 from generators.worlds.phone import words as w
-from generators.worlds.phone.phone_task import Intent, Part, added, changed, effects, fill, part, removed, tap, valued
+from generators.worlds.phone.phone_task import (
+    AppGoal,
+    Intent,
+    added,
+    changed,
+    effects,
+    fill,
+    part,
+    removed,
+    tap,
+    valued,
+)
 from generators.worlds.phone.snapshot import Snapshot
 
 NOTES, ITEMS, CART, ORDERS = "notes.notes", "files.items", "shop.cart", "shop.orders"
@@ -17,7 +28,7 @@ def _new_title(s: Snapshot, rng: Random) -> str:
     return rng.choice([t for t in w.NOTE_TITLES if t not in used])
 
 
-def note_add(s: Snapshot, rng: Random) -> Part:
+def note_add(s: Snapshot, rng: Random) -> AppGoal:
     title, body, label = _new_title(s, rng), rng.choice(w.NOTE_BODIES), rng.choice(("Home", "Work", "Ideas"))
     plan = [
         *tap("add", "menu:Text note"),
@@ -32,7 +43,7 @@ def note_add(s: Snapshot, rng: Random) -> Part:
     return part(rng, "notes", says, plan, tap("up"), added(NOTES, title=title, body=body, label=label, items=[]), title)
 
 
-def checklist_add(s: Snapshot, rng: Random, least: int = 3, most: int = 4) -> Part:
+def checklist_add(s: Snapshot, rng: Random, least: int = 3, most: int = 4) -> AppGoal:
     title, lines = _new_title(s, rng), rng.sample(w.LISTS["Shopping"] + w.LISTS["Packing"], rng.randint(least, most))
     plan = [*tap("add", "menu:Checklist"), *fill("title", title), *tap("save")]
     for line in lines:
@@ -45,11 +56,11 @@ def checklist_add(s: Snapshot, rng: Random, least: int = 3, most: int = 4) -> Pa
     return part(rng, "notes", says, plan, tap("up"), effect, title)
 
 
-def checklist_add_long(s: Snapshot, rng: Random) -> Part:
+def checklist_add_long(s: Snapshot, rng: Random) -> AppGoal:
     return checklist_add(s, rng, 6, 8)
 
 
-def checklist_tick(s: Snapshot, rng: Random) -> Part:
+def checklist_tick(s: Snapshot, rng: Random) -> AppGoal:
     n = rng.choice([n for n in s["data"]["notes"]["notes"] if n["items"]])
     open_ = [i for i, line in enumerate(n["items"]) if not line["done"]]
     chosen = sorted(rng.sample(open_, rng.randint(1, min(3, len(open_)))))
@@ -60,19 +71,19 @@ def checklist_tick(s: Snapshot, rng: Random) -> Part:
     return part(rng, "notes", says, plan, tap("up"), changed(NOTES, n, items=lines), n["id"])
 
 
-def note_delete(s: Snapshot, rng: Random) -> Part:
+def note_delete(s: Snapshot, rng: Random) -> AppGoal:
     n = rng.choice(s["data"]["notes"]["notes"])
     says = (f'delete the note "{n["title"]}"', f'remove "{n["title"]}" from the notes')
     return part(rng, "notes", says, tap(f"note:{n['id']}", "delete", "dlg:yes"), [], removed(NOTES, n), n["id"])
 
 
-def note_pin(s: Snapshot, rng: Random) -> Part:
+def note_pin(s: Snapshot, rng: Random) -> AppGoal:
     n = rng.choice(s["data"]["notes"]["notes"])
     says = (f'pin the note "{n["title"]}"', f'keep "{n["title"]}" at the top of the notes with a pin')
     return part(rng, "notes", says, tap(f"note:{n['id']}", "pin"), tap("up"), changed(NOTES, n, pinned=True), n["id"])
 
 
-def note_label(s: Snapshot, rng: Random) -> Part:
+def note_label(s: Snapshot, rng: Random) -> AppGoal:
     a, b = rng.sample(s["data"]["notes"]["notes"], 2)
     label = rng.choice([x for x in ("Home", "Work", "Ideas") if x not in (a["label"], b["label"])])
     plan = [("hold", f"note:{a['id']}"), *tap(f"note:{b['id']}", "select:label", f"opt:{label}")]
@@ -92,7 +103,7 @@ def note_label(s: Snapshot, rng: Random) -> Part:
     )
 
 
-def note_edit(s: Snapshot, rng: Random) -> Part:
+def note_edit(s: Snapshot, rng: Random) -> AppGoal:
     n, title = rng.choice(s["data"]["notes"]["notes"]), _new_title(s, rng)
     plan = [*tap(f"note:{n['id']}", "edit"), *fill("title", title, old=True), *tap("save")]
     says = (f'rename the note "{n["title"]}" to "{title}"', f'change the title of "{n["title"]}" to "{title}"')
@@ -116,7 +127,7 @@ def _file(s: Snapshot, rng: Random) -> tuple[dict[str, Any], list[Intent], list[
     return f, tap(*(f"item:{i['id']}" for i in above)), tap(*["up"] * len(above)), where
 
 
-def file_delete(s: Snapshot, rng: Random) -> Part:
+def file_delete(s: Snapshot, rng: Random) -> AppGoal:
     f, way, back, where = _file(s, rng)
     says = (f"delete the file {where}", f"remove {where} from the files")
     return part(
@@ -124,7 +135,7 @@ def file_delete(s: Snapshot, rng: Random) -> Part:
     )
 
 
-def file_star(s: Snapshot, rng: Random) -> Part:
+def file_star(s: Snapshot, rng: Random) -> AppGoal:
     f, way, back, where = _file(s, rng)
     says = (f"star the file {where}", f"mark {where} with a star")
     return part(
@@ -138,7 +149,7 @@ def file_star(s: Snapshot, rng: Random) -> Part:
     )
 
 
-def file_rename(s: Snapshot, rng: Random) -> Part:
+def file_rename(s: Snapshot, rng: Random) -> AppGoal:
     f, way, back, where = _file(s, rng)
     used = {i["name"].split(".")[0] for i in s["data"]["files"]["items"]}
     name = f"{rng.choice([x for x in w.FILE_STEMS if x not in used])}.{f['name'].split('.')[-1]}"
@@ -153,7 +164,7 @@ def file_rename(s: Snapshot, rng: Random) -> Part:
     return part(rng, "files", says, plan, back, changed(ITEMS, f, name=name), f["id"], name)
 
 
-def file_move(s: Snapshot, rng: Random) -> Part:
+def file_move(s: Snapshot, rng: Random) -> AppGoal:
     f, way, back, where = _file(s, rng)
     folders = [i for i in s["data"]["files"]["items"] if i["kind"] == "folder" and i["id"] != f["parent"]]
     to = rng.choice(folders)
@@ -163,7 +174,7 @@ def file_move(s: Snapshot, rng: Random) -> Part:
     return part(rng, "files", says, plan, back, changed(ITEMS, f, parent=to["id"]), f["id"])
 
 
-def folder_add(s: Snapshot, rng: Random) -> Part:
+def folder_add(s: Snapshot, rng: Random) -> AppGoal:
     name = rng.choice(w.NEW_FOLDERS)
     parent = rng.choice([None, *(i for i in s["data"]["files"]["items"] if i["kind"] == "folder" and not i["parent"])])
     where = f"in the folder {parent['name']}" if parent else "at the top of the files"
@@ -193,7 +204,7 @@ def cart_plan(p: dict[str, Any], colour: str, count: int) -> list[Intent]:
     return [*tap(f"product:{p['id']}"), *chosen, *tap(*["count:more"] * (count - 1), "cart:add")]
 
 
-def cart_add(s: Snapshot, rng: Random) -> Part:
+def cart_add(s: Snapshot, rng: Random) -> AppGoal:
     p, count = _product(s, rng), rng.randint(1, 4)
     colour = rng.choice(p["colours"])
     says = (
@@ -204,7 +215,7 @@ def cart_add(s: Snapshot, rng: Random) -> Part:
     return part(rng, "shop", says, cart_plan(p, colour, count), tap("up"), effect, p["id"])
 
 
-def wish_add(s: Snapshot, rng: Random) -> Part:
+def wish_add(s: Snapshot, rng: Random) -> AppGoal:
     used = {x["product"] for x in s["data"]["shop"]["wishes"]}
     p = rng.choice([p for p in s["data"]["shop"]["products"] if p["id"] not in used])
     says = (f"add the {p['name']} to the wish list", f"put the {p['name']} on the shop's wish list")
@@ -213,7 +224,7 @@ def wish_add(s: Snapshot, rng: Random) -> Part:
     )
 
 
-def cart_remove(s: Snapshot, rng: Random) -> Part:
+def cart_remove(s: Snapshot, rng: Random) -> AppGoal:
     c = rng.choice(s["data"]["shop"]["cart"])
     p = next(p for p in s["data"]["shop"]["products"] if p["id"] == c["product"])
     check = {"check": "count", "path": CART, "where": {"product": p["id"]}, "is": 0}
@@ -229,7 +240,7 @@ def cart_remove(s: Snapshot, rng: Random) -> Part:
     )
 
 
-def order_cancel(s: Snapshot, rng: Random) -> Part:
+def order_cancel(s: Snapshot, rng: Random) -> AppGoal:
     o = rng.choice(s["data"]["shop"]["orders"])
     p = next(p for p in s["data"]["shop"]["products"] if p["id"] == o["items"][0]["product"])
     says = (f"cancel the order of the {p['name']}", f"I no longer want the {p['name']} I ordered: cancel that order")
@@ -237,7 +248,7 @@ def order_cancel(s: Snapshot, rng: Random) -> Part:
     return part(rng, "shop", says, plan, tap("up", "up"), changed(ORDERS, o, cancelled=True), o["id"])
 
 
-def order_place(s: Snapshot, rng: Random, pieces: int = 1) -> Part:
+def order_place(s: Snapshot, rng: Random, pieces: int = 1) -> AppGoal:
     """Empty the cart, fill it with `pieces` products, order them."""
     name, address = f"{rng.choice(w.FIRST)} {rng.choice(w.LAST)}", f"{rng.choice(w.STREETS)} {rng.randint(1, 99)}"
     delivery, payment = rng.choice(("Standard", "Express", "Pick up")), rng.choice(("Card", "Invoice", "Cash"))
@@ -279,7 +290,7 @@ def order_place(s: Snapshot, rng: Random, pieces: int = 1) -> Part:
     )
 
 
-def order_two(s: Snapshot, rng: Random) -> Part:
+def order_two(s: Snapshot, rng: Random) -> AppGoal:
     return order_place(s, rng, 2)
 
 
@@ -310,7 +321,7 @@ SLIDERS = {
 VALUES = "settings.values"
 
 
-def setting_switch(s: Snapshot, rng: Random) -> Part:
+def setting_switch(s: Snapshot, rng: Random) -> AppGoal:
     page = rng.choice(sorted(SWITCH_PAGES))
     key = rng.choice(sorted(SWITCH_PAGES[page]))
     on, name = not s["data"]["settings"]["values"][key], SWITCH_PAGES[page][key]
@@ -319,7 +330,7 @@ def setting_switch(s: Snapshot, rng: Random) -> Part:
     return part(rng, "settings", says, tap(f"go:{page}", f"set:{key}"), tap("up"), valued(VALUES, key, on), key)
 
 
-def setting_choice(s: Snapshot, rng: Random) -> Part:
+def setting_choice(s: Snapshot, rng: Random) -> AppGoal:
     (page, key, name), options = rng.choice(sorted(CHOICES.items()))
     value = rng.choice([o for o in options if o != s["data"]["settings"]["values"][key]])
     says = (f"set the {name} to {value}", f"choose {value} as {name} in the settings")
@@ -334,7 +345,7 @@ def setting_choice(s: Snapshot, rng: Random) -> Part:
     )
 
 
-def setting_slider(s: Snapshot, rng: Random) -> Part:
+def setting_slider(s: Snapshot, rng: Random) -> AppGoal:
     key = rng.choice(sorted(SLIDERS))
     page, name = SLIDERS[key]
     value = rng.choice([v for v in range(10, 100, 10) if v != s["data"]["settings"]["values"][key]])
@@ -343,7 +354,7 @@ def setting_slider(s: Snapshot, rng: Random) -> Part:
     return part(rng, "settings", says, plan, tap("up"), valued(VALUES, key, value), key)
 
 
-def setting_notify(s: Snapshot, rng: Random) -> Part:
+def setting_notify(s: Snapshot, rng: Random) -> AppGoal:
     notify = s["data"]["settings"]["notify"]
     app, key = rng.choice(sorted(notify)), rng.choice(("allow", "sound", "badge"))
     on, name = (
@@ -364,7 +375,7 @@ def setting_notify(s: Snapshot, rng: Random) -> Part:
     )
 
 
-def hotspot_name(s: Snapshot, rng: Random) -> Part:
+def hotspot_name(s: Snapshot, rng: Random) -> AppGoal:
     name = f"{rng.choice(w.FIRST)}'s phone"
     plan = [*tap("go:network", "go:hotspot", "set:hotspot_name"), *fill("dlg:text", name, old=True), *tap("dlg:yes")]
     says = (f'name the hotspot "{name}"', f'change the name of the hotspot to "{name}"')

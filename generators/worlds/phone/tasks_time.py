@@ -8,8 +8,8 @@ from typing import Any
 
 from generators.worlds.phone import words as w
 from generators.worlds.phone.phone_task import (
+    AppGoal,
     Intent,
-    Part,
     added,
     changed,
     effects,
@@ -52,14 +52,14 @@ def alarm_plan(time: str, label: str = "", days: tuple[str, ...] = ()) -> list[I
     return [*plan, *tap(*(f"repeat:{day}" for day in days), "save")]
 
 
-def alarm_add(s: Snapshot, rng: Random) -> Part:
+def alarm_add(s: Snapshot, rng: Random) -> AppGoal:
     time = free_time(s, rng)
     says = (f"set an alarm for {time}", f"add an alarm at {time}", f"create an alarm that rings at {time}")
     effect = added(ALARMS, time=time, label="", days=[], vibrate=True, on=True)
     return part(rng, "clock", says, alarm_plan(time), [], effect, time)
 
 
-def alarm_add_full(s: Snapshot, rng: Random) -> Part:
+def alarm_add_full(s: Snapshot, rng: Random) -> AppGoal:
     time, label = free_time(s, rng), rng.choice(w.ALARM_LABELS)
     days = tuple(d for d in w.SHORT_DAYS if rng.random() < 0.35) or ("Sat",)
     listed = ", ".join(days)
@@ -71,27 +71,27 @@ def alarm_add_full(s: Snapshot, rng: Random) -> Part:
     return part(rng, "clock", says, alarm_plan(time, label, days), [], effect, time)
 
 
-def alarm_switch(s: Snapshot, rng: Random) -> Part:
+def alarm_switch(s: Snapshot, rng: Random) -> AppGoal:
     a = rng.choice(s["data"]["clock"]["alarms"])
     word = "off" if a["on"] else "on"
     says = (f"turn {word} the alarm at {a['time']}", f"switch the {a['time']} alarm {word}")
     return part(rng, "clock", says, tap(f"switch:{a['id']}"), [], changed(ALARMS, a, on=not a["on"]), a["id"])
 
 
-def alarm_delete(s: Snapshot, rng: Random) -> Part:
+def alarm_delete(s: Snapshot, rng: Random) -> AppGoal:
     a = rng.choice(s["data"]["clock"]["alarms"])
     says = (f"delete the alarm at {a['time']}", f"remove the {a['time']} alarm")
     return part(rng, "clock", says, tap(f"alarm:{a['id']}", "delete", "dlg:yes"), [], removed(ALARMS, a), a["id"])
 
 
-def alarm_move(s: Snapshot, rng: Random) -> Part:
+def alarm_move(s: Snapshot, rng: Random) -> AppGoal:
     a, time = rng.choice(s["data"]["clock"]["alarms"]), free_time(s, rng)
     says = (f"move the alarm at {a['time']} to {time}", f"change the {a['time']} alarm so that it rings at {time}")
     plan = [*tap(f"alarm:{a['id']}"), *pick_time("time", a["time"], time), *tap("save")]
     return part(rng, "clock", says, plan, [], changed(ALARMS, a, time=time, on=True), a["id"], time)
 
 
-def city_add(s: Snapshot, rng: Random) -> Part:
+def city_add(s: Snapshot, rng: Random) -> AppGoal:
     used = {c["name"] for c in s["data"]["clock"]["cities"]}
     name = rng.choice([c for c in sorted(w.WORLD_CITIES) if c not in used])
     says = (f"add {name} to the world clock", f"show the time of {name} in the world clock")
@@ -99,14 +99,14 @@ def city_add(s: Snapshot, rng: Random) -> Part:
     return part(rng, "clock", says, plan, tap("tab:alarm"), added(CITIES, name=name), name)
 
 
-def city_remove(s: Snapshot, rng: Random) -> Part:
+def city_remove(s: Snapshot, rng: Random) -> AppGoal:
     c = rng.choice(s["data"]["clock"]["cities"])
     says = (f"remove {c['name']} from the world clock", f"take {c['name']} off the world clock")
     plan = [*tap("tab:world"), ("hold", f"city:{c['id']}"), *tap("select:delete")]
     return part(rng, "clock", says, plan, tap("tab:alarm"), removed(CITIES, c), c["id"])
 
 
-def timer_start(s: Snapshot, rng: Random) -> Part:
+def timer_start(s: Snapshot, rng: Random) -> AppGoal:
     steps = rng.sample((60, 60, 300, 300, 600), rng.randint(1, 4))
     total = sum(steps)
     says = (f"start a timer of {total // 60} minutes", f"set the timer to {total // 60} minutes and start it")
@@ -168,14 +168,14 @@ def event_plan(s: Snapshot, f: dict[str, str]) -> list[Intent]:
     return [*plan, *tap("save")]
 
 
-def event_add(s: Snapshot, rng: Random) -> Part:
+def event_add(s: Snapshot, rng: Random) -> AppGoal:
     f = event_fields(s, rng)
     when = f"on {day_words(f['day'])} from {f['start']} to {f['end']}"
     says = (f'create the event "{f["title"]}" {when}', f'put "{f["title"]}" into the calendar {when}')
     return part(rng, "calendar", says, event_plan(s, f), [], added(EVENTS, **f, place="", remind="None"), f["title"])
 
 
-def event_add_full(s: Snapshot, rng: Random) -> Part:
+def event_add_full(s: Snapshot, rng: Random) -> AppGoal:
     f = {
         **event_fields(s, rng),
         "place": rng.choice(w.PLACES),
@@ -194,14 +194,14 @@ def _coming(s: Snapshot, rng: Random) -> dict[str, Any]:
     return found
 
 
-def event_delete(s: Snapshot, rng: Random) -> Part:
+def event_delete(s: Snapshot, rng: Random) -> AppGoal:
     e = _coming(s, rng)
     says = (f'delete the event "{e["title"]}" from the calendar', f'cancel "{e["title"]}" in the calendar')
     plan = tap("agenda", f"event:{e['id']}", "delete", "dlg:yes")
     return part(rng, "calendar", says, plan, tap("up"), removed(EVENTS, e), e["id"])
 
 
-def event_place(s: Snapshot, rng: Random) -> Part:
+def event_place(s: Snapshot, rng: Random) -> AppGoal:
     e = _coming(s, rng)
     place = rng.choice([p for p in w.PLACES if p != e["place"]])
     plan = [*tap("agenda", f"event:{e['id']}", "edit"), *fill("place", place, old=bool(e["place"])), *tap("save")]
@@ -212,7 +212,7 @@ def event_place(s: Snapshot, rng: Random) -> Part:
     return part(rng, "calendar", says, plan, tap("up", "up"), changed(EVENTS, e, place=place), e["id"])
 
 
-def event_move(s: Snapshot, rng: Random) -> Part:
+def event_move(s: Snapshot, rng: Random) -> AppGoal:
     e = _coming(s, rng)
     while (day := later(s, rng)) == e["day"]:
         pass
@@ -224,7 +224,7 @@ def event_move(s: Snapshot, rng: Random) -> Part:
     return part(rng, "calendar", says, plan, tap("up", "up"), changed(EVENTS, e, day=day), e["id"])
 
 
-def event_clear(s: Snapshot, rng: Random) -> Part:
+def event_clear(s: Snapshot, rng: Random) -> AppGoal:
     """Delete two coming events at once."""
     coming = [e for e in s["data"]["calendar"]["events"] if e["day"] >= s["now"]["day"]]
     a, b = rng.sample(coming, 2)

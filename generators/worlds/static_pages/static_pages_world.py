@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
-from generators.worlds.web_reader import READER, Seen, seen_of
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.worlds.web_reader import READER, ObservedElement, seen_of
 from schemas.action_types import (
     CallUser,
     Click,
@@ -72,7 +72,7 @@ class WebWorld:
         self._cdp = page.context.new_cdp_session(page)
         self._sent: dict[str, Any] | None = None
         self._blocked = 0
-        self._seen: list[Seen] | None = None
+        self._seen: list[ObservedElement] | None = None
 
     # --- where it is
     def reset(self, start: Mapping[str, Any]) -> None:
@@ -138,7 +138,7 @@ class WebWorld:
         self._go((self.folder / name).as_uri() + tail)
 
     # --- what it shows
-    def see(self, *, everything: bool = False) -> list[Seen]:
+    def see(self, *, everything: bool = False) -> list[ObservedElement]:
         """The elements on the screen, or with `everything` those of the whole page that scrolling can bring there."""
         if everything or self._seen is None:
             found = [seen_of(raw) for raw in json.loads(self.page.evaluate("all => vesperSee(all)", everything))]
@@ -152,13 +152,13 @@ class WebWorld:
         """Whether a click at a point of 0..1000 lands on the element (or what works it)."""
         return bool(self.page.evaluate("([key, x, y]) => vesperHits(key, x, y)", [key, *self.pixel(point)]))
 
-    def place(self, seen: Seen) -> Place | None:
+    def place(self, seen: ObservedElement) -> ScreenElement | None:
         """None where the element doesn't show."""
         try:
             box = box_to_unit(seen.box, self.size_px)
         except OffScreen:
             return None
-        return Place(tuple(box), seen.role, seen.text, seen.name, seen.key, seen.clickable)  # type: ignore[arg-type]
+        return ScreenElement(tuple(box), seen.role, seen.text, seen.name, seen.key, seen.clickable)  # type: ignore[arg-type]
 
     def observe(self) -> Observation:
         png = self.camera.shoot()

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators.tasks.world_interface import Place
-from generators.worlds.web_reader import READER, Seen, seen_of
+from generators.tasks.world_interface import ScreenElement
+from generators.worlds.web_reader import READER, ObservedElement, seen_of
 from schemas.coordinates import OffScreen, box_to_unit
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def reader_script() -> str:
     return f"(() => {{ if (window.vesperSee && window.vesperKey) return true; {keys}\n{reader}\nreturn true; }})()"
 
 
-def read_elements(page: Page) -> list[Seen]:
+def read_elements(page: Page) -> list[ObservedElement]:
     """What the page shows now: visible, hit-tested, clipped to the screen, in document order."""
     page.evaluate(reader_script())
     raw = json.loads(page.evaluate("vesperSee(false)"))
@@ -43,11 +43,11 @@ def _text(value: object) -> str:
     return str(value)[:MOST_TEXT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def place_of(seen: Seen, size_px: tuple[int, int]) -> Place | None:
+def place_of(seen: ObservedElement, size_px: tuple[int, int]) -> ScreenElement | None:
     """An element in the frame 0..1000; None where rounding leaves nothing of it on the screen."""
     try:
         left, top, right, bottom = box_to_unit(seen.box, size_px)
     except (OffScreen, ValueError):
         return None
     name = _text(seen.label)
-    return Place((left, top, right, bottom), seen.role, _text(seen.text), name, _text(seen.key), seen.clickable)
+    return ScreenElement((left, top, right, bottom), seen.role, _text(seen.text), name, _text(seen.key), seen.clickable)

@@ -37,7 +37,7 @@ def need(package: str, extra: str = "webapps") -> None:
 
 
 @dataclass
-class Server:
+class WebAppServer:
     """A running app. `port` on 127.0.0.1; `folder` holds its data and its log; `ready` is an address that it answers
     (with any status below 500) whenever it is well."""
 
@@ -88,21 +88,21 @@ class Server:
 
 
 @contextmanager
-def start_server(app: str, folder: Path, *, ready: str = "/") -> Iterator[Server]:
+def start_server(app: str, folder: Path, *, ready: str = "/") -> Iterator[WebAppServer]:
     """Run `serve.APPS[app]` over `folder` until the block ends. The port is bound before the process starts, so nobody
     else can take it. Raises `WorldError` where the app doesn't answer `ready` in time."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         port, descriptor = listener.getsockname()[1], listener.fileno()
         command = ["-m", "generators.worlds.webapps.serve", app, str(descriptor), str(folder)]
         process = _start(command, folder, {}, descriptor)
-    with _running(Server(app, port, folder, process, ready)) as server:
+    with _running(WebAppServer(app, port, folder, process, ready)) as server:
         yield server
 
 
 @contextmanager
 def start_command(
     app: str, folder: Path, module: Sequence[str], environment: Mapping[str, str], *, ready: str = "/"
-) -> Iterator[Server]:
+) -> Iterator[WebAppServer]:
     """As `start_server`, for an app that opens its own port: `python -m module… -p PORT`. A port that somebody took in
     between shows as a server that ends at once, and another is tried."""
     for attempt in range(START_ATTEMPTS):
@@ -111,7 +111,7 @@ def start_command(
         command = [sys.executable, "-m", *module, "-p", str(port)]
         process = _start(["-m", "generators.worlds.webapps.guard", *command], folder, environment)
         try:
-            with _running(Server(app, port, folder, process, ready)) as server:
+            with _running(WebAppServer(app, port, folder, process, ready)) as server:
                 yield server
             return
         except _EndedAtOnce:
@@ -138,7 +138,7 @@ def _start(command: Sequence[str], folder: Path, more: Mapping[str, str], *kept:
 
 
 @contextmanager
-def _running(server: Server) -> Iterator[Server]:
+def _running(server: WebAppServer) -> Iterator[WebAppServer]:
     try:
         _wait_ready(server)
         yield server
@@ -152,7 +152,7 @@ def environment_of(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "HOME": str(folder), "PYTHONUNBUFFERED": "1", "TZ": "UTC", **more}
 
 
-def _wait_ready(server: Server) -> None:
+def _wait_ready(server: WebAppServer) -> None:
     """The socket takes connections from the start, so the first request simply waits for the app."""
     end = time.monotonic() + START_S
     while True:
@@ -181,7 +181,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait(STOP_S)
 
 
-def json_of(server: Server, status: int, body: bytes, what: str) -> Any:
+def json_of(server: WebAppServer, status: int, body: bytes, what: str) -> Any:
     """The JSON of an answer. Raises `WorldError` for any status but 200 and for what isn't JSON."""
     import json
 

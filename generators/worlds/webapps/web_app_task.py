@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place, WorldError
+from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.webapps.evaluate import RULE, Check
 from generators.worlds.webapps.web_app_world import WebAppWorld
 from schemas.actions import Action, CallUser, Click, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
@@ -57,7 +57,7 @@ class AppTask:
         return self.contract().as_row()
 
 
-def find(places: Sequence[Place], role: str, name: str, which: int = 0) -> Place:
+def find(places: Sequence[ScreenElement], role: str, name: str, which: int = 0) -> ScreenElement:
     """The element of this role and whole name. Raises `WorldError` where it isn't there, or (without `which`) not
     alone."""
     found = sorted((p for p in places if (p.role, p.name) == (role, name)), key=lambda p: (p.box[1], p.box[0]))
@@ -67,7 +67,7 @@ def find(places: Sequence[Place], role: str, name: str, which: int = 0) -> Place
     return found[which - 1 if which else 0]
 
 
-def action_of(intent: Intent, places: Sequence[Place]) -> Action:
+def action_of(intent: Intent, places: Sequence[ScreenElement]) -> Action:
     """An intent as an action on the screen that has these elements. Raises `WorldError` where it can't be had."""
     kind, *rest = intent
     if kind == "click":

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from generators.worlds.webapps.reading import STILL, place_of, read_elements
-from generators.worlds.webapps.server import Server
+from generators.worlds.webapps.server import WebAppServer
 from schemas.action_types import (
     CallUser,
     Click,
@@ -79,7 +79,7 @@ class WebAppWorld:
     platform = "web"
     size_px = (VIEW.width, VIEW.height)
 
-    def __init__(self, context: BrowserContext, server: Server, data: Data) -> None:
+    def __init__(self, context: BrowserContext, server: WebAppServer, data: Data) -> None:
         self.name, self.server, self.data, self._context = data.name, server, data, context
         self._pages: list[Page] = []
         self._cameras: dict[Page, Camera] = {}
@@ -212,7 +212,7 @@ class WebAppWorld:
         """{"path", …}: the address that is shown, and the app's own data."""
         return {"path": self.path, **self.data.truth(self.path)}
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements. An open list of a `select` is drawn by the system, as no picture shows."""
         made = (place_of(seen, self.size_px) for seen in read_elements(self.page))
         return tuple(place for place in made if place is not None)
@@ -327,7 +327,7 @@ _ACTS: dict[type, Callable[[WebAppWorld, Any], object]] = {
 
 
 @contextmanager
-def open_app(server: Server, data: Data) -> Iterator[WebAppWorld]:
+def open_app(server: WebAppServer, data: Data) -> Iterator[WebAppWorld]:
     """A browser of its own on a running app; requests to anywhere else are refused."""
     with open_browser(VIEW, STILL) as context:
         context.set_offline(False)

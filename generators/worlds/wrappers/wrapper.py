@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from generators.tasks.world_interface import Observation, Place, World
+from generators.tasks.world_interface import Observation, ScreenElement, World
 from schemas.actions import Action
 from schemas.ids import digest
 
@@ -58,7 +58,7 @@ def innermost(world: World) -> World:
     return world
 
 
-def places_of(world: World) -> tuple[Place, ...]:
+def places_of(world: World) -> tuple[ScreenElement, ...]:
     """The elements on the screen, without a picture where the world can do without."""
     look = getattr(world, "places", None)
     return tuple(look()) if callable(look) else world.observe().places

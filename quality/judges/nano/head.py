@@ -19,7 +19,7 @@ SURE = 1e-3
 
 
 @dataclass(frozen=True)
-class Head:
+class NanoHead:
     """`members` are lists of (weights [in, out], bias [out]) with ReLU between; `mean` and `scale` per feature. With a
     forest, its log-odds and theirs count half each.
 
@@ -88,7 +88,7 @@ def sigmoid(logits: Array) -> Array:
     return 0.5 * (1.0 + np.tanh(0.5 * np.asarray(logits, np.float64)))
 
 
-def save_heads(folder: Path, heads: Mapping[str, Head], about: Mapping[str, object]) -> None:
+def save_heads(folder: Path, heads: Mapping[str, NanoHead], about: Mapping[str, object]) -> None:
     """Write `nano.safetensors` and `nano.json` (feature names, thresholds, lineage)."""
     from safetensors.numpy import save_file
 
@@ -103,7 +103,7 @@ def save_heads(folder: Path, heads: Mapping[str, Head], about: Mapping[str, obje
     (folder / "nano.json").write_text(json.dumps(plain, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def load_heads(folder: Path) -> tuple[dict[str, Head], dict[str, object]]:
+def load_heads(folder: Path) -> tuple[dict[str, NanoHead], dict[str, object]]:
     """What `save_heads` wrote. Raises `ValueError` naming the folder if it holds no nano judge."""
     from safetensors.numpy import load_file
 
@@ -116,7 +116,7 @@ def load_heads(folder: Path) -> tuple[dict[str, Head], dict[str, object]]:
     return heads, about
 
 
-def _head(names: Sequence[str], named: Mapping[str, Array], prefix: str) -> Head:
+def _head(names: Sequence[str], named: Mapping[str, Array], prefix: str) -> NanoHead:
     members: dict[int, dict[int, dict[str, Array]]] = {}
     for key, value in named.items():
         if key.startswith(prefix) and key.count(".") == 2:
@@ -128,7 +128,7 @@ def _head(names: Sequence[str], named: Mapping[str, Array], prefix: str) -> Head
     )
     trees = {key.removeprefix(f"{prefix}forest:"): array for key, array in named.items() if f"{prefix}forest:" in key}
     slope, shift = named[f"{prefix}platt"].tolist()
-    return Head(
+    return NanoHead(
         tuple(names),
         named[f"{prefix}mean"],
         named[f"{prefix}scale"],

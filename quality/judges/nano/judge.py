@@ -16,7 +16,7 @@ from quality.evidence.episode import Habits
 from quality.evidence.steps import Finding
 from quality.items.item import Episode, Item, Sample
 from quality.judges.judge import Verdict
-from quality.judges.nano.head import Head, load_heads
+from quality.judges.nano.head import NanoHead, load_heads
 from quality.judges.nano.look import Cosines, look_at, risks_of, sample_look, sample_texts, texts_of
 from quality.judges.nano.orders import QuietBank, heard
 from quality.judges.rules import RUBRIC_VERSION, objections
@@ -58,7 +58,7 @@ class NanoJudge:
         self._cosine = Cosines(embedder)
         self.rubric_version = f"nano-1-{code_digest(_CODE)}-{RUBRIC_VERSION}"
 
-    def _head(self, name: str) -> Head:
+    def _head(self, name: str) -> NanoHead:
         return self._heads[name]
 
     def score(self, risk: float, head: str) -> int:

@@ -15,12 +15,12 @@ from quality.evidence.words import plain
 from quality.items.item import Episode, Sample, Step
 from quality.items.screens import Screen
 from quality.judges.nano.episode import acted_on, episode_features
-from quality.judges.nano.head import Head, sigmoid
+from quality.judges.nano.head import NanoHead, sigmoid
 from quality.judges.nano.requirements import clauses_of
 from quality.judges.nano.sample import sample_features
 from quality.judges.nano.step import Cosine, step_features
 from quality.judges.nano.transition import Features, rival_features, settled, transition_features
-from quality.judges.rules import Seen, look_at_episode, look_at_sample
+from quality.judges.rules import EpisodeFindings, look_at_episode, look_at_sample
 
 MOST_RIVALS = 6
 """Other screens of the episode that the recorded next screen is compared with."""
@@ -51,7 +51,7 @@ class EpisodeLook:
     """Features of an episode's steps by item id, and what the rules found."""
 
     episode: Episode
-    seen: Seen
+    seen: EpisodeFindings
     steps: dict[str, Features] = field(default_factory=dict)
 
     def whole(self, risks: dict[str, float], cosine: Cosine) -> Features:
@@ -60,7 +60,7 @@ class EpisodeLook:
         return episode_features(self.episode, rows, self.seen.whole, cosine)
 
 
-def look_at(episode: Episode, habits: Habits, cosine: Cosine, transition: Head | None) -> EpisodeLook:
+def look_at(episode: Episode, habits: Habits, cosine: Cosine, transition: NanoHead | None) -> EpisodeLook:
     """Features of an episode's steps. Without a transition head what follows what is left missing."""
     seen = look_at_episode(episode, habits)
     look = EpisodeLook(episode, seen)
@@ -77,7 +77,7 @@ def look_at(episode: Episode, habits: Habits, cosine: Cosine, transition: Head |
     return look
 
 
-def _add_rivals(look: EpisodeLook, transition: Head) -> None:
+def _add_rivals(look: EpisodeLook, transition: NanoHead) -> None:
     """What the transition head says of the recorded next screen, against the episode's other screens."""
     actions = look.episode.actions
     asked: list[Features] = []
@@ -131,6 +131,6 @@ def sample_look(sample: Sample, cosine: Cosine) -> tuple[list[Finding], Features
     return findings, sample_features(sample, findings, cosine)
 
 
-def risks_of(head: Head, rows: list[Features]) -> list[float]:
+def risks_of(head: NanoHead, rows: list[Features]) -> list[float]:
     """Probabilities of low fidelity."""
     return [float(value) for value in sigmoid(head.logits(rows))]

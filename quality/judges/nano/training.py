@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from quality.evidence.episode import Habits
-from quality.evidence.reading import ReadBank, Reader
+from quality.evidence.reading import ReadBank, TextReader
 from quality.items.bench_folder import judged_part, read_truth
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.items.truth import INTENT
 from quality.judges.nano.augment import damaged_copies
 from quality.judges.nano.episode import EPISODE
 from quality.judges.nano.forest import fit_forest
-from quality.judges.nano.head import Head, matrix, save_heads, sigmoid, standardised
+from quality.judges.nano.head import NanoHead, matrix, save_heads, sigmoid, standardised
 from quality.judges.nano.look import (
     Cosines,
     EpisodeLook,
@@ -78,7 +78,7 @@ def train_nano(
     out: Path,
     config: NanoConfig | None = None,
     tell: Callable[[str], None] = print,
-    reader: Reader | None = None,
+    reader: TextReader | None = None,
 ) -> dict[str, Any]:
     """Train on a bench folder, write the judge to `out`, return its report (items, thresholds, lineage).
 
@@ -141,8 +141,8 @@ def _is_low(row: Row) -> bool:
 
 
 def _transition_head(
-    parts: Sequence[Part], truth: Mapping[str, Row], config: NanoConfig, tell: Callable[[str], None]
-) -> Head:
+    parts: Sequence[SourcePart], truth: Mapping[str, Row], config: NanoConfig, tell: Callable[[str], None]
+) -> NanoHead:
     """What follows what: recorded next screens of sound traces against other screens of the same trace."""
     examples: list[Example] = []
     for part in parts:
@@ -164,7 +164,7 @@ def _transition_head(
     return fit_head(examples, TRANSITION, config)
 
 
-def _looks(part: Part, truth: Mapping[str, Row], cosine: Cosines, transition: Head) -> list[EpisodeLook]:
+def _looks(part: SourcePart, truth: Mapping[str, Row], cosine: Cosines, transition: NanoHead) -> list[EpisodeLook]:
     habits = Habits.of(part.episodes)
     cosine.learn(text for episode in part.episodes for text in texts_of(episode))
     found = []
@@ -174,7 +174,7 @@ def _looks(part: Part, truth: Mapping[str, Row], cosine: Cosines, transition: He
     return found
 
 
-def _samples(parts: Sequence[Part], truth: Mapping[str, Row], cosine: Cosines) -> list[Example]:
+def _samples(parts: Sequence[SourcePart], truth: Mapping[str, Row], cosine: Cosines) -> list[Example]:
     found = []
     cosine.learn(text for part in parts for sample in part.native_samples for text in sample_texts(sample))
     for part in parts:
@@ -187,7 +187,7 @@ def _samples(parts: Sequence[Part], truth: Mapping[str, Row], cosine: Cosines) -
 
 
 def _damaged(
-    parts: Sequence[Part], truth: Mapping[str, Row], transition: Head, cosine: Cosines, config: NanoConfig
+    parts: Sequence[SourcePart], truth: Mapping[str, Row], transition: NanoHead, cosine: Cosines, config: NanoConfig
 ) -> Iterator[tuple[EpisodeLook, str]]:
     """(look, defect) of copies of sound traces, damaged without a world."""
     for part in parts:
@@ -234,7 +234,7 @@ def weights_of(examples: Sequence[Example]) -> np.ndarray:
     return weights / weights.mean()
 
 
-def fit_head(examples: Sequence[Example], names: Sequence[str], config: NanoConfig) -> Head:
+def fit_head(examples: Sequence[Example], names: Sequence[str], config: NanoConfig) -> NanoHead:
     """An ensemble on examples, each member stopped by families it didn't train on and scaled by a temperature."""
     import torch
 
@@ -260,7 +260,7 @@ def fit_head(examples: Sequence[Example], names: Sequence[str], config: NanoConf
             members.append(_fit_member(rows, low, weights, held, config, member))
     finally:
         torch.set_num_threads(threads)
-    return Head(tuple(names), mean, scale, tuple(members), fit_forest(rows, low, weights, config.seed))
+    return NanoHead(tuple(names), mean, scale, tuple(members), fit_forest(rows, low, weights, config.seed))
 
 
 def _fit_member(
@@ -309,7 +309,7 @@ def _fit_member(
     return tuple(found)
 
 
-def calibrated_head(examples: Sequence[Example], names: Sequence[str], config: NanoConfig) -> tuple[Head, float]:
+def calibrated_head(examples: Sequence[Example], names: Sequence[str], config: NanoConfig) -> tuple[NanoHead, float]:
     """A head whose log-odds are those of families it wasn't trained on, at `PREVALENCE`; and the risk above which at
     most `FALSE_ALARMS` of the sound items of such families lie."""
     head = fit_head(examples, names, config)

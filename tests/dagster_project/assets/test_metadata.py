@@ -21,7 +21,7 @@ from dagster_project.assets.metadata import Confirmed
 from dagster_project.assets.plotted_metrics import figures_of, plotted, tonight
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store import Check, PartSpec, Store
 from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
@@ -69,17 +69,17 @@ def test_the_corpus_says_which_source_is_on_its_last_good_version(
     monkeypatch.setenv("VESPER_HOME", str(tmp_path))
     night = {"content": "first", "passed": True}
 
-    def gold(name: str, work: Work) -> Manifest:
+    def gold(name: str, work: StageWork) -> Manifest:
         good = night["passed"] or name != "b"
         return _commit(work.store, f"gold/{name}", f"{name} {night['content']}", passed=bool(good))
 
-    def corpus(work: Work) -> Manifest:
+    def corpus(work: StageWork) -> Manifest:
         return _commit(work.store, "mid_training/shards", str(night["content"]), "gold/a", "gold/b")
 
     keys = ("gold/a", "gold/b")
 
-    def stage(key: str, deps: tuple[str, ...], run: Callable[[Work], Manifest]) -> Stage:
-        return Stage(key, deps, "build_corpus", run, "a toy", ("file",), "1")
+    def stage(key: str, deps: tuple[str, ...], run: Callable[[StageWork], Manifest]) -> GraphStage:
+        return GraphStage(key, deps, "build_corpus", run, "a toy", ("file",), "1")
 
     stages = {key: stage(key, (), functools.partial(gold, key[-1])) for key in keys}
     stages["mid_training/shards"] = stage("mid_training/shards", (*keys, "gold/c"), corpus)

@@ -22,7 +22,7 @@ from dagster_project.assets.keys import asset_key
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, SourceSettings, Upstream
 from dagster_project.stages import graph, sources
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.raw import hub as hub_client
 from pipelines.raw.pull import pull_source
 from pipelines.sources import registry
@@ -49,7 +49,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     return deployment.load()
 
 
-def _toy(stage: Stage, work: Work) -> Manifest:
+def _toy(stage: GraphStage, work: StageWork) -> Manifest:
     """Instead of a stage's work: a file that says what its inputs hold. Raw is the real one."""
     found = {dep: work.store.require(dep).data_version for dep in stage.deps}
     spec = PartSpec("all", digest(found))
@@ -61,7 +61,7 @@ def _toy(stage: Stage, work: Work) -> Manifest:
 TOYS = ("raw", "unified", "verdicts", "gold", "hygiene", "mid_training", "checkpoints")
 
 
-def _toys(settings: Deployment) -> dict[str, Stage]:
+def _toys(settings: Deployment) -> dict[str, GraphStage]:
     """The real graph from raw files to the checkpoints; what isn't raw does a toy's work."""
     real = {key: stage for key, stage in graph.stages(settings).items() if stage.group in TOYS and not stage.by_round}
     made = {}
@@ -123,7 +123,7 @@ def test_a_new_revision_makes_exactly_its_descendants_stale(
 
 
 def test_a_touched_file_is_no_new_revision(settings: Deployment) -> None:
-    work = Work(Store(deployment.home()), settings)
+    work = StageWork(Store(deployment.home()), settings)
     first = upstream.look(work, "aitw")
     file = settings.raw_root / "aitw" / "a.json"
     text = file.read_text()
@@ -137,9 +137,9 @@ def test_a_touched_file_is_no_new_revision(settings: Deployment) -> None:
 def test_embedded_data_is_what_its_settings_say(tmp_path: Path) -> None:
     store = Store(tmp_path)
     one = Deployment(raw_root=tmp_path / "incoming")
-    seen = {upstream.look(Work(store, one.changed(embedded={"seed": seed})), "aitw").version for seed in (0, 1, 0)}
+    seen = {upstream.look(StageWork(store, one.changed(embedded={"seed": seed})), "aitw").version for seed in (0, 1, 0)}
     assert len(seen) == 2
-    nothing = upstream.look(Work(store, one.changed(embedded={"enabled": False})), "aitw")
+    nothing = upstream.look(StageWork(store, one.changed(embedded={"enabled": False})), "aitw")
     assert nothing.version == "" and "no native files" in nothing.problem
 
 
@@ -158,12 +158,12 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         yield served
 
 
-def _pulled(hub: Hub, tmp_path: Path, revision: str | None = None, ask: bool = True) -> Work:
+def _pulled(hub: Hub, tmp_path: Path, revision: str | None = None, ask: bool = True) -> StageWork:
     download = registry()["mind2web"].descriptor.download
     assert download is not None
     pull_source(download, tmp_path / "incoming" / "mind2web", revision=revision, endpoint=hub.url)
     said = {"mind2web": SourceSettings(revision=revision)}
-    return Work(
+    return StageWork(
         Store(tmp_path),
         Deployment(raw_root=tmp_path / "incoming", sources=said, upstream=Upstream(hub=ask, endpoint=hub.url)),
     )

@@ -17,7 +17,7 @@ from dagster_project.assets.tail_condition import TAIL
 from dagster_project.automation import feedback
 from dagster_project.automation.requested_runs import AGAIN_S
 from dagster_project.settings import deployment
-from dagster_project.stages.stage import Work
+from dagster_project.stages.stage import StageWork
 from pipelines.store import Check, PartSpec, PartWriter, Store
 from pipelines.store.frozen import frozen_digest
 from pipelines.store.manifest import Manifest
@@ -358,7 +358,7 @@ def test_a_round_is_steered_only_if_the_deployment_says_so(tmp_path: Path) -> No
     _evaluated(store, "a", 0.97)
     made = steering.promote_evaluations(store)
     plain = deployment.Deployment(raw_root=tmp_path, generation={"tasks": 20})
-    asked = Work(store, plain, partition="round_001")
+    asked = StageWork(store, plain, partition="round_001")
     assert generation.config_of(asked).evaluations == ""
     config = generation.config_of(replace(asked, deployment=plain.changed(generation={"tasks": 20, "steer": True})))
     assert config.evaluations == made["digest"] and config.mix[2] > generation.config_of(asked).mix[2]

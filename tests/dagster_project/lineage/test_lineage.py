@@ -19,9 +19,9 @@ from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import origins
 from dagster_project.lineage.picture import Box, draw
 from dagster_project.lineage.rebuild import plan
-from dagster_project.lineage.subjects import Subject, find_subject
+from dagster_project.lineage.subjects import LineageSubject, find_subject
 from dagster_project.lineage.touched import forward
-from dagster_project.stages.stage import Stage
+from dagster_project.stages.stage import GraphStage
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 
@@ -239,7 +239,7 @@ def test_stale_is_what_can_be_reached_and_its_plan_is_in_order(data: st.DataObje
     current = {n: data.draw(st.booleans()) for n in range(count)}
     manifests = _Made({n: edges[n] for n in edges}, current)
     start = data.draw(st.integers(0, count - 1))
-    subject = Subject("asset", f"a/n{start}", frozenset([(f"a/n{start}", "v")]))
+    subject = LineageSubject("asset", f"a/n{start}", frozenset([(f"a/n{start}", "v")]))
     found = plan(manifests, subject, {})
     reach = {start}
     for n in range(count):
@@ -273,7 +273,9 @@ def test_a_companion_takes_no_source_with_it_and_rounds_go_by_their_stage(tmp_pa
     unified = commit(store, "unified/screenqa", {raw.asset: raw.version, rico.asset: rico.version})
     commit(store, "generation/verified/round_001", {unified.asset: unified.version})
     stages = {
-        key: Stage(key, (), "generate_round", lambda work: unified, "", (), "1", by_round=key != "unified/screenqa")
+        key: GraphStage(
+            key, (), "generate_round", lambda work: unified, "", (), "1", by_round=key != "unified/screenqa"
+        )
         for key in ("unified/screenqa", "generation/verified")
     }
     manifests = Manifests(store)

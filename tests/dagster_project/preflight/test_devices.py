@@ -14,7 +14,7 @@ from dagster_project.preflight import probes
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, DeploymentError
 from dagster_project.stages import generation, graph
-from dagster_project.stages.stage import Work
+from dagster_project.stages.stage import StageWork
 from generators.execution.device_pool import GatewayPool, LocalPool
 from generators.generation import rounds
 from generators.generation.loop import LoopConfig, LoopParts
@@ -63,9 +63,9 @@ def test_a_round_of_the_graph_executes_there(tmp_path: Path, monkeypatch: pytest
     leased = Deployment(raw_root=tmp_path, generation={"ground": "phone", "device": (NOWHERE,), "workers": 3})
     here = Deployment(raw_root=tmp_path, generation={"ground": "phone"})
     for one in (leased, here):
-        stage.run(Work(Store(tmp_path), one, partition="round_001"))
+        stage.run(StageWork(Store(tmp_path), one, partition="round_001"))
     monkeypatch.setenv("VESPER_DEVICES", NOWHERE)
-    stage.run(Work(Store(tmp_path), here, partition="round_001"))
+    stage.run(StageWork(Store(tmp_path), here, partition="round_001"))
     assert [type(made.pool) for made in given] == [GatewayPool, LocalPool, GatewayPool]
     assert [made.workers for made in given] == [3, 2, 2]
 
@@ -75,7 +75,7 @@ def test_gateways_are_asked_before_a_run_costs_anything(tmp_path: Path, monkeypa
     executes, learns = stages["generation/trajectories"], stages["checkpoints/online_web"]
     assert "ground" in executes.needs and "devices" in learns.needs
     monkeypatch.setenv("VESPER_BROWSER", str(tmp_path / "nothing"))
-    here = Work(Store(tmp_path), Deployment(raw_root=tmp_path, generation={"ground": "phone"}))
+    here = StageWork(Store(tmp_path), Deployment(raw_root=tmp_path, generation={"ground": "phone"}))
     for probe in (probes.ground, probes.devices):
         assert [line.partition(":")[0] for line in probe(executes, here)] == ["browser"]
     monkeypatch.setenv("VESPER_TRAINER", '{"online": {"worlds": ["desktop"]}}')

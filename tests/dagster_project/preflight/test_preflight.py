@@ -21,7 +21,7 @@ from dagster_project.preflight import probes, training_memory
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, JudgeOptions, SourceSettings
 from dagster_project.stages import graph, sources
-from dagster_project.stages.stage import JudgeSettings, Stage, Work
+from dagster_project.stages.stage import GraphStage, JudgeSettings, StageWork
 from pipelines.store import Check, PartSpec, Store
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
@@ -29,18 +29,18 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Work:
-    return Work(Store(tmp_path), Deployment(raw_root=tmp_path / "incoming", preflight={"free_gb": 0}))
+def work(tmp_path: Path) -> StageWork:
+    return StageWork(Store(tmp_path), Deployment(raw_root=tmp_path / "incoming", preflight={"free_gb": 0}))
 
 
-def _stage(key: str, *needs: str, deps: tuple[str, ...] = ()) -> Stage:
-    def run(work: Work):  # type: ignore[no-untyped-def]
+def _stage(key: str, *needs: str, deps: tuple[str, ...] = ()) -> GraphStage:
+    def run(work: StageWork):  # type: ignore[no-untyped-def]
         spec = PartSpec("a", key)
         with work.store.build(key, code_version="1", parts=[spec]) as build:
             build.run_part(spec, lambda out: out.bytes("a.txt", b"x"))
             return build.commit(checks=[Check("there", True, "1", "1")])
 
-    return Stage(key, deps, "refresh_sources", run, "a toy", ("file",), "1", needs=needs)
+    return GraphStage(key, deps, "refresh_sources", run, "a toy", ("file",), "1", needs=needs)
 
 
 @contextmanager
@@ -73,12 +73,12 @@ def _endpoint(
         thread.join(5)
 
 
-def _asking(work: Work, url: str | None, model: str | None = "small") -> Work:
+def _asking(work: StageWork, url: str | None, model: str | None = "small") -> StageWork:
     return replace(work, judge=JudgeSettings("openai", url, model))
 
 
 # --- the judge --------------------------------------------------------------------------------------------------------
-def test_a_judge_is_asked_whether_it_is_there(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_is_asked_whether_it_is_there(work: StageWork, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VESPER_JUDGE_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     stage = _stage("verdicts/aitw", "judge")
@@ -100,7 +100,7 @@ def test_a_judge_is_asked_whether_it_is_there(work: Work, monkeypatch: pytest.Mo
         assert probes.judge(stage, _asking(work, url)) == [], "a server without a list has answered"
 
 
-def test_a_judge_that_asks_nobody_needs_no_endpoint(work: Work) -> None:
+def test_a_judge_that_asks_nobody_needs_no_endpoint(work: StageWork) -> None:
     stage = _stage("verdicts/aitw", "judge")
     assert probes.judge(stage, work) == []
     assert "isn't trained yet" in probes.judge(stage, replace(work, judge=JudgeSettings("nano")))[0]
@@ -109,7 +109,7 @@ def test_a_judge_that_asks_nobody_needs_no_endpoint(work: Work) -> None:
     assert "http(s)" in probes.judge(stage, _asking(work, "file:///etc/passwd"))[0]
 
 
-def test_a_judge_that_is_to_read_needs_tesseract(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_that_is_to_read_needs_tesseract(work: StageWork, monkeypatch: pytest.MonkeyPatch) -> None:
     from quality.evidence import reading
 
     reads = replace(work, deployment=work.deployment.changed(judge=JudgeOptions(read=True)))
@@ -122,7 +122,7 @@ def test_a_judge_that_is_to_read_needs_tesseract(work: Work, monkeypatch: pytest
 
 
 # --- files, disk, browser, trainer ------------------------------------------------------------------------------------
-def test_the_dask_cluster_of_the_deployment_is_looked_for(work: Work) -> None:
+def test_the_dask_cluster_of_the_deployment_is_looked_for(work: StageWork) -> None:
     stage = _stage("unified/x", "beam")
     assert probes.beam(stage, work) == []
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
@@ -136,7 +136,7 @@ def test_the_dask_cluster_of_the_deployment_is_looked_for(work: Work) -> None:
     assert len(probes.beam(stage, nonsense)) == 1
 
 
-def test_native_files_are_looked_for(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_native_files_are_looked_for(work: StageWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = _stage("raw/aitw", "files")
     native = replace(work, deployment=work.deployment.changed(embedded={"enabled": False}))
     assert "expected native files" in probes.files(stage, native)[0]
@@ -155,7 +155,7 @@ def test_native_files_are_looked_for(work: Work, tmp_path: Path, monkeypatch: py
     assert probes.files(_stage("raw/mind2web", "files"), work) == []
 
 
-def test_disk_and_ground(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_and_ground(work: StageWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = _stage("raw/aitw")
     assert probes.disk(stage, work) == []
     [line] = probes.disk(stage, replace(work, deployment=work.deployment.changed(preflight={"free_gb": 1e8})))
@@ -166,12 +166,12 @@ def test_disk_and_ground(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "expected a ground of" in probes.ground(stage, wrong)[0]
 
 
-def test_a_preset_that_does_not_fit_is_told(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_that_does_not_fit_is_told(work: StageWork, monkeypatch: pytest.MonkeyPatch) -> None:
     trained, merged = _stage("checkpoints/mid_trained"), _stage("checkpoints/linear")
     monkeypatch.setattr(training_memory, "_memory", lambda: 64_000_000_000)
     monkeypatch.setattr(training_memory, "_gpus", lambda: [])
 
-    def said(text: str, stage: Stage = trained) -> list[str]:
+    def said(text: str, stage: GraphStage = trained) -> list[str]:
         monkeypatch.setenv("VESPER_TRAINER", text)
         return probes.trainer(stage, work)
 
@@ -196,7 +196,7 @@ def test_a_preset_that_does_not_fit_is_told(work: Work, monkeypatch: pytest.Monk
 
 
 # --- in a run ---------------------------------------------------------------------------------------------------------
-def _run(stages: dict[str, Stage], only: list[str], tmp_path: Path, judge: dict[str, str]) -> dict[str, str]:
+def _run(stages: dict[str, GraphStage], only: list[str], tmp_path: Path, judge: dict[str, str]) -> dict[str, str]:
     """Asset → why it failed ("" if it was made)."""
     loaded = dg.Definitions(
         assets=factory.build(stages),

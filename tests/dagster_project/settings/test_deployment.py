@@ -9,7 +9,7 @@ import pytest
 
 from dagster_project.settings import deployment
 from dagster_project.stages import graph, sources
-from dagster_project.stages.stage import JudgeSettings, Work
+from dagster_project.stages.stage import JudgeSettings, StageWork
 from pipelines.store import Store
 from quality.judges.nightly import ask_again_of
 from quality.judges.registry import build_judge
@@ -21,7 +21,7 @@ def test_a_nights_money_needs_prices(tmp_path: Path) -> None:
     with pytest.raises(deployment.DeploymentError, match="expected price_prompt and price_completion"):
         deployment.load(path)
     limits = deployment.JudgeOptions(money_per_night=5.0, price_prompt=2, price_completion=8)
-    asked = Work(
+    asked = StageWork(
         Store(tmp_path), deployment.Deployment(raw_root=tmp_path, judge=limits), JudgeSettings("openai", "u", "m")
     )
     ceiling = sources.judge_config(asked).client["ceiling"]
@@ -35,7 +35,7 @@ def test_a_deployment_has_its_judge_read(tmp_path: Path) -> None:
         deployment.load(path)
     deployment._load.cache_clear()
     path.write_text("judge: {read: true}\n")
-    work = Work(Store(tmp_path), deployment.load(path), JudgeSettings())
+    work = StageWork(Store(tmp_path), deployment.load(path), JudgeSettings())
     assert sources.judge_config(work).read
     assert not sources.judge_config(replace(work, deployment=deployment.Deployment(raw_root=tmp_path))).read
 
@@ -47,7 +47,7 @@ def test_people_have_what_had_no_answer_asked_again_by_a_number(tmp_path: Path) 
         deployment.load(path)
     deployment._load.cache_clear()
     path.write_text("judge: {ask_again: 2, requests_per_night: null}\n")
-    work = Work(Store(tmp_path), deployment.load(path), JudgeSettings("openai", "http://u", "m"))
+    work = StageWork(Store(tmp_path), deployment.load(path), JudgeSettings("openai", "http://u", "m"))
     assert ask_again_of(build_judge(sources.judge_config(work))) == 2
     usual = replace(work, deployment=deployment.Deployment(raw_root=tmp_path))
     assert ask_again_of(build_judge(sources.judge_config(usual))) == 0

@@ -18,7 +18,7 @@ from dagster_project.assets import checks
 from dagster_project.settings import deployment
 from dagster_project.stages import graph, sources
 from dagster_project.stages import task_pool as pool_stages
-from dagster_project.stages.stage import Stage, Work
+from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.sources import registry
 from pipelines.store import Check, PartSpec, Store
 
@@ -45,7 +45,7 @@ def settings() -> deployment.Deployment:
 
 
 @pytest.fixture(scope="module")
-def stages(settings: deployment.Deployment) -> dict[str, Stage]:
+def stages(settings: deployment.Deployment) -> dict[str, GraphStage]:
     return graph.stages(settings)
 
 
@@ -54,7 +54,7 @@ def loaded(settings: deployment.Deployment) -> dg.Definitions:
     return definitions.build(settings)
 
 
-def test_ten_sources_have_whole_chains(stages: dict[str, Stage]) -> None:
+def test_ten_sources_have_whole_chains(stages: dict[str, GraphStage]) -> None:
     assert set(registry()) >= TEN
     for name in TEN:
         assert stages[f"verdicts/{name}"].deps == (f"unified/{name}",)
@@ -62,14 +62,14 @@ def test_ten_sources_have_whole_chains(stages: dict[str, Stage]) -> None:
         assert f"raw/{name}" in stages[f"unified/{name}"].deps
 
 
-def test_companions_feed_the_sources_that_name_them(stages: dict[str, Stage]) -> None:
+def test_companions_feed_the_sources_that_name_them(stages: dict[str, GraphStage]) -> None:
     for name, adapter in ((name, registry()[name]) for name in TEN):
         wanted = {f"raw/{name}", *(f"raw/{companion}" for companion in adapter.descriptor.companions)}
         assert set(stages[f"unified/{name}"].deps) == wanted
     assert "raw/rico" in stages["unified/screenqa"].deps
 
 
-def test_edges_after_the_fan_in(stages: dict[str, Stage]) -> None:
+def test_edges_after_the_fan_in(stages: dict[str, GraphStage]) -> None:
     gold = {key for key in stages if key.startswith("gold/")}
     specialists = {f"checkpoints/offline_{name}" for name in ("grounding", "mobile", "web")}
     prints = {f"fingerprints/{name}_test" for name in ("aitz", "android_control", "mind2web")}
@@ -103,7 +103,7 @@ def test_edges_after_the_fan_in(stages: dict[str, Stage]) -> None:
 
 
 def test_a_merge_depends_on_the_specialists_that_the_trainer_is_told(
-    settings: deployment.Deployment, stages: dict[str, Stage], monkeypatch: pytest.MonkeyPatch
+    settings: deployment.Deployment, stages: dict[str, GraphStage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offline = [f"offline_{name}" for name in ("grounding", "mobile", "web")]
     monkeypatch.setenv("VESPER_TRAINER", json.dumps({"merge": {"specialists": offline}}))
@@ -116,17 +116,17 @@ def test_a_merge_depends_on_the_specialists_that_the_trainer_is_told(
         assert loaded["checkpoints/unified"].deps == stages["checkpoints/unified"].deps, "it still loads"
 
 
-def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, Stage]) -> None:
+def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, GraphStage]) -> None:
     raw = {key for key in stages if key.startswith("raw/")}
     assert raw >= {f"raw/{name}" for name in TEN}
     assert raw <= all_above(stages, "checkpoints/unified")
 
 
-def test_no_judgement_or_training_reads_a_held_out_sample(stages: dict[str, Stage]) -> None:
+def test_no_judgement_or_training_reads_a_held_out_sample(stages: dict[str, GraphStage]) -> None:
     assert "evaluations/heldout" not in all_above(stages, "checkpoints/mid_trained")
 
 
-def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dict[str, Stage]) -> None:
+def test_definitions_hold_exactly_the_stages(loaded: dg.Definitions, stages: dict[str, GraphStage]) -> None:
     assets = loaded.resolve_asset_graph()
     inside = {key.to_user_string() for key in assets.get_all_asset_keys() if not assets.get(key).is_external}
     assert inside == set(stages)
@@ -155,7 +155,7 @@ def test_a_suite_with_native_files_is_fingerprinted_and_never_unified(
     assert "unified/screenspot" not in stages
 
 
-def test_every_asset_has_a_blocking_check(loaded: dg.Definitions, stages: dict[str, Stage]) -> None:
+def test_every_asset_has_a_blocking_check(loaded: dg.Definitions, stages: dict[str, GraphStage]) -> None:
     specs = [spec for asset in _executable(loaded) for spec in asset.check_specs]
     assert {spec.asset_key.to_user_string() for spec in specs} == set(stages)
     assert all(spec.blocking for spec in specs)
@@ -210,7 +210,7 @@ def test_native_files_are_read_with_the_deployments_flags(tmp_path: Path, monkey
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr(sources.unify, "unify_source", lambda *_, beam_options, **__: asked.append(beam_options))
     monkeypatch.setattr(Store, "require", lambda self, key: SimpleNamespace(version="v"))
-    graph.stages(settings)["unified/aitw"].run(Work(Store(tmp_path), settings))
+    graph.stages(settings)["unified/aitw"].run(StageWork(Store(tmp_path), settings))
     assert asked == [("--runner=DirectRunner", "--direct_num_workers=2")]
     for said in ("DaskRunner", "[DaskRunner]", "[1]"):
         path.write_text(f"beam: {said}\n")
@@ -319,7 +319,7 @@ def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: 
     assert "nothing_lost" in (evaluation.description or "") and "vocabulary_known" in (evaluation.description or "")
 
 
-def test_code_versions_are_the_stages_own(stages: dict[str, Stage]) -> None:
+def test_code_versions_are_the_stages_own(stages: dict[str, GraphStage]) -> None:
     from generators.tasks import task_pool
     from pipelines.training_data import mixture, shards
     from pipelines.unify import unify
@@ -349,7 +349,7 @@ def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPa
     asked: list[object] = []
     for module, name in ((static_task_pool, "build_static"), (task_pool, "build_dynamic")):
         monkeypatch.setattr(module, name, lambda *_, config, **more: asked.append(config.edges))
-    work = Work(Store(tmp_path), shipped)
+    work = StageWork(Store(tmp_path), shipped)
     pool_stages._static_tasks(work)
     pool_stages._dynamic_tasks(work, ["aitw"])
     assert asked == [NANO_EDGES, NANO_EDGES]
@@ -360,7 +360,7 @@ def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPa
         deployment._load.cache_clear()
 
 
-def test_every_column_of_a_table_says_what_stands_in_it(stages: dict[str, Stage], loaded: dg.Definitions) -> None:
+def test_every_column_of_a_table_says_what_stands_in_it(stages: dict[str, GraphStage], loaded: dg.Definitions) -> None:
     shown = {spec.key.to_user_string(): spec.metadata for spec in loaded.resolve_all_asset_specs()}
     tabled = {key: stage.columns for key, stage in stages.items() if stage.columns is not None}
     assert {

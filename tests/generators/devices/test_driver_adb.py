@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_phone import AdbClient, LoopThread, RecordingPhone, served
 
-from generators.devices.device import AsyncDevice, DeviceError, Endpoint, LeaseLost
+from generators.devices.device import AsyncDevice, DeviceEndpoint, DeviceError, LeaseLost
 from generators.devices.drivers.adb import AdbDevice, AdbOptions, connect
 from generators.devices.drivers.adb_apps import PACKAGES, pick_package
 from generators.devices.drivers.frames import read_options
@@ -23,7 +23,7 @@ from generators.devices.protocols.adb_harness import ADB_KEYBOARD
 from generators.tasks.world_interface import UnsupportedAction, WorldError
 from generators.worlds.android.adbd import Adbd, HostKeys, serve_adb
 from generators.worlds.android.emulated_phone import LATIN_KEYBOARD, EmulatedPhone
-from generators.worlds.android.uiautomator import Node
+from generators.worlds.android.uiautomator import UiAutomatorNode
 from schemas.actions import (
     CallUser,
     Click,
@@ -57,8 +57,8 @@ NASTY = [  # the first: a family joined by zero-width joiners, a flag of two let
 ]
 
 
-def endpoint(port: int, **options: Any) -> Endpoint:
-    return Endpoint("adb", "127.0.0.1", port, options={"call_s": 10.0, "wait_s": 0.01, **options})
+def endpoint(port: int, **options: Any) -> DeviceEndpoint:
+    return DeviceEndpoint("adb", "127.0.0.1", port, options={"call_s": 10.0, "wait_s": 0.01, **options})
 
 
 @asynccontextmanager
@@ -122,12 +122,14 @@ def test_observation_and_truth() -> None:
     async def work() -> None:
         backend = RecordingPhone()
         backend.nodes += [
-            Node((0, 64, 360, 128), "android.widget.EditText", text="<&>\"'\n", resource_id="a:id/row", focused=True),
-            Node(
+            UiAutomatorNode(
+                (0, 64, 360, 128), "android.widget.EditText", text="<&>\"'\n", resource_id="a:id/row", focused=True
+            ),
+            UiAutomatorNode(
                 (0, 128, 360, 192), "android.widget.TextView", text="two", description="second", resource_id="a:id/row"
             ),
-            Node((0, 700, 360, 800), "android.widget.TextView", text="below the screen"),
-            Node((0, 0, 360, 640), "android.view.View"),
+            UiAutomatorNode((0, 700, 360, 800), "android.widget.TextView", text="below the screen"),
+            UiAutomatorNode((0, 0, 360, 640), "android.view.View"),
         ]
         async with phone(backend) as (device, _):
             seen = await device.observe()
@@ -324,7 +326,7 @@ def test_by_serial_through_an_adb_server(tmp_path: Path) -> None:
         run(_open_once(endpoint(adb.port, serial="nobody")))
 
 
-async def _open_once(where: Endpoint) -> None:
+async def _open_once(where: DeviceEndpoint) -> None:
     async with connect(where) as device:
         await device.observe()
 
@@ -351,7 +353,7 @@ def test_through_a_gateway() -> None:
         async with serve_adb(EmulatedPhone(RecordingPhone())) as adbd:
             server = await asyncio.start_server(gateway, "127.0.0.1", 0)
             port = server.sockets[0].getsockname()[1]
-            there = Endpoint("adb", "127.0.0.1", port, device="phone-1", token="a.b.c")
+            there = DeviceEndpoint("adb", "127.0.0.1", port, device="phone-1", token="a.b.c")
             async with connect(there) as device:
                 assert (await device.observe()).png
             assert (
@@ -365,8 +367,8 @@ def test_through_a_gateway() -> None:
             with pytest.raises(DeviceError, match="502"):
                 await _open_once(there)
             for odd in (
-                Endpoint("adb", "127.0.0.1", port, "a\r\nb", "t"),
-                Endpoint("adb", "127.0.0.1", port, "a", "t\r\nx"),
+                DeviceEndpoint("adb", "127.0.0.1", port, "a\r\nb", "t"),
+                DeviceEndpoint("adb", "127.0.0.1", port, "a", "t\r\nx"),
             ):
                 with pytest.raises(DeviceError, match="expected a name|characters"):
                     await _open_once(odd)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from recording_phone import RecordingPhone, relay
 
-from generators.devices.device import DeviceError, Endpoint
+from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.devices.drivers.adb import AdbDevice, connect
 from generators.devices.protocols.adb_transport import Ran
 from generators.devices.protocols.adb_wire import AUTH, CNXN, HEADER, MAX_PAYLOAD, STLS, VERSION, Message, encode
@@ -20,8 +20,8 @@ from generators.worlds.android.emulated_phone import EmulatedPhone
 from schemas.actions import Click
 
 
-def endpoint(port: int, **options: Any) -> Endpoint:
-    return Endpoint("adb", "127.0.0.1", port, options={"call_s": 10.0, "wait_s": 0.01, **options})
+def endpoint(port: int, **options: Any) -> DeviceEndpoint:
+    return DeviceEndpoint("adb", "127.0.0.1", port, options={"call_s": 10.0, "wait_s": 0.01, **options})
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(limited())
 
 
-async def _open_once(where: Endpoint) -> None:
+async def _open_once(where: DeviceEndpoint) -> None:
     async with connect(where) as device:
         await device.observe()
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from generators.devices.device import AsyncDevice, DeviceError, Endpoint
+from generators.devices.device import AsyncDevice, DeviceEndpoint, DeviceError
 from generators.tasks.world_interface import UnsupportedAction, WorldError
 from schemas.actions import (
     CallUser,
@@ -55,7 +55,7 @@ NASTY = [
 
 
 @pytest.fixture(scope="module")
-def desktop() -> Iterator[Endpoint]:
+def desktop() -> Iterator[DeviceEndpoint]:
     try:
         with open_desktop((1024, 768)) as endpoint:
             yield endpoint
@@ -63,7 +63,7 @@ def desktop() -> Iterator[Endpoint]:
         pytest.skip(str(missing))
 
 
-def changed(endpoint: Endpoint, **options: Any) -> Endpoint:
+def changed(endpoint: DeviceEndpoint, **options: Any) -> DeviceEndpoint:
     return replace(endpoint, options={**(endpoint.options or {}), **options})
 
 
@@ -71,12 +71,12 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-def log_of(endpoint: Endpoint) -> Path:
+def log_of(endpoint: DeviceEndpoint) -> Path:
     assert endpoint.options is not None
     return Path(endpoint.options["home"]).with_name("session.log")
 
 
-def test_a_calculator_counts_what_is_clicked(desktop: Endpoint) -> None:
+def test_a_calculator_counts_what_is_clicked(desktop: DeviceEndpoint) -> None:
     async def go() -> None:
         async with connect(desktop) as device:
             assert isinstance(device, AsyncDevice) and device.size_px == (1024, 768)
@@ -93,7 +93,7 @@ def test_a_calculator_counts_what_is_clicked(desktop: Endpoint) -> None:
     run(go())
 
 
-def test_text_arrives_byte_for_byte(desktop: Endpoint) -> None:
+def test_text_arrives_byte_for_byte(desktop: DeviceEndpoint) -> None:
     async def go() -> None:
         async with connect(desktop) as device:
             await device.reset({"files": {"a.txt": ""}, "program": "mousepad", "open": "a.txt"})
@@ -109,7 +109,7 @@ def test_text_arrives_byte_for_byte(desktop: Endpoint) -> None:
     assert not Path("/tmp/owned").exists()
 
 
-def test_pointer_wheel_and_keys(desktop: Endpoint) -> None:
+def test_pointer_wheel_and_keys(desktop: DeviceEndpoint) -> None:
     async def go() -> None:
         async with connect(changed(desktop, settle_s=0.3)) as device:
             lines = "\n".join(f"line {number}" for number in range(300))
@@ -154,7 +154,7 @@ def test_pointer_wheel_and_keys(desktop: Endpoint) -> None:
         (Type("a\0b"), WorldError),
     ],
 )
-def test_what_a_desktop_has_not_is_an_error(desktop: Endpoint, action: Any, error: type[Exception]) -> None:
+def test_what_a_desktop_has_not_is_an_error(desktop: DeviceEndpoint, action: Any, error: type[Exception]) -> None:
     async def go() -> None:
         async with connect(desktop) as device:
             await device.act(action)
@@ -163,8 +163,8 @@ def test_what_a_desktop_has_not_is_an_error(desktop: Endpoint, action: Any, erro
         run(go())
 
 
-def test_a_host_with_another_key_is_refused(desktop: Endpoint, tmp_path: Path) -> None:
-    async def enter(endpoint: Endpoint) -> tuple[int, int]:
+def test_a_host_with_another_key_is_refused(desktop: DeviceEndpoint, tmp_path: Path) -> None:
+    async def enter(endpoint: DeviceEndpoint) -> tuple[int, int]:
         async with connect(endpoint) as device:
             return device.size_px
 
@@ -187,7 +187,7 @@ async def _hang(device: SshDevice) -> None:
     await device.do("sleep", "60")
 
 
-def test_a_hung_command_meets_its_time_limit(desktop: Endpoint) -> None:
+def test_a_hung_command_meets_its_time_limit(desktop: DeviceEndpoint) -> None:
     async def go() -> None:
         async with connect(changed(desktop, call_s=1.5)) as device:
             begin = time.monotonic()
@@ -199,7 +199,9 @@ def test_a_hung_command_meets_its_time_limit(desktop: Endpoint) -> None:
     run(go())
 
 
-def test_a_command_may_end_before_it_is_given_anything(desktop: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_may_end_before_it_is_given_anything(
+    desktop: DeviceEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def go() -> None:
         async with connect(desktop) as device:
             begin = device._connection.create_process
@@ -217,7 +219,7 @@ def test_a_command_may_end_before_it_is_given_anything(desktop: Endpoint, monkey
     run(go())
 
 
-def test_a_killed_sshd_is_a_device_error(desktop: Endpoint) -> None:
+def test_a_killed_sshd_is_a_device_error(desktop: DeviceEndpoint) -> None:
     async def go() -> None:
         async with connect(desktop) as device:
             task = asyncio.ensure_future(_hang(device))
@@ -237,7 +239,7 @@ def test_a_killed_sshd_is_a_device_error(desktop: Endpoint) -> None:
     run(go())
 
 
-def test_nobody_listening_is_a_device_error(desktop: Endpoint) -> None:
+def test_nobody_listening_is_a_device_error(desktop: DeviceEndpoint) -> None:
     async def go() -> None:
         async with connect(replace(desktop, port=1)):
             pass
@@ -249,14 +251,14 @@ def test_nobody_listening_is_a_device_error(desktop: Endpoint) -> None:
 @pytest.mark.parametrize("bad", [{"display": ":0; reboot"}, {"home": "/x y"}, {"colour": 1}, {"host_key": "x"}])
 def test_bad_options_are_refused(bad: dict[str, Any]) -> None:
     async def go() -> None:
-        async with connect(Endpoint("ssh", "127.0.0.1", 1, options=bad)):
+        async with connect(DeviceEndpoint("ssh", "127.0.0.1", 1, options=bad)):
             pass
 
     with pytest.raises(ValueError, match="ssh option"):
         run(go())
 
 
-def test_only_a_disposable_home_is_emptied(desktop: Endpoint, tmp_path: Path) -> None:
+def test_only_a_disposable_home_is_emptied(desktop: DeviceEndpoint, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("x")
 
     async def go() -> None:

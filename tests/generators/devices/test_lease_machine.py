@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lease_parts import RULES, Clock, ask, phone
 
 from generators.devices.authority.leases import Leases
-from generators.devices.records import Lease, LeaseEnded, Unknown, Waiting
+from generators.devices.records import DeviceLease, LeaseEnded, LeaseWaiting, Unknown
 
 DEVICES = ("d0", "d1", "d2")
 LABELS: dict[str, tuple[str, ...]] = {"d0": (), "d1": ("x",), "d2": ("x", "y")}
@@ -36,7 +36,7 @@ class LeaseMachine(RuleBasedStateMachine):
         )
         self.path = self.folder / "leases.sqlite"
         self.leases = self._open()
-        self.known: dict[str, Lease] = {}  # every lease that was ever told to a holder, or seen live
+        self.known: dict[str, DeviceLease] = {}  # every lease that was ever told to a holder, or seen live
         self.ended: set[str] = set()
         self.fences: dict[str, int] = dict.fromkeys(DEVICES, 0)
         for device in DEVICES:
@@ -69,11 +69,11 @@ class LeaseMachine(RuleBasedStateMachine):
         self.path = copy / self.path.name
         self.leases = self._open()
 
-    def _note(self, found: Lease | Waiting) -> None:
-        if isinstance(found, Lease):
+    def _note(self, found: DeviceLease | LeaseWaiting) -> None:
+        if isinstance(found, DeviceLease):
             self.known[found.id] = found
 
-    def _any(self, number: int) -> Lease | None:
+    def _any(self, number: int) -> DeviceLease | None:
         names = sorted(self.known)
         return self.known[names[number % len(names)]] if names else None
 
@@ -82,7 +82,7 @@ class LeaseMachine(RuleBasedStateMachine):
     )
     def ask(self, priority: int, labels: tuple[str, ...], ttl: float) -> None:
         found = self.leases.ask(ask(f"r{next(self.count)}", priority, labels, ttl_s=ttl))
-        if isinstance(found, Lease):
+        if isinstance(found, DeviceLease):
             assert found.fence > self.fences[found.device]
         self._note(found)
 
@@ -151,7 +151,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def crash_while_asking(self, statement: int, priority: int) -> None:
         name = f"r{next(self.count)}"
         before = {lease.id for lease in self.leases.live()}
-        answers: list[Lease | Waiting] = []
+        answers: list[DeviceLease | LeaseWaiting] = []
         self._crash_in(lambda: answers.append(self.leases.ask(ask(name, priority))), statement)
         after = {lease.id for lease in self.leases.live()}
         whole = {lease.id for lease in self.leases.live() if lease.request == name}

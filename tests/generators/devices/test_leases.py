@@ -16,10 +16,10 @@ from generators.devices.records import (
     DeviceRecord,
     LeaseEnded,
     LeaseRequest,
+    LeaseWaiting,
     NodeRecord,
     Rules,
     Unknown,
-    Waiting,
 )
 
 
@@ -27,7 +27,7 @@ def test_a_device_is_leased_released_and_leased_again_with_a_greater_fence(lease
     leases.register(phone("p1"))
     first = granted(leases.ask(ask("r1")))
     assert granted(leases.ask(ask("r1"))) == first  # a lost answer, asked for again
-    assert leases.ask(ask("r2")) == Waiting("r2", 0)
+    assert leases.ask(ask("r2")) == LeaseWaiting("r2", 0)
     leases.release(first.id, first.fence)
     second = granted(leases.ask(ask("r2")))
     assert second.fence > first.fence
@@ -52,7 +52,7 @@ def test_higher_priority_takes_the_lowest_and_the_loser_hears_at_its_heartbeat(l
     leases.register(phone("p1"))
     leases.register(phone("p2"))
     low, middle = granted(leases.ask(ask("low", 1))), granted(leases.ask(ask("middle", 2)))
-    assert isinstance(leases.ask(ask("equal", 1)), Waiting)
+    assert isinstance(leases.ask(ask("equal", 1)), LeaseWaiting)
     high = granted(leases.ask(ask("high", 3)))
     assert high.device == low.device and high.fence > low.fence
     with pytest.raises(LeaseEnded, match="priority 3") as lost:
@@ -65,9 +65,9 @@ def test_the_queue_goes_by_priority_then_by_age(leases: Leases) -> None:
     leases.register(phone("p1"))
     held = granted(leases.ask(ask("held", 9)))
     for name, priority in (("a", 1), ("b", 5), ("c", 5), ("d", 9)):
-        assert isinstance(leases.ask(ask(name, priority)), Waiting)
+        assert isinstance(leases.ask(ask(name, priority)), LeaseWaiting)
     assert [request.id for request in leases.waiting()] == ["d", "b", "c", "a"]
-    assert leases.ask(ask("a", 1)) == Waiting("a", 3)
+    assert leases.ask(ask("a", 1)) == LeaseWaiting("a", 3)
     order = []
     while leases.waiting():
         leases.release(held.id, held.fence)
@@ -112,7 +112,7 @@ def test_a_device_that_fails_in_a_row_is_put_away_until_readmitted(leases: Lease
         leases.heartbeat(second.id, second.fence)
     with pytest.raises(LeaseEnded):
         leases.fail("p1", "spite", second.id, second.fence)
-    assert isinstance(leases.ask(ask("r3")), Waiting)
+    assert isinstance(leases.ask(ask("r3")), LeaseWaiting)
     leases.readmit("p1")
     assert [lease.request for lease in leases.live()] == ["r3"]
 
@@ -120,7 +120,7 @@ def test_a_device_that_fails_in_a_row_is_put_away_until_readmitted(leases: Lease
 def test_a_device_that_is_down_is_not_given_out_and_goes_to_the_queue_once_up(leases: Leases) -> None:
     leases.register(phone("p1"))
     leases.set_health("p1", False, "refused")
-    assert isinstance(leases.ask(ask("r1")), Waiting)
+    assert isinstance(leases.ask(ask("r1")), LeaseWaiting)
     assert leases.device("p1").health_reason == "refused"
     leases.set_health("p1", True)
     assert [lease.request for lease in leases.live()] == ["r1"]
@@ -166,7 +166,7 @@ def test_a_look_at_a_request_asks_for_nothing(leases: Leases, clock: Clock) -> N
     with pytest.raises(Unknown, match="isn't yours"):
         leases.look(LeaseRequest("r2", "bert", "adb"))
     clock.time += 20
-    assert isinstance(leases.look(ask("r2")), Waiting)
+    assert isinstance(leases.look(ask("r2")), LeaseWaiting)
     clock.time += 20  # nobody has asked for it since
     assert leases.look(ask("r2")) is None and not leases.waiting()
 

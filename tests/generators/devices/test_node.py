@@ -14,8 +14,8 @@ from pathlib import Path
 import gateway_parts as parts
 import pytest
 
-from generators.devices.device import DeviceError, Endpoint, LeaseLost
-from generators.devices.protocols.http_head import END, BadHead, Head, read_head, write_head
+from generators.devices.device import DeviceEndpoint, DeviceError, LeaseLost
+from generators.devices.protocols.http_head import END, BadHead, HttpHead, read_head, write_head
 from generators.devices.protocols.tunnel import GatewayRefused, open_tunnel
 from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
@@ -36,8 +36,8 @@ def token(device: str, port: int, fence: int = 1, seconds: float = 60, protocol:
     return TOKENS.sign(Access(device, protocol, "127.0.0.1", port, fence, time.time() + seconds))
 
 
-def endpoint(gateway: parts.Gateway, node: str, device: str, leave: str) -> Endpoint:
-    return Endpoint("ssh", *gateway.at(node), device, leave)
+def endpoint(gateway: parts.Gateway, node: str, device: str, leave: str) -> DeviceEndpoint:
+    return DeviceEndpoint("ssh", *gateway.at(node), device, leave)
 
 
 async def cut_off(reader: asyncio.StreamReader) -> None:
@@ -297,7 +297,7 @@ def test_drain_lets_relays_end_and_refuses_new_ones(tmp_path: Path) -> None:
 def test_heads_are_read_strictly() -> None:
     raw = write_head("GET /a HTTP/1.1", [("Host", "h"), ("X", "1"), ("x", "2")])
     head = read_head(raw)
-    assert head == Head(("GET", "/a", "HTTP/1.1"), (("Host", "h"), ("X", "1"), ("x", "2")))
+    assert head == HttpHead(("GET", "/a", "HTTP/1.1"), (("Host", "h"), ("X", "1"), ("x", "2")))
     assert head.get("host") == "h" and head.get("none") == "" and head.without("X") == [("Host", "h")]
     with pytest.raises(BadHead, match="expected once, found 2"):
         head.get("X")

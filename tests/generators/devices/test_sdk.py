@@ -20,7 +20,7 @@ from generators.devices.client.forward import forward
 from generators.devices.client.gym_env import ActionText, DeviceEnv
 from generators.devices.client.sdk import DRIVERS, Client
 from generators.devices.client.sync_sdk import SyncClient
-from generators.devices.device import AsyncDevice, DeviceError, Driver, Endpoint, LeaseLost
+from generators.devices.device import AsyncDevice, DeviceEndpoint, DeviceError, Driver, LeaseLost
 from generators.devices.drivers.cdp import CdpOptions
 from generators.devices.drivers.frames import read_options
 from generators.tasks.world_interface import World
@@ -93,7 +93,7 @@ def test_a_call_in_flight_ends_when_the_lease_is_lost(two: parts.Gateway) -> Non
             await asyncio.sleep(60)
 
     @contextlib.asynccontextmanager
-    async def connect(endpoint: Endpoint) -> AsyncIterator[AsyncDevice]:
+    async def connect(endpoint: DeviceEndpoint) -> AsyncIterator[AsyncDevice]:
         async with parts.connect_lines(endpoint) as device:
             device.__class__ = Stuck
             yield device
@@ -206,7 +206,7 @@ def test_a_long_poll_ends_before_its_silence_counts(two: parts.Gateway) -> None:
 
 def test_a_device_registered_with_wrong_options_fails_by_its_name_and_is_put_away(two: parts.Gateway) -> None:
     @contextlib.asynccontextmanager
-    async def connect(endpoint: Endpoint) -> AsyncIterator[AsyncDevice]:
+    async def connect(endpoint: DeviceEndpoint) -> AsyncIterator[AsyncDevice]:
         read_options(CdpOptions, endpoint.options, "cdp")
         async with parts.connect_lines(endpoint) as device:
             yield device

@@ -11,12 +11,12 @@ from executing import Faults, FaultyWorld, PathPolicy, contract_of, fsm_contract
 
 from generators.execution.execute import InfrastructureFailure, execute, give_up
 from generators.execution.journal import Journal
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.generation.loop import LoopConfig
 from generators.generation.verify import VerifyConfig, broken_rule
-from generators.policies.policy import Decision, PolicyError, View
+from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from generators.tasks.world_interface import Observation, World
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
@@ -31,19 +31,21 @@ SHORT = min(fsm_tasks(), key=lambda task: task.expected_steps)
 class Says(PathPolicy):
     """Says what a function of the view says; what it keeps to itself counts the decisions."""
 
-    def __init__(self, say: Callable[[View], Action | None]) -> None:
+    def __init__(self, say: Callable[[PolicyView], Action | None]) -> None:
         super().__init__()
         self._say, self.decided = say, 0
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
         self.decided = 0
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         self.decided += 1
         return Decision("reply", self._say(view))
 
 
-def run(folder: Path, policy: PathPolicy, world: World | None = None, contract: Contract | None = None) -> Trajectory:
+def run(
+    folder: Path, policy: PathPolicy, world: World | None = None, contract: Contract | None = None
+) -> ExecutedTrajectory:
     with Journal(folder) as journal:
         return execute(contract or contract_of(SHORT), world or FaultyWorld(), policy, 1, journal, None)
 
@@ -147,7 +149,7 @@ def test_a_world_that_goes_another_way_begins_the_attempt_anew(tmp_path: Path) -
 
 def test_a_policy_that_keeps_more_than_its_view_is_told_what_is_carried_out_again(tmp_path: Path) -> None:
     class Keeps(Says):
-        def recall(self, view: View, action: Action | None) -> None:
+        def recall(self, view: PolicyView, action: Action | None) -> None:
             assert self.decide(view).action == action
 
     path = (*SHORT.path, Finished())
@@ -160,7 +162,7 @@ def test_a_policy_that_keeps_more_than_its_view_is_told_what_is_carried_out_agai
 
 
 def test_how_executions_end(tmp_path: Path) -> None:
-    limits = Limits(step_factor=1, step_extra=2)
+    limits = AttemptLimits(step_factor=1, step_extra=2)
     says = {
         "unreadable": lambda view: None,
         "invalid": lambda view: LongPress((1, 1)),
@@ -181,7 +183,7 @@ def test_how_executions_end(tmp_path: Path) -> None:
 
 
 def test_what_failed_is_told_apart(tmp_path: Path) -> None:
-    def dead(view: View) -> Action:
+    def dead(view: PolicyView) -> Action:
         raise PolicyError("no server")
 
     contract = contract_of(SHORT)
@@ -199,5 +201,5 @@ def test_what_failed_is_told_apart(tmp_path: Path) -> None:
 
 def test_limits_and_seeds_are_checked() -> None:
     with pytest.raises(ValueError, match="unreadable of 1 or more"):
-        Limits(unreadable=0)
-    assert Limits().most_steps(fsm_contracts()[0]) == 2 * fsm_contracts()[0].expected_steps + 5
+        AttemptLimits(unreadable=0)
+    assert AttemptLimits().most_steps(fsm_contracts()[0]) == 2 * fsm_contracts()[0].expected_steps + 5

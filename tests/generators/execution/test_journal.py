@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.execution.journal import (
-    Claim,
+    AttemptClaim,
     ClaimLost,
     Journal,
     JournalError,
@@ -21,10 +21,10 @@ from generators.execution.journal import (
     turn_from_plain,
     turn_to_plain,
 )
-from generators.tasks.trajectory import Trajectory, Turn
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from schemas.action_types import Click, Type
 
-TURN = Turn(
+TURN = ExecutedTurn(
     "0" * 64,
     (1024, 640),
     ({"box": [1.5, 2, 3, 4], "role": "button", "text": "", "name": "é"},),
@@ -34,14 +34,16 @@ TURN = Turn(
 )
 
 
-def begin(journal: Journal, seed: int = 0) -> Claim:
+def begin(journal: Journal, seed: int = 0) -> AttemptClaim:
     return journal.claim(fsm_contracts()[0], seed, "path", "device")
 
 
-def done(claim: Claim) -> Trajectory:
+def done(claim: AttemptClaim) -> ExecutedTrajectory:
     one = claim.attempt
     turns = tuple(one.turns)
-    return Trajectory(one.contract, "path", "d", one.seed, turns, TURN, {"a": [1, None]}, "no", "asked", seconds=1.25)
+    return ExecutedTrajectory(
+        one.contract, "path", "d", one.seed, turns, TURN, {"a": [1, None]}, "no", "asked", seconds=1.25
+    )
 
 
 @given(st.text(), st.text(alphabet=st.characters(codec="utf-8")), st.none() | st.just("é\n\\"))

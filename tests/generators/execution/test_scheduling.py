@@ -33,14 +33,14 @@ from generators.devices.browser import BrowserMissing, keep_browser
 from generators.execution import worker_pool as crew
 from generators.execution.device_pool import Device, LocalPool, Pools
 from generators.execution.journal import Journal, JournalError, read_journal
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.execution.scheduling import RunStatistics, run_all
 from generators.generation.verify import Verifier
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
 from generators.tasks.task_spec import VOTES, Contract
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from generators.tasks.world_interface import Observation, World
 from quality.model_client.retry import Retry
 
@@ -118,7 +118,7 @@ class Hangs(PathPolicy):
         super().__init__(0.2)
         self._once, self._until = once, until
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         if self._once.acquire(blocking=False):
             self._until.wait(20)
         return super().decide(view)
@@ -152,7 +152,7 @@ def test_a_policy_that_hangs_costs_a_worker_and_no_task(
     with Journal(tmp_path) as journal:
         makers = PolicyMaker("path", lambda contract, world: Hangs(once, until))
         done = run_all(
-            fsm_contracts(), devices, makers, journal, workers=2, limits=Limits(call_s=0.5), statistics=survived
+            fsm_contracts(), devices, makers, journal, workers=2, limits=AttemptLimits(call_s=0.5), statistics=survived
         )
         # The device that waited for it is let go, and isn't reported: three reports would put it in quarantine.
         assert len(devices.killed) == 1 and devices.failures == []
@@ -172,7 +172,7 @@ def test_a_slow_policy_is_waited_for(tmp_path: Path, undisturbed: list[dict[str,
         waiting.start()
         makers = PolicyMaker("path", lambda contract, world: Hangs(once, until))
         done = run_all(
-            fsm_contracts(), devices, makers, journal, workers=2, limits=Limits(call_s=0.2), statistics=survived
+            fsm_contracts(), devices, makers, journal, workers=2, limits=AttemptLimits(call_s=0.2), statistics=survived
         )
     assert [what_was_done(one) for one in done] == undisturbed
     assert survived.hung == 0 and devices.failures == devices.killed == []
@@ -186,7 +186,7 @@ def test_the_end_of_a_run_says_nothing_against_its_devices(tmp_path: Path, monke
     devices, until, begun = Reporting(), threading.Event(), threading.Event()
 
     class Waits(PathPolicy):
-        def decide(self, view: View) -> Decision:
+        def decide(self, view: PolicyView) -> Decision:
             begun.set()
             until.wait(20)
             return super().decide(view)
@@ -198,7 +198,7 @@ def test_the_end_of_a_run_says_nothing_against_its_devices(tmp_path: Path, monke
         monkeypatch.setattr(crew.Crew, "replace_hung", lambda self: begun.wait(5) and stop())
         with pytest.raises(KeyboardInterrupt):
             makers = PolicyMaker("path", lambda contract, world: Waits())
-            run_all(fsm_contracts(1), devices, makers, journal, workers=1, limits=Limits(call_s=0.2))
+            run_all(fsm_contracts(1), devices, makers, journal, workers=1, limits=AttemptLimits(call_s=0.2))
         until.set()
     assert len(devices.killed) == 1 and devices.failures == []
 
@@ -229,7 +229,9 @@ def test_a_device_that_hangs_is_killed_and_stalls_nobody(tmp_path: Path, undistu
     began = time.monotonic()
     with Journal(tmp_path) as journal:
         devices = Killing({"fsm": opened})
-        done = run_all(fsm_contracts(), devices, path_policies(0.2), journal, workers=2, limits=Limits(call_s=0.5))
+        done = run_all(
+            fsm_contracts(), devices, path_policies(0.2), journal, workers=2, limits=AttemptLimits(call_s=0.5)
+        )
         assert gone.wait(5)
     assert [what_was_done(one) for one in done] == undisturbed
     assert time.monotonic() - began < 15 and reported == ["observe hangs: no answer within 0.5 s"]
@@ -244,7 +246,7 @@ def test_without_a_device_tasks_wait_and_are_given_up(tmp_path: Path) -> None:
 
     contracts = fsm_contracts(1)
     with Journal(tmp_path / "a") as journal:
-        done = run_all(contracts, pool(never), path_policies(), journal, limits=Limits(device_s=0.4))
+        done = run_all(contracts, pool(never), path_policies(), journal, limits=AttemptLimits(device_s=0.4))
     assert {(one.ended, one.failure_kind) for one in done} == {("failed", "infrastructure")}
     assert all("no such device" in one.failure for one in done) and len(tries) > len(contracts)
 
@@ -264,7 +266,7 @@ def test_a_start_that_its_world_refuses_is_the_tasks_own_failure(tmp_path: Path)
     good, other = fsm_contracts()[:2]
     bad = replace(other, initial_state={**other.initial_state, "page": "nowhere"})
     with Journal(tmp_path) as journal:
-        done = run_all([good, bad], pool(), path_policies(), journal, limits=Limits(retries=1))
+        done = run_all([good, bad], pool(), path_policies(), journal, limits=AttemptLimits(retries=1))
     kinds = {one.contract.task_id: one.failure_kind for one in done}
     assert kinds == {good.task_id: None, bad.task_id: "task"}
 
@@ -306,7 +308,7 @@ def test_kinds_of_devices_are_shared_out_and_errors_end_a_run(tmp_path: Path) ->
         )
         assert most["seen"] <= 2 and most["open"] == 0
 
-        def stop(one: Trajectory, count: int, total: int) -> None:
+        def stop(one: ExecutedTrajectory, count: int, total: int) -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
@@ -325,7 +327,7 @@ def test_a_real_browser_that_is_killed(tmp_path: Path, undisturbed: list[dict[st
     killed: list[str] = []
 
     class Killer(PathPolicy):
-        def decide(self, view: View) -> Decision:
+        def decide(self, view: PolicyView) -> Decision:
             if len(view.past) == 1 and not killed:
                 killed.append("now")
                 devices[-1].kill()

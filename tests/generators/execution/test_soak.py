@@ -16,7 +16,7 @@ from generators.execution.journal import Journal
 from generators.execution.scheduling import run_all
 from generators.generation.annotators import TreeEvidence, WorldRule
 from generators.generation.verify import Verifier
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from pipelines.store import Store
 
@@ -26,7 +26,7 @@ class Noting(PathPolicy):
         super().__init__()
         self._folder, self._task = folder, task
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         note(self._folder / "decisions", [self._task, self._seed, len(view.past)])
         return super().decide(view)
 

@@ -12,7 +12,7 @@ import pytest
 from generators.generation.task_worlds.task_world import open_ground
 from generators.policies.oracles.intent_oracle import PATIENCE, Intent, IntentGuide
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place, WorldError
+from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.app_tasks import APPS, work_of
 from schemas.actions import Action, CallUser, Click, Wait
 
@@ -39,13 +39,13 @@ def test_tasks_are_found_again_by_their_contract(app: str) -> None:
     assert work_of(other) is None
 
 
-BUTTON = Place((100, 100, 200, 200), "button", "Save", "Save", "k")
+BUTTON = ScreenElement((100, 100, 200, 200), "button", "Save", "Save", "k")
 TASK = Contract(
     "Save it", "web", "t", {"world": "x"}, {"rule": "state_conditions", "conditions": [["saved", "eq", True]]}, 1
 )
 
 
-def act(intent: Intent, places: Sequence[Place]) -> Action:
+def act(intent: Intent, places: Sequence[ScreenElement]) -> Action:
     if intent[0] == "answer":
         return CallUser(intent[1])
     found = [place for place in places if (place.role, place.name) == intent[1:]]

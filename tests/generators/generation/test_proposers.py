@@ -12,7 +12,7 @@ import pytest
 from fsm_walks import walk
 from openai_server import OpenAIServer
 
-from generators.generation.proposing.catalogue import Catalogue, Outcome
+from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
 from generators.generation.proposing.openai_proposer import OpenAIProposer
 from generators.generation.proposing.proposers import Proposed, arms, propose, shares
 from generators.generation.proposing.task_bank import TaskBank, gate
@@ -47,7 +47,7 @@ def learned(ground: Ground, proposed: Proposed, catalogue: Catalogue | None = No
     done = [holds(run.contract.evaluator, run.end_state) for run in runs]
     catalogue.learn(
         [
-            Outcome(p.contract.target, p.ideas, p.arm, ok, "no way to it")
+            TaskOutcome(p.contract.target, p.ideas, p.arm, ok, "no way to it")
             for p, ok in zip(proposed.proposals, done, strict=True)
         ]
     )
@@ -107,8 +107,8 @@ def test_a_chance_follows_what_came_off(ground: Ground) -> None:
     good, bad = (Idea("fsm/shop/0", f"shop/{name}", "Do it", 3) for name in ("add", "order"))
     assert catalogue.chance([good]) == catalogue.chance([bad]) == 0.5
     catalogue.learn(
-        [Outcome("fsm/shop/0", (good,), "static", True, "")] * 4
-        + [Outcome("fsm/shop/0", (bad,), "static", False, "no order form")] * 4
+        [TaskOutcome("fsm/shop/0", (good,), "static", True, "")] * 4
+        + [TaskOutcome("fsm/shop/0", (bad,), "static", False, "no order form")] * 4
     )
     assert catalogue.chance([good]) > 0.6 > 0.4 > catalogue.chance([bad])
     assert catalogue.chance([good, bad]) < catalogue.chance([bad])

@@ -13,7 +13,7 @@ from generators.generation.proposing.catalogue import Catalogue
 from generators.generation.proposing.reverse_tasks import (
     EmbeddedWriter,
     ModelWriter,
-    Report,
+    ReverseReport,
     ReverseTask,
     prompt_of,
     synthesise,
@@ -26,7 +26,7 @@ from generators.worlds.fsm.evaluate import holds, passes
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
-from quality.model_client.questions import Cost, NoAnswer
+from quality.model_client.questions import NoAnswer, VerdictCost
 from quality.model_client.unanswered import Unanswerable
 from schemas.action_types import Click, Type
 from schemas.actions import format
@@ -45,11 +45,11 @@ def exploration() -> Exploration:
 
 
 @pytest.fixture(scope="module")
-def report(exploration: Exploration) -> Report:
+def report(exploration: Exploration) -> ReverseReport:
     return write(exploration)
 
 
-def write(exploration: Exploration, **options: Any) -> Report:
+def write(exploration: Exploration, **options: Any) -> ReverseReport:
     world = InterpretedWorld(make_site)
     told = {"target": SITE.target, "site": SITE.name, "count": 60, "passing": passes(SITE), **options}
     return synthesise(world, exploration, **told)
@@ -70,7 +70,7 @@ def replays(world: InterpretedWorld, task: ReverseTask) -> bool:
     return holds(world.state(), task.rule)
 
 
-def test_tasks_replay_to_the_state_they_name(report: Report) -> None:
+def test_tasks_replay_to_the_state_they_name(report: ReverseReport) -> None:
     assert len(report.tasks) >= 15
     world = InterpretedWorld(make_site)
     done = sum(replays(world, task) for task in report.tasks)
@@ -84,13 +84,13 @@ def test_tasks_replay_to_the_state_they_name(report: Report) -> None:
     assert set(table["origin"].to_pylist()) == {"dynamic"}
 
 
-def test_no_two_tasks_are_the_same_and_nothing_is_lost_silently(report: Report) -> None:
+def test_no_two_tasks_are_the_same_and_nothing_is_lost_silently(report: ReverseReport) -> None:
     assert len({(task.end, task.instruction) for task in report.tasks}) == len(report.tasks)
     assert len({task.contract().task_id for task in report.tasks}) == len(report.tasks)
     assert len(report.tasks) + sum(report.dropped.values()) <= 60 and report.dropped
 
 
-def test_a_broken_path_does_not_replay(report: Report) -> None:
+def test_a_broken_path_does_not_replay(report: ReverseReport) -> None:
     from dataclasses import replace
 
     task = next(task for task in report.tasks if any(c[0].startswith("variables.") for c in task.rule["conditions"]))
@@ -136,7 +136,7 @@ def test_a_model_writes_from_the_same_prompt_and_its_rubbish_is_counted(explorat
     def ask(request: Any) -> Any:
         asked.append(request)
         if len(asked) == 3:
-            raise Unanswerable("refused", NoAnswer("refused", Cost()))
+            raise Unanswerable("refused", NoAnswer("refused", VerdictCost()))
         return SimpleNamespace(fields={"instruction": f"Buy lamp number {len(asked)}" if len(asked) % 2 else "\n \n"})
 
     found = write(exploration, count=10, writer=ModelWriter(SimpleNamespace(ask=ask)))  # type: ignore[arg-type]

@@ -13,26 +13,26 @@ from generators.generation.proposing.proposers import Proposal, propose
 from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.round_figures import figures
 from generators.generation.task_worlds.task_world import open_ground
-from generators.generation.verify import Verdict
+from generators.generation.verify import TrajectoryVerdict
 from generators.tasks.task_spec import VOTES, Contract
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from quality.evidence.embedding import EMBEDDED, Embedder
 
 STATES = {"fsm": {"page": "home", "variables": {}, "data": {}}, "phone": {"apps": {}}, "desktop": {"files": {}}}
 
 
-def by_votes(name: str) -> Trajectory:
+def by_votes(name: str) -> ExecutedTrajectory:
     """An execution of a task that a model has proposed."""
     ground = open_ground(name, 4)
     target = ground.targets[0]
     words = "Look at the first thing that is there"
     contract = Contract(words, ground.platform, target, ground.start(target), {"rule": VOTES}, 3, (), "dynamic")
-    return Trajectory(contract, "m", "", 0, (), None, STATES[name], "", "finished")
+    return ExecutedTrajectory(contract, "m", "", 0, (), None, STATES[name], "", "finished")
 
 
-def verdict(done: Trajectory, verified: bool) -> Verdict:
+def verdict(done: ExecutedTrajectory, verified: bool) -> TrajectoryVerdict:
     outcome: Outcome = "completed" if verified else "failed"
-    return Verdict(done.trajectory_id, verified, outcome, "votes", None if verified else "task")
+    return TrajectoryVerdict(done.trajectory_id, verified, outcome, "votes", None if verified else "task")
 
 
 @pytest.mark.parametrize("name", STATES)

@@ -16,7 +16,7 @@ from executing import FaultyWorld, pool
 
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.execution.device_pool import LocalPool
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.generation import rounds
 from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of, rounds_to_make
 from generators.generation.generated_pool import build_pool
@@ -204,7 +204,7 @@ def test_an_outage_commits_nothing_and_what_it_lost_is_executed_again(
     parts = LoopParts(
         pool=pool(lambda: once(device())),
         workers=1,
-        limits=Limits(device_s=0.05, retries=0, pause_s=0),
+        limits=AttemptLimits(device_s=0.05, retries=0, pause_s=0),
         policies=lambda config: PolicyMaker("scripted-0", make),
     )
 

@@ -10,9 +10,9 @@ from executing import FaultyWorld, PathPolicy, fsm_contracts, path_policies, poo
 from generators.execution.execute import execute
 from generators.execution.journal import Journal
 from generators.execution.scheduling import run_all
-from generators.generation.annotators import JudgeAnnotator, Outcome, TreeEvidence, Vote, WorldRule
+from generators.generation.annotators import JudgeAnnotator, Outcome, OutcomeVote, TreeEvidence, WorldRule
 from generators.generation.verify import Verifier, VerifyConfig, decide
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from generators.worlds.fsm.evaluate import holds
 from pipelines.store import Store
 from quality.judges.registry import JudgeConfig, build_judge
@@ -25,13 +25,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.fixture(scope="module")
-def right(store: Store, tmp_path_factory: pytest.TempPathFactory) -> list[Trajectory]:
+def right(store: Store, tmp_path_factory: pytest.TempPathFactory) -> list[ExecutedTrajectory]:
     with Journal(tmp_path_factory.mktemp("right")) as journal:
         return run_all(fsm_contracts()[-5:], pool(), path_policies(), journal, store=store)
 
 
 @pytest.fixture(scope="module")
-def wrong(store: Store, tmp_path_factory: pytest.TempPathFactory) -> list[Trajectory]:
+def wrong(store: Store, tmp_path_factory: pytest.TempPathFactory) -> list[ExecutedTrajectory]:
     """Each stops one action early and says that it has finished."""
 
     class Early(PathPolicy):
@@ -43,7 +43,9 @@ def wrong(store: Store, tmp_path_factory: pytest.TempPathFactory) -> list[Trajec
         return [execute(contract, FaultyWorld(), Early(), 0, journal, store) for contract in fsm_contracts()[-5:]]
 
 
-def test_what_the_world_confirms_is_verified(store: Store, right: list[Trajectory], wrong: list[Trajectory]) -> None:
+def test_what_the_world_confirms_is_verified(
+    store: Store, right: list[ExecutedTrajectory], wrong: list[ExecutedTrajectory]
+) -> None:
     verifier = Verifier([WorldRule(), JudgeAnnotator(build_judge(JudgeConfig()), store), TreeEvidence(store)])
     for done in right:
         assert holds(done.end_state, done.contract.evaluator)
@@ -58,7 +60,9 @@ def test_what_the_world_confirms_is_verified(store: Store, right: list[Trajector
         assert verdict.reason.startswith(("world: ", "rules/short: ", "rules/unchanged: ", "votes: "))
 
 
-def test_a_hidden_world_has_no_word(store: Store, right: list[Trajectory], wrong: list[Trajectory]) -> None:
+def test_a_hidden_world_has_no_word(
+    store: Store, right: list[ExecutedTrajectory], wrong: list[ExecutedTrajectory]
+) -> None:
     hidden = VerifyConfig(world="hidden")
     for done in (right[0], wrong[0]):
         plain = Verifier([WorldRule(), TreeEvidence(store)], hidden).verify(done)
@@ -66,7 +70,7 @@ def test_a_hidden_world_has_no_word(store: Store, right: list[Trajectory], wrong
         assert plain == Verifier([TreeEvidence(store)], hidden).verify(done)
 
 
-def test_what_the_goal_names_must_be_met(store: Store, right: list[Trajectory]) -> None:
+def test_what_the_goal_names_must_be_met(store: Store, right: list[ExecutedTrajectory]) -> None:
     done = next(one for one in right if '"A new idea"' in one.contract.instruction)
     tree = TreeEvidence(store)
     assert (tree.vote(done).outcome, tree.vote(done).confidence) == ("completed", 0.9)
@@ -81,7 +85,7 @@ def test_what_the_goal_names_must_be_met(store: Store, right: list[Trajectory]) 
     assert tree.vote(blind).outcome is None
 
 
-def test_rules_come_first_and_name_themselves(right: list[Trajectory]) -> None:
+def test_rules_come_first_and_name_themselves(right: list[ExecutedTrajectory]) -> None:
     done = max(right, key=lambda one: len(one.turns))
     blind = Verifier([WorldRule()])
 
@@ -108,7 +112,7 @@ def test_rules_come_first_and_name_themselves(right: list[Trajectory]) -> None:
     assert "the device tells no state" in untold.reason
 
 
-def test_a_claim_that_it_cant_be_done_counts_only_if_the_world_says_so(right: list[Trajectory]) -> None:
+def test_a_claim_that_it_cant_be_done_counts_only_if_the_world_says_so(right: list[ExecutedTrajectory]) -> None:
     done = right[0]
     says = replace(done.turns[-1], action=CallUser("This can't be done."))
     claims = replace(done, turns=(*done.turns[:-2], says), ended="asked", end_state={"page": "", "variables": {}})
@@ -117,7 +121,7 @@ def test_a_claim_that_it_cant_be_done_counts_only_if_the_world_says_so(right: li
 
 def test_how_votes_add_up() -> None:
     def says(*given: tuple[str, Outcome | None, float], config: VerifyConfig | None = None) -> tuple[object, bool]:
-        votes = [Vote(name, outcome, "", confidence) for name, outcome, confidence in given]
+        votes = [OutcomeVote(name, outcome, "", confidence) for name, outcome, confidence in given]
         return decide(votes, config or VerifyConfig())[:2]
 
     def world(outcome: Outcome | None) -> tuple[str, Outcome | None, float]:

@@ -7,21 +7,21 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.harvesting.web_expressions import ORDINALS, ROLE_WORDS, Expressions, Item, fold
+from generators.harvesting.web_expressions import ORDINALS, ROLE_WORDS, ExpressionElement, Expressions, fold
 
 NAMES = st.sampled_from(["Save", "save ", "Delete", "Ada", "Bo", "", "{x}", "word " * 20])
 ROLES = st.sampled_from(["button", "link", "text", "checkbox", "generic"])
 
 
 @st.composite
-def screens(draw: st.DrawFn) -> list[Item]:
+def screens(draw: st.DrawFn) -> list[ExpressionElement]:
     items = []
     for number in range(draw(st.integers(1, 12))):
         left, top = draw(st.integers(0, 9)) * 40.0, draw(st.integers(0, 9)) * 30.0
         group = draw(st.sampled_from(["", "r1", "r2"]))
         name, role = draw(NAMES), draw(ROLES)
         items.append(
-            Item(
+            ExpressionElement(
                 str(number),
                 role,
                 name,
@@ -35,7 +35,7 @@ def screens(draw: st.DrawFn) -> list[Item]:
     return items
 
 
-def fitting(said: str, items: list[Item]) -> set[str]:
+def fitting(said: str, items: list[ExpressionElement]) -> set[str]:
     """Keys of the elements that an expression by name, or by role, name and row, fits: read anew from its words."""
     words = {word: role for role, word in ROLE_WORDS.items()}
     match = re.fullmatch(r'the (.+?)(?: "([^"]*)")?(?: in the row of "([^"]*)")?', said)
@@ -55,7 +55,7 @@ def fitting(said: str, items: list[Item]) -> set[str]:
 
 
 @given(screens())
-def test_every_expression_fits_one_element(items: list[Item]) -> None:
+def test_every_expression_fits_one_element(items: list[ExpressionElement]) -> None:
     said = Expressions(items).all()
     owners: dict[str, str] = {}
     by_key = {item.key: item for item in items}
@@ -68,7 +68,7 @@ def test_every_expression_fits_one_element(items: list[Item]) -> None:
             assert all(_is_part(by_key[other], items) for other in found), (phrase, found)
 
 
-def _is_part(item: Item, items: list[Item]) -> bool:
+def _is_part(item: ExpressionElement, items: list[ExpressionElement]) -> bool:
     """A text that lies within a control and says the same is that control, whatever row it is listed in."""
     return not item.clickable and any(
         other.clickable and other.box == item.box and fold(item.name) in (fold(other.name), fold(other.text))
@@ -76,21 +76,23 @@ def _is_part(item: Item, items: list[Item]) -> bool:
     )
 
 
-def _button(key: str, name: str, left: float, top: float, group: str = "") -> Item:
-    return Item(key, "button", name, name, (left, top, left + 60, top + 20), True, group, "row" if group else "")
+def _button(key: str, name: str, left: float, top: float, group: str = "") -> ExpressionElement:
+    return ExpressionElement(
+        key, "button", name, name, (left, top, left + 60, top + 20), True, group, "row" if group else ""
+    )
 
 
 def test_rows_positions_and_neighbours() -> None:
     items = [
-        Item("ada", "cell", "Ada", "Ada", (0, 0, 60, 20), False, "r1", "row"),
+        ExpressionElement("ada", "cell", "Ada", "Ada", (0, 0, 60, 20), False, "r1", "row"),
         _button("d1", "Delete", 100, 0, "r1"),
-        Item("bo", "cell", "Bo", "Bo", (0, 30, 60, 50), False, "r2", "row"),
+        ExpressionElement("bo", "cell", "Bo", "Bo", (0, 30, 60, 50), False, "r2", "row"),
         _button("d2", "Delete", 100, 30, "r2"),
         _button("d3", "Edit", 100, 60),
         _button("d4", "Edit", 200, 60),
-        Item("label", "text", "Newsletter", "Newsletter", (30, 90, 120, 110), False),
-        Item("box", "checkbox", "", "", (0, 90, 20, 110), True),
-        Item("far", "checkbox", "", "", (0, 300, 20, 320), True),
+        ExpressionElement("label", "text", "Newsletter", "Newsletter", (30, 90, 120, 110), False),
+        ExpressionElement("box", "checkbox", "", "", (0, 90, 20, 110), True),
+        ExpressionElement("far", "checkbox", "", "", (0, 300, 20, 320), True),
     ]
     said = Expressions(items).all()
     assert said["d1"] == ('the button "Delete" in the row of "Ada"', 'the first button "Delete" from the top')

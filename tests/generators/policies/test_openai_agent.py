@@ -15,7 +15,7 @@ from generators.policies import registry
 from generators.policies.agent_prompt import AgentPrompt, template, template_digest, without_typed_enters
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling, picture
 from generators.policies.openai_agent import OpenAIAgent
-from generators.policies.policy import PolicyError, Said, View
+from generators.policies.policy import PastTurn, PolicyError, PolicyView
 from quality.model_client.rate_limit import RateLimits
 from quality.model_client.retry import Retry
 from schemas.action_types import Click, Finished, PressEnter, Scroll, Type
@@ -38,8 +38,8 @@ def open_endpoint() -> Iterator[Open]:
         endpoint.close()
 
 
-def view(goal: str = "Save {it}", past: tuple[Said, ...] = (), platform: str = "web") -> View:
-    return View(goal, PNG, (224, 160), platform, past)
+def view(goal: str = "Save {it}", past: tuple[PastTurn, ...] = (), platform: str = "web") -> PolicyView:
+    return PolicyView(goal, PNG, (224, 160), platform, past)
 
 
 def begun(endpoint: ChatEndpoint, seed: int = 0, **options: Any) -> OpenAIAgent:
@@ -49,7 +49,7 @@ def begun(endpoint: ChatEndpoint, seed: int = 0, **options: Any) -> OpenAIAgent:
 
 
 def test_a_turn_shows_goal_history_and_the_current_screen_alone(open_endpoint: Open) -> None:
-    past = tuple(Said(Click((n, n)), f"thought {n}", f"did {n}") for n in range(1, 6))
+    past = tuple(PastTurn(Click((n, n)), f"thought {n}", f"did {n}") for n in range(1, 6))
     with ReplyServer() as server:
         agent = begun(open_endpoint(server), 7, sampling=Sampling(0.5, 0.9, 64, {"top_k": 5}))
         decision = agent.decide(view(past=past))
@@ -81,10 +81,10 @@ def test_a_turn_shows_goal_history_and_the_current_screen_alone(open_endpoint: O
     ],
 )
 def test_forms_of_the_history(prompt: AgentPrompt, line: str) -> None:
-    past = (Said(Click((1, 1))), Said(Scroll(direction="down"), "hm", "looked\nbelow"))
+    past = (PastTurn(Click((1, 1))), PastTurn(Scroll(direction="down"), "hm", "looked\nbelow"))
     user: Any = prompt.messages(view(past=past))[1]["content"]
     assert user[0]["text"].endswith(f"History:\n{line}\n")
-    unread = prompt.history_text((Said(None),), view())
+    unread = prompt.history_text((PastTurn(None),), view())
     assert ("could not be read" in unread) == bool(prompt.history_steps)
 
 
@@ -103,18 +103,18 @@ def test_platforms_have_their_own_actions_and_thinking_can_be_asked_for() -> Non
 
 
 def test_enter_after_typing_is_pressed_by_the_agent_and_hidden_from_the_model(open_endpoint: Open) -> None:
-    past = (Said(Click((1, 1))), Said(Type("tea")))
+    past = (PastTurn(Click((1, 1))), PastTurn(Type("tea")))
     with ReplyServer() as server:
         agent = begun(open_endpoint(server), append_enter_after_type=True)
         pressed = agent.decide(view(past=past))
         assert pressed.action == PressEnter() and not server.bodies
-        assert agent.decide(view(past=(*past, Said(PressEnter())))).action == Click((10, 20))
+        assert agent.decide(view(past=(*past, PastTurn(PressEnter())))).action == Click((10, 20))
         plain = begun(open_endpoint(server))
         assert plain.decide(view(past=past)).action == Click((10, 20))
         first, second = (text_of(body) for body in server.bodies)
     assert "PressEnter()\n" not in first.partition("Goal:")[2] and "an Enter follows by itself" in first
     assert "without an Enter" in second
-    twice = without_typed_enters([*past, Said(PressEnter()), Said(PressEnter())])
+    twice = without_typed_enters([*past, PastTurn(PressEnter()), PastTurn(PressEnter())])
     assert [said.action for said in twice] == [Click((1, 1)), Type("tea"), PressEnter()]
     mobile = begun(open_endpoint(server), append_enter_after_type=True)
     with pytest.raises(PolicyError):  # on a phone the model is asked; here its server is gone
@@ -175,7 +175,7 @@ def test_seeds_differ_by_turn_and_by_episode_and_repeat(open_endpoint: Open) -> 
         for seed in (1, 1, 2):
             agent = begun(endpoint, seed)
             agent.decide(view())
-            agent.decide(view(past=(Said(Click((1, 1))),)))
+            agent.decide(view(past=(PastTurn(Click((1, 1))),)))
         seeds = [body["seed"] for body in server.bodies]
     assert seeds[:2] == seeds[2:4] and len(set(seeds)) == 4
 

@@ -19,13 +19,13 @@ from generators.policies.demonstrations import DemonstrationMemory, WithDemonstr
 from generators.policies.episode import run_episode
 from generators.policies.oracles.intent_oracle import IntentGuide
 from generators.policies.oracles.plan_oracles import RecordedStep
-from generators.policies.policy import Decision, PolicyError, View
+from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ModelJudge, ProposeAndJudge, RuleJudge
 from generators.policies.registry import POLICIES, build_policy, guide_for, with_demonstrations, with_proposals
 from generators.tasks.task_spec import Contract
-from generators.tasks.trajectory import Trajectory, Turn
-from generators.tasks.world_interface import Place
+from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
+from generators.tasks.world_interface import ScreenElement
 from generators.worlds.fsm.evaluate import holds
 from quality.model_client.retry import Retry
 from schemas.action_types import Click, Finished, Type
@@ -43,13 +43,15 @@ class Letters:
         return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def trajectory(contract: Contract, seed: int = 0, *actions: Action) -> Trajectory:
-    turns = tuple(Turn("0" * 64, (1, 1), (), "", action, conclusion=f"step {n}") for n, action in enumerate(actions))
-    failed = Turn("0" * 64, (1, 1), (), "", Click((999, 999)), error="nothing there")
-    return Trajectory(contract, "p", "d", seed, (*turns, failed), None, {}, "", "finished")
+def trajectory(contract: Contract, seed: int = 0, *actions: Action) -> ExecutedTrajectory:
+    turns = tuple(
+        ExecutedTurn("0" * 64, (1, 1), (), "", action, conclusion=f"step {n}") for n, action in enumerate(actions)
+    )
+    failed = ExecutedTurn("0" * 64, (1, 1), (), "", Click((999, 999)), error="nothing there")
+    return ExecutedTrajectory(contract, "p", "d", seed, (*turns, failed), None, {}, "", "finished")
 
 
-def memory(*found: Trajectory) -> DemonstrationMemory:
+def memory(*found: ExecutedTrajectory) -> DemonstrationMemory:
     held = DemonstrationMemory(Letters())  # type: ignore[arg-type]
     for one in found:
         held.add(one)
@@ -140,19 +142,19 @@ class Seen:
     name, needs_tree = "seen", True
 
     def __init__(self, *actions: Action | None) -> None:
-        self.views: list[View] = []
+        self.views: list[PolicyView] = []
         self.actions = list(actions) or [Finished()]
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
         self.begun = (goal, platform, seed)
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         self.views.append(view)
         return Decision("r", self.actions[min(len(self.views), len(self.actions)) - 1], prompt_tokens=3)
 
 
-def view(goal: str = "Book a train", places: tuple[Place, ...] = ()) -> View:
-    return View(goal, b"png", (10, 10), "web", (), places)
+def view(goal: str = "Book a train", places: tuple[ScreenElement, ...] = ()) -> PolicyView:
+    return PolicyView(goal, b"png", (10, 10), "web", (), places)
 
 
 def test_an_empty_memory_is_the_identity() -> None:
@@ -160,7 +162,7 @@ def test_an_empty_memory_is_the_identity() -> None:
         inner = Seen()
         wrapped = WithDemonstrations(inner, held, k, "t")
         wrapped.begin("Book a train", "web", 5)
-        given = view(places=(Place((0, 0, 1, 1), "b", "", "", ""),))
+        given = view(places=(ScreenElement((0, 0, 1, 1), "b", "", "", ""),))
         assert wrapped.decide(given) == Decision("r", Finished(), prompt_tokens=3)
         assert inner.views[0] is given and wrapped.name == "seen" and inner.begun == ("Book a train", "web", 5)
 
@@ -205,7 +207,7 @@ class Picks:
     def __init__(self, number: int) -> None:
         self.number, self.shown = number, list[Sequence[Decision]]()
 
-    def choose(self, view: View, proposals: Sequence[Decision]) -> tuple[int, int, int]:
+    def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         assert not view.places
         self.shown.append(proposals)
         return self.number, 10, 1
@@ -226,7 +228,7 @@ def test_one_proposal_is_the_identity() -> None:
 
 def test_the_judge_is_asked_where_legal_proposals_differ() -> None:
     a, b = Click((1, 1)), Click((9, 9))
-    places = (Place((0, 0, 1, 1), "b", "", "", ""),)
+    places = (ScreenElement((0, 0, 1, 1), "b", "", "", ""),)
 
     def decided(number: int, *actions: Action | None) -> tuple[Decision, Picks]:
         judge = Picks(number)
@@ -243,7 +245,10 @@ def test_the_judge_is_asked_where_legal_proposals_differ() -> None:
 
 
 def test_the_rule_judge_takes_the_act_of_the_majority_that_hits_something() -> None:
-    places = (Place((0, 0, 100, 100), "button", "", "a", "a"), Place((200, 0, 300, 100), "button", "", "b", "b"))
+    places = (
+        ScreenElement((0, 0, 100, 100), "button", "", "a", "a"),
+        ScreenElement((200, 0, 300, 100), "button", "", "b", "b"),
+    )
 
     def choice(*actions: Action) -> int:
         return RuleJudge().choose(view(places=places), [Decision("", action) for action in actions])[0]

@@ -13,10 +13,10 @@ from generators.policies.episode import run_episode
 from generators.policies.oracles.fsm_oracle import FsmGuide
 from generators.policies.oracles.oracle import MOST_STROKES, Search
 from generators.policies.oracles.plan_oracles import PhoneGuide, RecordedGuide, RecordedStep, phone_plan
-from generators.policies.policy import Said, View
+from generators.policies.policy import PastTurn, PolicyView
 from generators.policies.scripted_agent import ERRORS, ScriptedAgent
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from generators.worlds.fsm.evaluate import evaluator
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -29,8 +29,8 @@ KINDS = ("bank", "issues", "shop", "tickets", "wiki")
 SITE = make_site("bank", 1)
 
 
-def place(key: str, top: float = 100, role: str = "button", name: str = "") -> Place:
-    return Place((100, top, 300, top + 40), role, "", name or key, key)
+def place(key: str, top: float = 100, role: str = "button", name: str = "") -> ScreenElement:
+    return ScreenElement((100, top, 300, top + 40), role, "", name or key, key)
 
 
 def test_success_falls_with_the_error_rate_and_with_length() -> None:
@@ -134,16 +134,16 @@ def test_a_run_taken_up_again_goes_on_as_it_would_have() -> None:
     agent = ScriptedAgent(FsmGuide(), contract, world.state, error_rate=0.4)
     agent.begin(contract.instruction, "web", 4)
     world.reset(contract.initial_state)
-    past: tuple[Said, ...] = ()
+    past: tuple[PastTurn, ...] = ()
     for number, step in enumerate(whole.steps):
-        view = View(contract.instruction, b"", world.size_px, "web", past, world.observe().places)
+        view = PolicyView(contract.instruction, b"", world.size_px, "web", past, world.observe().places)
         if number < len(whole.steps) // 2:
             agent.recall(view, step.decision.action)
         else:
             assert agent.decide(view) == step.decision
         assert step.decision.action is not None
         world.act(step.decision.action)
-        past = (*past, Said(step.decision.action))
+        past = (*past, PastTurn(step.decision.action))
 
 
 def test_options_out_of_range_are_refused() -> None:
@@ -156,7 +156,7 @@ def test_options_out_of_range_are_refused() -> None:
 
 def test_elements_are_found_by_role_and_name_where_keys_are_unknown() -> None:
     class Keyless(InterpretedWorld):
-        def places(self) -> tuple[Place, ...]:
+        def places(self) -> tuple[ScreenElement, ...]:
             return tuple(replace(place, key="") for place in super().places())
 
     for contract in tasks_of(["bank", "shop"], 6):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from generators.policies.episode import Episode, run_episode
+from generators.policies.episode import PlayedEpisode, run_episode
 from generators.policies.registry import build_policy
 from generators.worlds.phone.phone_task import PhoneTask, evaluate
 from generators.worlds.phone.phone_tasks import make_task
@@ -29,7 +29,7 @@ def task(family: str) -> PhoneTask:
     return next(made for seed in range(20) if (made := make_task(family, seed)) is not None)
 
 
-def attempt(world: PhoneWorld, wanted: PhoneTask, error_rate: float = 0.0) -> tuple[Episode, bool]:
+def attempt(world: PhoneWorld, wanted: PhoneTask, error_rate: float = 0.0) -> tuple[PlayedEpisode, bool]:
     contract = wanted.contract()
     policy = build_policy("scripted", error_rate=error_rate).make(contract, world)
     run = run_episode(world, policy, wanted.goal, wanted.start, 0, 2 * wanted.expected_steps + 20)

@@ -26,7 +26,7 @@ from pipelines.unify.unify import unify_source
 from quality.contamination import contamination
 from quality.contamination.contamination import find_contamination
 from quality.contamination.fingerprints import build_fingerprints, build_split_fingerprints
-from quality.contamination.suite_index import Asked, SuiteIndex
+from quality.contamination.suite_index import SuiteIndex, TrainingText
 from quality.contamination.text_prints import text_print
 from schemas.tables import Screens, Steps
 
@@ -140,7 +140,7 @@ def test_equal_words_with_other_literals_are_judged_each_by_their_own(tmp_path: 
     assert named.plain == small.plain and named.literals != small.literals
     index = SuiteIndex(store, ["screenspot_pro"])
     for texts in ([named, small], [small, named]):
-        found = index.match_texts([Asked(text) for text in texts])
+        found = index.match_texts([TrainingText(text) for text in texts])
         assert [[match.kind for match in matches] for matches in found] == [
             ["embedding"] if text is named else [] for text in texts
         ]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pipelines.derivers.derive import derive_samples
 from pipelines.store import Store, StoreError
 from quality.commands.dedup_texts import dedup_file
-from quality.duplicates.dedup import Item, coarse, decide, find_duplicates, keep, literals
+from quality.duplicates.dedup import DuplicateCandidate, coarse, decide, find_duplicates, keep, literals
 from quality.duplicates.neighbours import similar_pairs
 from quality.evidence.embedding import Embedder
 from schemas.tables import Samples, Screens, Steps, Verdicts
@@ -112,9 +112,9 @@ def test_no_transitive_merging() -> None:
 
 def test_a_sample_that_goes_with_its_episode_takes_no_other_down() -> None:
     """B displaces A; A's sample would come first among samples, but leaves with A, so B's sample must stay."""
-    a, b = (Item(f"episode:{n}", "s", "web", "t", "k", priority=p) for n, p in (("a", 1), ("b", 0)))
-    first = Item("sample:1", "s", "web", "t", "k2", score=9, episodes=("episode:a",))
-    second = Item("sample:2", "s", "web", "t", "k2", score=8, episodes=("episode:b",))
+    a, b = (DuplicateCandidate(f"episode:{n}", "s", "web", "t", "k", priority=p) for n, p in (("a", 1), ("b", 0)))
+    first = DuplicateCandidate("sample:1", "s", "web", "t", "k2", score=9, episodes=("episode:a",))
+    second = DuplicateCandidate("sample:2", "s", "web", "t", "k2", score=8, episodes=("episode:b",))
     pairs = [("episode:a", "episode:b", 1.0), ("sample:1", "sample:2", 1.0)]
     kept, displaced, follow = decide([a, b, first, second], pairs)
     assert kept == ["episode:b", "sample:2"]

@@ -10,7 +10,7 @@ from suitemaker import encode, page
 
 from pipelines.store import Store
 from pipelines.store.images import phash
-from quality.duplicates.looks import Look, LookBook, look, one_screen
+from quality.duplicates.looks import LookBook, PictureLook, look, one_screen
 
 
 def copy(image: Image.Image, form: str = "JPEG", scale: float = 1.0, **options: object) -> Image.Image:
@@ -62,4 +62,4 @@ def test_looks_are_kept_and_no_picture_is_decoded_twice(store: Store) -> None:
     assert (first.decoded, again.decoded) == (3, 0)
     assert all(kept[sha].to_bytes() == made[sha].to_bytes() == look(page(n)).to_bytes() for n, sha in enumerate(shas))
     assert (kept[shas[0]].width_px, kept[shas[0]].height_px) == (540, 960)
-    assert Look.from_bytes(made[shas[1]].to_bytes(), 540, 960).cells.shape == (64, 64)
+    assert PictureLook.from_bytes(made[shas[1]].to_bytes(), 540, 960).cells.shape == (64, 64)

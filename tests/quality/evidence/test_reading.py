@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipelines.store.images import ImageError
 from quality.evidence import reading
-from quality.evidence.reading import NoReader, ReadBank, Reader, read_texts
+from quality.evidence.reading import NoReader, ReadBank, TextReader, read_texts
 from quality.judges.registry import JudgeConfig, build_judge
 from schemas.actions import Click
 from tests.quality.conftest import World, png
@@ -63,17 +63,17 @@ def test_an_empty_picture_says_nothing_and_a_broken_one_says_so() -> None:
 @needs_tesseract
 def test_a_picture_is_read_once_also_by_the_next_process(tmp_path: Path) -> None:
     source = Counted(printed())
-    reader = Reader(tmp_path)
+    reader = TextReader(tmp_path)
     first = reader.texts("ab" * 32, source)
     assert reader.texts("ab" * 32, source) == first and source.times == 1
-    assert Reader(tmp_path).texts("ab" * 32, source) == first and source.times == 1
+    assert TextReader(tmp_path).texts("ab" * 32, source) == first and source.times == 1
 
 
 @needs_tesseract
 def test_what_a_source_lists_stays_and_what_it_does_not_is_read(world: World) -> None:
     listed = world.screen(printed(), [((40, 60, 200, 90), "Something else")])
     bare = world.screen(printed(texts={(40, 60): "Nothing listed"}))
-    bank = ReadBank(world.bank(), Reader())
+    bank = ReadBank(world.bank(), TextReader())
     assert [element.text for element in bank.elements(listed)] == ["Something else"]
     assert [element.text for element in bank.elements(bare)] == ["Nothing listed"]
     assert bank.screen(bare).elements == bank.elements(bare)
@@ -108,7 +108,7 @@ def test_the_rubric_names_the_reader_also_in_verdicts(world: World) -> None:
 
 @needs_tesseract
 def test_a_picture_that_takes_too_long_is_not_kept_as_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source, reader = Counted(printed()), Reader(tmp_path)
+    source, reader = Counted(printed()), TextReader(tmp_path)
     with monkeypatch.context() as hurried, pytest.raises(NoReader, match="run again"):
         hurried.setattr(reading, "TIME_LIMIT_S", 0.001)
         reader.texts("cd" * 32, source)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw
 
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.judges import cleaning
 from quality.judges.cleaning import JUDGE, clean
 from quality.judges.rules import RulesJudge
@@ -21,13 +21,13 @@ from schemas.actions import CallUser, Click, Finished, Type, Wait
 from schemas.tables import Samples, Screens, Steps
 
 
-def part(world, episodes=(), samples=()) -> Part:
+def part(world, episodes=(), samples=()) -> SourcePart:
     steps = [step.row for episode in episodes for step in episode.steps]
     screens = Screens.table(world.rows.values())
-    return Part("p", Steps.table(steps), Samples.table(samples), screens, world.bank())
+    return SourcePart("p", Steps.table(steps), Samples.table(samples), screens, world.bank())
 
 
-def rules(found: Part) -> dict[str, str]:
+def rules(found: SourcePart) -> dict[str, str]:
     return {item_id: taken.rule for item_id, taken in clean(found).taken.items()}
 
 
@@ -51,7 +51,7 @@ def scattered(seed: int, count: int = 9) -> tuple[bytes, list[tuple[int, int, in
     return out.getvalue(), boxes
 
 
-def boxed_page(world, seed: int, move: tuple[int, int], listed: str = "") -> Part:
+def boxed_page(world, seed: int, move: tuple[int, int], listed: str = "") -> SourcePart:
     """`listed`: where the source's elements lie, with the moved "boxes" or where the "words" are drawn."""
     data, boxes = scattered(seed)
     shift = {"boxes": move, "words": (0, 0)}.get(listed)
@@ -210,7 +210,7 @@ def test_a_step_with_a_credential_goes_alone_and_a_goal_with_one_takes_all(world
         world.row(1, Type("blue42"), page, target_box=box),
         world.row(2, Finished(), page),
     ]
-    found = Part("p", Steps.table(rows), Samples.table([]), Screens.table(world.rows.values()), world.bank())
+    found = SourcePart("p", Steps.table(rows), Samples.table([]), Screens.table(world.rows.values()), world.bank())
     assert rules(found) == {"step:made/e1/1": "credential"}
     left = clean(found).items[0]
     assert [step.row["step_index"] for step in left.steps] == [0, 2] and left.steps[1].follows_gap  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ from quality.judges.judge import Verdict, identity
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.rules import RulesJudge
 from quality.model_client.errors import ModelError
-from quality.model_client.questions import Cost
+from quality.model_client.questions import VerdictCost
 from schemas.actions import Click, Wait
 from tests.support.scripted_judge import ScriptedJudge
 
@@ -127,10 +127,10 @@ def test_a_pending_episode_leaves_no_step_decided(episode):
 
 
 def test_costs_add_up_and_risk_is_finer_than_the_score(episode):
-    dear = member("a", 8, 8, cost=Cost(100, 10, 1.0))
-    sure = member("b", 8, 8, cost=Cost(50, 5, 0.5, True), risk=0.05)
+    dear = member("a", 8, 8, cost=VerdictCost(100, 10, 1.0))
+    sure = member("b", 8, 8, cost=VerdictCost(50, 5, 0.5, True), risk=0.05)
     verdict = EnsembleJudge([dear, sure, member("c", 8, 8)]).judge([episode])[1]
-    assert verdict.cost == Cost(150, 15, 1.5, False)
+    assert verdict.cost == VerdictCost(150, 15, 1.5, False)
     assert verdict.risk == pytest.approx((0.2 + 0.05 + 0.2) / 3)
     assert EnsembleJudge([member("a", None, None)]).judge([episode])[1].risk is None
 

@@ -16,11 +16,11 @@ from quality.judges.openai_judge import OpenAIJudge
 from quality.judges.verdicts import judge_source
 from quality.model_client.client import Ceiling, Retry
 from quality.model_client.errors import ModelError
-from quality.model_client.questions import Cost, NoAnswer
+from quality.model_client.questions import NoAnswer, VerdictCost
 from quality.model_client.spending import AnswerBook
-from quality.model_client.unanswered import Unanswerable, Waiting
+from quality.model_client.unanswered import Unanswerable, UnansweredQuestions
 from quality.refinement.gold import build_gold
-from quality.refinement.repairs import Rewriter
+from quality.refinement.repairs import ItemRewriter
 from quality.refinement.rewrite import OpenAIRewriter, ProofRewriter
 from schemas.actions import Click, Wait
 from schemas.tables import Samples, Screens, Steps
@@ -187,8 +187,11 @@ def test_where_the_ceiling_leaves_no_room_for_the_control_question_it_waits(
 
 def test_a_question_that_another_part_gave_up_isn_t_taken_for_proved(tmp_path: Path) -> None:
     """Parts judged side by side may ask the same: each has to see the proof, whoever asked for it first."""
-    book, left = AnswerBook(tmp_path), NoAnswer("refused", Cost())
-    waiting, found = Waiting(book, 0), {"k": Unanswerable("refused", left), "other": ModelError("a timeout")}
+    book, left = AnswerBook(tmp_path), NoAnswer("refused", VerdictCost())
+    waiting, found = (
+        UnansweredQuestions(book, 0),
+        {"k": Unanswerable("refused", left), "other": ModelError("a timeout")},
+    )
     waiting.hold("k", left)
     assert waiting.doubtful(found) == {"k": left}
     waiting.drop(["k"])
@@ -245,7 +248,7 @@ def test_gold_goes_on_where_the_rewriter_has_no_answer(server: ScriptedJudge, st
 
     server.script = script
     cache = store.home / "cache" / "judge"
-    rewriters: list[Rewriter] = [ProofRewriter(), OpenAIRewriter(server.url, "m", cache, retry=QUICK)]
+    rewriters: list[ItemRewriter] = [ProofRewriter(), OpenAIRewriter(server.url, "m", cache, retry=QUICK)]
     judge_source(store, "made", judge_of(server, store))
     made = [build_gold(store, "made", judge_of(server, store), rewriter) for rewriter in rewriters]
     assert made[1].checks_passed and made[1].counts["gold"] == made[0].counts["gold"] == 4

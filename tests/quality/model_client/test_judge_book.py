@@ -13,7 +13,7 @@ import pytest
 from model_asking import answers_kept, questions
 from openai_server import COMPLETION_TOKENS, PROMPT_TOKENS
 
-from quality.model_client.client import Answer, Ceiling
+from quality.model_client.client import Ceiling, CheckedAnswer
 from quality.model_client.errors import ModelError
 from quality.model_client.questions import Usage, read_usage
 from quality.model_client.spending import AnswerBook, Spent
@@ -55,7 +55,7 @@ def test_after_kill_9_nothing_answered_is_asked_again_or_billed_twice(server, cl
     left = client.spent()
     assert (left.answers, left.open_calls, left.usage) == (25, 8, Usage(2500, 250))
     answers = client.ask_all(questions(60))
-    assert all(isinstance(answer, Answer) for answer in answers)
+    assert all(isinstance(answer, CheckedAnswer) for answer in answers)
     assert all(server.asked[question] == 1 for question in answered)
     assert server.asked.total() == 60 + in_flight and client.requests_sent == 35
     spent = client.spent()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from model_asking import SCHEMA, questions
 
-from quality.model_client.client import Answer, Picture, Request, Retry
+from quality.model_client.client import CheckedAnswer, Request, RequestPicture, Retry
 
 FAULTS = ("429", "500", "503", "hang", "drop", "half", "html", "prose", "extra", "cut", "no_usage")
 
@@ -17,7 +17,7 @@ def test_with_faults_no_question_is_lost_and_none_answered_twice(server, client_
     retry = Retry(attempts=8, base_s=0.01, cap_s=0.05, timeout_s=2.5, deadline_s=60, breaker_limit=12)
     client = client_of(server, tmp_path, retry=retry, concurrency=16)
     answers = client.ask_all(questions(300))
-    assert all(isinstance(answer, Answer) and answer.fields["alignment"] == 8 for answer in answers)
+    assert all(isinstance(answer, CheckedAnswer) and answer.fields["alignment"] == 8 for answer in answers)
     assert sum(server.modes[mode] for mode in FAULTS) > 15, server.modes
     assert set(server.delivered.values()) == {1} and len(server.delivered) == 300
     spent = client.spent()
@@ -63,6 +63,6 @@ def test_a_broken_picture_isn_t_the_endpoint_s_fault_and_nobody_waits_for_ever(s
     def broken() -> bytes:
         raise OSError("no such screen")
 
-    bad = Request("t", "s", "text", (Picture("k", broken),), SCHEMA)
+    bad = Request("t", "s", "text", (RequestPicture("k", broken),), SCHEMA)
     with pytest.raises(OSError, match="no such screen"):
         client_of(server, concurrency=2).ask_all([bad, bad, *questions(2)])

@@ -22,9 +22,9 @@ from quality.judges.judge import Verdict
 from quality.judges.rules import RulesJudge
 from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
-from quality.model_client.questions import Cost
+from quality.model_client.questions import VerdictCost
 from quality.proving import bench_report
-from quality.proving.figure_rows import PREVALENCE, Row, Scored
+from quality.proving.figure_rows import PREVALENCE, DetectionRow, Scored
 from quality.proving.figures import figures
 from quality.proving.judge_bench import BenchResult, measure, risk_of
 from schemas.actions import Click
@@ -46,7 +46,7 @@ def result(made: Maker, bench: Path) -> BenchResult:
     return measure(bench, TableJudge(made.said.__getitem__), rounds=50)
 
 
-def row(result: BenchResult, name: str, unit: str) -> Row:
+def row(result: BenchResult, name: str, unit: str) -> DetectionRow:
     listed = (*result.figures.defects, *result.figures.natural, *result.figures.held_out)
     [found] = [one for one in listed if (one.name, one.unit) == (name, unit)]
     return found
@@ -275,7 +275,7 @@ def test_the_rules_judge_end_to_end(world: Any, buttons: Any, tmp_path: Path) ->
 def test_the_judge_itself_is_asked_and_its_cost_is_counted(made: Maker, tmp_path: Path) -> None:
     """A key in an answer, which cleaning would take out of a corpus, is for the judge to see here."""
     made.samples[0] = made.samples[0] | {"answer": "sk-proj-" + "aB3dE5gH7jK9mN1pQ3sT5vW7" * 2}
-    judge = TableJudge(made.said.__getitem__, Cost(100, 20, 0.5))
+    judge = TableJudge(made.said.__getitem__, VerdictCost(100, 20, 0.5))
     result = measure(made.write(tmp_path / "bench"), judge, rounds=5, prices=Prices(2.0, 10.0))
     costs = result.costs
     assert (costs.items, costs.cached) == (8 + 2 * 24, 0)
@@ -283,7 +283,9 @@ def test_the_judge_itself_is_asked_and_its_cost_is_counted(made: Maker, tmp_path
     assert (costs.prompt_tokens, costs.completion_tokens) == (100 * asked, 20 * asked)
     assert costs.price == pytest.approx(asked * (100 * 2 + 20 * 10) / 1e6)
     assert costs.per_item()["tokens"] == pytest.approx(120 * asked / 56)
-    cached = measure(tmp_path / "bench", TableJudge(made.said.__getitem__, Cost(100, 20, 0.5, cached=True)), rounds=5)
+    cached = measure(
+        tmp_path / "bench", TableJudge(made.said.__getitem__, VerdictCost(100, 20, 0.5, cached=True)), rounds=5
+    )
     assert (cached.costs.prompt_tokens, cached.costs.cached) == (0, asked)
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from quality.refinement.claims import Claim, fit_claim, fit_folder, inputs, load_claim, save_claim, write_risks
+from quality.refinement.claims import RiskClaim, fit_claim, fit_folder, inputs, load_claim, save_claim, write_risks
 from schemas.ids import item_episode, item_sample, item_step
 
 
@@ -70,7 +70,7 @@ def test_a_repaired_step_is_met_under_its_version_and_its_episode_too() -> None:
     [(base, unit, values)] = inputs(risks, [row])
     odds = [math.log(0.1 / 0.9), math.log(0.2 / 0.8)]
     assert (base, unit) == ("step:toy/e/0", "step") and values == pytest.approx((1.0, *odds, 1.0))
-    assert inputs({}, [row]) == [] and Claim((0,) * 4, (0,) * 4).share({}, [row]) is None
+    assert inputs({}, [row]) == [] and RiskClaim((0,) * 4, (0,) * 4).share({}, [row]) is None
 
 
 def test_it_comes_back_from_its_folder_and_refuses_what_isn_t_one(tmp_path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quality.items.item import provenance
-from quality.items.part import Part
+from quality.items.part import SourcePart
 from quality.judges.judge import Verdict, route
 from quality.judges.rules import RulesJudge
 from quality.judges.verdicts import judge_part
@@ -43,7 +43,7 @@ def test_a_score_out_of_range_is_no_verdict(value):
 def part_of(world, *episodes, samples=()):
     rows = [step.row for episode in episodes for step in episode.steps]
     tables = Steps.table(rows), Samples.table(samples), Screens.table(world.rows.values())
-    return Part("p", *tables, world.bank())
+    return SourcePart("p", *tables, world.bank())
 
 
 def refine(world, *episodes, samples=(), rounds=3, judge=None):

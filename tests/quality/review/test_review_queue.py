@@ -18,16 +18,16 @@ from pipelines.store.files import StoreError
 from quality.judges.verdicts import last_verdicts
 from quality.review import queue as queues
 from quality.review.queue import Queue, build_queue, open_folder, open_queue
-from quality.review.sampling import QUEUE_BANDS, Candidate, QueueConfig, band, cell, draw, first_of_cells
+from quality.review.sampling import QUEUE_BANDS, QueueConfig, ReviewCandidate, band, cell, draw, first_of_cells
 from schemas.actions import Click, Type
 from schemas.tables import Samples, Screens, Steps
 
 
 def candidate(
     number: int, source: str = "a", score: int | None = 9, confidence: float | None = 0.9, **more: str
-) -> Candidate:
+) -> ReviewCandidate:
     given = {"platform": "web", "kind": "grounding", "origin": "gold", **more}
-    return Candidate(f"sample:{source}{number:06d}", source, score=score, confidence=confidence, **given)  # type: ignore[arg-type]
+    return ReviewCandidate(f"sample:{source}{number:06d}", source, score=score, confidence=confidence, **given)  # type: ignore[arg-type]
 
 
 # --- drawing ----------------------------------------------------------------------------------------------------------

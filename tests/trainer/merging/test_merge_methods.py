@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from whole_merges import merge_linear, merge_ties, trim
 
-from trainer.merging.merge_methods import Tally, Trim, cut_for, ties_piece
+from trainer.merging.merge_methods import TensorTally, Trim, cut_for, ties_piece
 
 
 def ties(base: list[float], experts: list[list[float]], **options: object) -> list[float]:
@@ -164,7 +164,7 @@ class TestPieces:
         base, *others = (torch.tensor(data.draw(values), dtype=torch.float32) for _ in range(1 + experts))
         weight = [1.0, 0.5, 2.0][:experts]
         whole, report = merge_ties(base, others, density=[density] * experts, weight=weight)
-        tally = Tally(experts)
+        tally = TensorTally(experts)
         trims = [Trim(cut_for(lambda o=o: [*(o - base).split(size)], count, density)) for o in others]  # type: ignore[misc]
         pieces = zip(base.split(size), *(other.split(size) for other in others), strict=True)
         found = [ties_piece(theta, parts, trims, weight, True, 1.0, tally) for theta, *parts in pieces]

@@ -9,7 +9,7 @@ from drawn import make_rows, scroll_rows
 
 from pipelines.prompts import prompt_text
 from trainer.offline.tasks import RlTask, choose, complete_episodes, tasks_of
-from trainer.rl.rewards import Truth
+from trainer.rl.rewards import ReplyTarget
 from trainer.settings.rewards import RewardConfig
 
 
@@ -83,5 +83,5 @@ def test_only_whole_episodes_count_as_traces(processor: Any) -> None:
 
 
 def test_a_task_needs_no_episode() -> None:
-    task = RlTask({}, Truth("grounding", refusal=True), "c")
+    task = RlTask({}, ReplyTarget("grounding", refusal=True), "c")
     assert complete_episodes([task]) == []

@@ -25,7 +25,7 @@ from trainer.offline.held_out import sop
 from trainer.offline.semi_online import (
     Answer,
     Played,
-    Rollout,
+    StoredRollout,
     prompts_with_thoughts,
     roll,
     sop_progress,
@@ -36,7 +36,7 @@ from trainer.offline.semi_online import (
 )
 from trainer.offline.tasks import RlTask
 from trainer.rl.grpo import Advantages, group_advantages, grpo_loss
-from trainer.rl.rewards import Truth, reward
+from trainer.rl.rewards import ReplyTarget, reward
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.offline import OfflineConfig, SemiOnlineConfig
 from trainer.settings.rewards import RewardConfig
@@ -61,7 +61,7 @@ def episode(name: str, length: int) -> list[RlTask]:
             "messages": messages("navigation", navigation_text("go", shown)),
             "step": step,
         }
-        found.append(RlTask(row, Truth("navigation", action), name, f"drawn/{name}", step))
+        found.append(RlTask(row, ReplyTarget("navigation", action), name, f"drawn/{name}", step))
     return found
 
 
@@ -81,7 +81,7 @@ def in_ways(ways: Sequence[int]) -> Answer:
     return lambda rows: [said(row, ways[row["step"]]) for row in rows]
 
 
-def histories(rollout: Rollout) -> list[list[str]]:
+def histories(rollout: StoredRollout) -> list[list[str]]:
     return [prompt_text(step.task.row["messages"]).split("\n")[2:-1] for step in rollout.steps]
 
 
@@ -154,10 +154,12 @@ def test_returns_worked_by_hand() -> None:
     assert step_returns([], [], 0.5) == []
 
 
-def rollout(number: int, member: int, *worth: float) -> Rollout:
+def rollout(number: int, member: int, *worth: float) -> StoredRollout:
     """A rollout by its rewards; 1 is right."""
     task = clicks(1)[0]
-    return Rollout(number, member, tuple(Played(task, said(task.row, 0), {"total": one}, one == 1.0) for one in worth))
+    return StoredRollout(
+        number, member, tuple(Played(task, said(task.row, 0), {"total": one}, one == 1.0) for one in worth)
+    )
 
 
 def test_two_levels_worked_by_hand() -> None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.online.asynchronous import AsyncCollector
-from trainer.online.collect import Group
-from trainer.online.rollouts import Job, Rollout, Sample, lost
+from trainer.online.collect import RolloutGroup
+from trainer.online.rollouts import ReplySample, Rollout, RolloutJob, lost
 from trainer.online.run import _counting
 from trainer.online.strata import StratifiedBatches
 from trainer.settings.online import OnlineConfig
@@ -34,17 +34,17 @@ class Workers:
     """`wait` gives what `plan` says of the jobs that were asked for."""
 
     def __init__(self) -> None:
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, RolloutJob] = {}
         self.ready: list[Rollout] = []
         self.keep: Any = None
         self.pool = pool()
 
-    def submit(self, jobs: Sequence[Job], first: bool = False) -> None:
+    def submit(self, jobs: Sequence[RolloutJob], first: bool = False) -> None:
         self.jobs |= {job.key: job for job in jobs}
 
     def end(self, key: str, version: int, success: bool | None = True) -> None:
         job = self.jobs.pop(key)
-        sample = Sample("[]", b"", "web", (1,), (-1.0,), version)
+        sample = ReplySample("[]", b"", "web", (1,), (-1.0,), version)
         made = Rollout(key, job.contract.task_id, (sample,), success, 1, 0, "finished")
         made = made if success is not None else lost(job, "gone")
         if success is not None:
@@ -64,7 +64,7 @@ def collector(folder: Path | None = None, **changes: Any) -> tuple[AsyncCollecto
     return AsyncCollector(workers, batches, config, folder), workers  # type: ignore[arg-type]
 
 
-def keys(groups: Sequence[Group]) -> list[list[str]]:
+def keys(groups: Sequence[RolloutGroup]) -> list[list[str]]:
     return [[one.key for one in group.counted()] for group in groups]
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from trainer.online.replay import ReplayBuffer
-from trainer.online.rollouts import Rollout, Sample
+from trainer.online.rollouts import ReplySample, Rollout
 
 
 def rollout(key: str, success: bool | None, task_id: str = "t", **values: Any) -> Rollout:
-    sample = Sample("[]", b"\x89PNG\x00", "web", (5, 6), (-0.5, -1e-9), 3)
+    sample = ReplySample("[]", b"\x89PNG\x00", "web", (5, 6), (-0.5, -1e-9), 3)
     return Rollout(key, task_id, (sample,), success, 1, 0, "finished", **values)
 
 

@@ -16,16 +16,16 @@ from online_runs import settings, train
 from openai_server import OpenAIServer
 from PIL import Image
 
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.tasks.task_spec import FINAL_KEYFRAME, VOTES, Contract
-from generators.tasks.trajectory import Trajectory
+from generators.tasks.trajectory import ExecutedTrajectory
 from generators.tasks.world_interface import Observation
 from quality.model_client.client import ModelClient
 from quality.model_client.retry import Retry
 from quality.model_client.spending import AnswerBook, Ceiling
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.online.engine import ReplyEngine
-from trainer.online.rollouts import Job
+from trainer.online.rollouts import RolloutJob
 from trainer.online.success import ENDPOINT, FinalFrameJudge, decide, judge_of, request
 from trainer.online.workers import RolloutWorkers
 from trainer.stages.online import runnable_tasks
@@ -75,8 +75,8 @@ def undecided(contract: Contract) -> Contract:
     return replace(contract, evaluator={"rule": VOTES})
 
 
-def ended(contract: Contract, ending: str, state: dict[str, Any], answer: str = "") -> Trajectory:
-    return Trajectory(contract, "p", "d", 0, (), None, state, answer, ending)  # type: ignore[arg-type]
+def ended(contract: Contract, ending: str, state: dict[str, Any], answer: str = "") -> ExecutedTrajectory:
+    return ExecutedTrajectory(contract, "p", "d", 0, (), None, state, answer, ending)  # type: ignore[arg-type]
 
 
 def rollouts(start: Path, judge: FinalFrameJudge | None, contract: Contract, world: ShowingWorld) -> list[Any]:
@@ -84,9 +84,9 @@ def rollouts(start: Path, judge: FinalFrameJudge | None, contract: Contract, wor
     engine = ReplyEngine(
         loaded.model, load_processor(start), temperature=1.0, max_new_tokens=24, threads=1, lockstep=True
     )
-    limits = Limits(step_factor=1, step_extra=1, retries=1, call_s=60.0, pause_s=0.01)
+    limits = AttemptLimits(step_factor=1, step_extra=1, retries=1, call_s=60.0, pause_s=0.01)
     with engine, RolloutWorkers(loaded, engine, pool(lambda: world), limits, workers=1, judge=judge) as crew:
-        return crew.run([Job(contract, "g", member, member) for member in range(10)])
+        return crew.run([RolloutJob(contract, "g", member, member) for member in range(10)])
 
 
 def test_a_model_decides_what_no_rule_can(start: Path, server: Eyes) -> None:

@@ -13,15 +13,15 @@ import pytest
 from choice_world import ChoiceWorld, Slow, pool, task
 
 from generators.execution.device_pool import LocalPool
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint, load_processor
 from trainer.online import workers
 from trainer.online.engine import ReplyEngine
 from trainer.online.reference import validation_jobs
-from trainer.online.rollouts import POLICY, REFERENCE, Job, Rollout
+from trainer.online.rollouts import POLICY, REFERENCE, Rollout, RolloutJob
 from trainer.online.workers import RolloutWorkers
 
-LIMITS = Limits(step_factor=1, step_extra=0, retries=1, call_s=60.0, pause_s=0.01)
+LIMITS = AttemptLimits(step_factor=1, step_extra=0, retries=1, call_s=60.0, pause_s=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def loaded(start: Path) -> Checkpoint:
 
 @contextmanager
 def running(
-    loaded: Checkpoint, devices: Any, *, count: int = 2, lockstep: bool = True, limits: Limits = LIMITS
+    loaded: Checkpoint, devices: Any, *, count: int = 2, lockstep: bool = True, limits: AttemptLimits = LIMITS
 ) -> Iterator[RolloutWorkers]:
     assert loaded.folder is not None
     engine = ReplyEngine(
@@ -41,8 +41,8 @@ def running(
         yield crew
 
 
-def jobs(count: int, n: int = 2) -> list[Job]:
-    return [Job(task(n), "g", member, member) for member in range(count)]
+def jobs(count: int, n: int = 2) -> list[RolloutJob]:
+    return [RolloutJob(task(n), "g", member, member) for member in range(count)]
 
 
 def brief(made: list[Rollout]) -> list[Any]:
@@ -115,7 +115,7 @@ def test_a_worker_keeps_what_it_has_open_where_idle_devices_cost_nothing(
     kinds = ("choice", "other", "choice", "other")
     turns = [replace(task(2), initial_state={**task(2).initial_state, "world": name}) for name in kinds]
     with running(loaded, devices, count=1) as crew:
-        made = crew.run([Job(contract, "g", member, member) for member, contract in enumerate(turns)])
+        made = crew.run([RolloutJob(contract, "g", member, member) for member, contract in enumerate(turns)])
         assert all(one.success is not None for one in made)
         assert len({one.device for one in made}) == opened == crew.statistics.opened
         assert crew.held_s >= sum(one.seconds for one in made) * 0.5
@@ -142,11 +142,11 @@ def test_a_device_that_isnt_to_be_had_is_waited_for(loaded: Checkpoint, monkeypa
             raise ConnectionError("none is free")
         return ChoiceWorld()
 
-    limits = Limits(step_factor=1, step_extra=0, retries=0, device_s=60.0)
+    limits = AttemptLimits(step_factor=1, step_extra=0, retries=0, device_s=60.0)
     with running(loaded, pool(late), count=1, limits=limits) as crew:
         [made] = crew.run(jobs(1))
         assert made.success is not None and len(asked) == 4
-    never = Limits(step_factor=1, step_extra=0, retries=0, device_s=0.1)
+    never = AttemptLimits(step_factor=1, step_extra=0, retries=0, device_s=0.1)
 
     def none() -> ChoiceWorld:
         raise ConnectionError("none is free")
@@ -167,7 +167,7 @@ def test_a_call_that_hangs_costs_its_worker_alone(loaded: Checkpoint) -> None:
                 hung.append(1)
                 gate.wait(60)
 
-    limits = Limits(step_factor=1, step_extra=0, retries=1, call_s=2.0, pause_s=0.01)
+    limits = AttemptLimits(step_factor=1, step_extra=0, retries=1, call_s=2.0, pause_s=0.01)
     with running(loaded, pool(Hangs), count=2, limits=limits) as crew:
         made = crew.run(jobs(4))
         gate.set()

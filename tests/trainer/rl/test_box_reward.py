@@ -18,14 +18,14 @@ from trainer.modeling.generation import GROUNDING_TOKENS, reply_limit
 from trainer.rl.box_reward import area, best_iou, box_of, difficulty_weights, floored_iou, size_agreement
 from trainer.rl.grpo import group_advantages, grpo_loss, scaled_groups
 from trainer.rl.reward_figures import totals
-from trainer.rl.rewards import Truth, bounds, group_scores, point_hit, reward, score
+from trainer.rl.rewards import ReplyTarget, bounds, group_scores, point_hit, reward, score
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.offline import OfflineConfig
 from trainer.settings.rewards import RewardConfig
 
 BOX = (100.0, 200.0, 300.0, 300.0)
-GROUND = Truth("grounding", boxes=(BOX,))
-REFUSE = Truth("grounding", refusal=True)
+GROUND = ReplyTarget("grounding", boxes=(BOX,))
+REFUSE = ReplyTarget("grounding", refusal=True)
 SIZED = RewardConfig(w_iou=0.5, w_box_size=0.25)
 
 HIT = RewardConfig(w_format=0.0, w_answer=1.0)
@@ -94,7 +94,7 @@ def test_terms_are_bounded_symmetric_and_best_for_the_truth(one: tuple[int, ...]
     assert shared <= min(area(one), area(other)) / max(area(one), area(other)) + 1e-9
     punished = size_agreement(_say(one), [other])
     assert -1 <= punished <= 0 and punished == pytest.approx(size_agreement(_say(other), [one]))
-    truth = Truth("grounding", boxes=(tuple(map(float, other)),))
+    truth = ReplyTarget("grounding", boxes=(tuple(map(float, other)),))
     low, high = bounds("grounding", SIZED)
     assert low <= reward(_say(one), truth, SIZED) <= reward(_say(other), truth, SIZED) + 1e-9 <= high + 2e-9
 
@@ -118,13 +118,13 @@ def test_smaller_targets_weigh_more_and_the_mean_stays() -> None:
 # --- the ablation -----------------------------------------------------------------------------------------------------
 
 
-def _screens(count: int, draws: torch.Generator) -> tuple[torch.Tensor, list[Truth], torch.Tensor]:
+def _screens(count: int, draws: torch.Generator) -> tuple[torch.Tensor, list[ReplyTarget], torch.Tensor]:
     """Sizes [N, 2] of elements, their truths, and where the policy suspects each [N, 2]: mostly left of its middle."""
     size = 60 * torch.exp2(2 * torch.rand(count, 2, generator=draws))
     corner = 150 + 500 * torch.rand(count, 2, generator=draws)
     suspected = corner + size * (torch.tensor([0.3, 0.5]) + 0.4 * torch.randn(count, 2, generator=draws))
     boxes = torch.cat([corner, corner + size], 1).tolist()
-    return size, [Truth("grounding", boxes=(tuple(box),)) for box in boxes], suspected
+    return size, [ReplyTarget("grounding", boxes=(tuple(box),)) for box in boxes], suspected
 
 
 def _replies(

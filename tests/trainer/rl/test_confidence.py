@@ -21,12 +21,12 @@ from trainer.rl.confidence import confidence_reward, target_confidence, without_
 from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency
 from trainer.rl.reward_figures import totals
-from trainer.rl.rewards import Truth, bounds, group_scores, point_hit, reward, score
+from trainer.rl.rewards import ReplyTarget, bounds, group_scores, point_hit, reward, score
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.rewards import RewardConfig
 
 BOX = (100.0, 200.0, 300.0, 300.0)
-GROUND, REFUSE = Truth("grounding", boxes=(BOX,)), Truth("grounding", refusal=True)
+GROUND, REFUSE = ReplyTarget("grounding", boxes=(BOX,)), ReplyTarget("grounding", refusal=True)
 SURE = RewardConfig(w_confidence=0.5)
 
 PLAIN = RewardConfig(w_format=0.0, w_answer=1.0)
@@ -140,8 +140,11 @@ def _replies(
     return texts, whole
 
 
-def _truths(size: torch.Tensor) -> list[Truth]:
-    return [Truth("grounding", boxes=((500 - w / 2, 500 - h / 2, 500 + w / 2, 500 + h / 2),)) for w, h in size.tolist()]
+def _truths(size: torch.Tensor) -> list[ReplyTarget]:
+    return [
+        ReplyTarget("grounding", boxes=((500 - w / 2, 500 - h / 2, 500 + w / 2, 500 + h / 2),))
+        for w, h in size.tolist()
+    ]
 
 
 def _trained(config: RewardConfig, seed: int) -> tuple[float, float]:

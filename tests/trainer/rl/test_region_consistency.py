@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from schemas.actions import parse_reply
 from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency
-from trainer.rl.rewards import DEFAULT, Truth, bounds, group_scores, point_hit, reward
+from trainer.rl.rewards import DEFAULT, ReplyTarget, bounds, group_scores, point_hit, reward
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.rewards import REGION_SIDE, RewardConfig
 
-Judge = Callable[[list[str], Truth], list[float]]
+Judge = Callable[[list[str], ReplyTarget], list[float]]
 """Rewards of the replies to one question."""
 
-UNKNOWN = Truth("grounding", refusal=True)
+UNKNOWN = ReplyTarget("grounding", refusal=True)
 """Stands where nobody knows the truth."""
 
 AGREEMENT = RewardConfig(w_format=0.1, w_answer=0.0, w_consistency=0.9)
@@ -75,14 +75,14 @@ def test_bounded_and_the_same_in_any_order(points: list[tuple[int, int]], rng: r
     assert region_consistency(_say(*(points[i] for i in order))) == pytest.approx([found[i] for i in order])
 
 
-def _rewards(texts: list[str], truth: Truth, config: RewardConfig = DEFAULT) -> list[float]:
+def _rewards(texts: list[str], truth: ReplyTarget, config: RewardConfig = DEFAULT) -> list[float]:
     return [one["total"] for one in group_scores(texts, truth, config)]
 
 
 def test_as_a_reward_it_reads_no_truth_and_adds_by_its_weight() -> None:
     texts = ["[100,100]", "[100,100]", "[800,800]", "no point"]
     blind = RewardConfig(w_format=0.1, w_answer=0.0, w_consistency=0.9)
-    truths = [Truth("grounding", boxes=((90.0, 90.0, 110.0, 110.0),)), Truth("grounding", refusal=True)]
+    truths = [ReplyTarget("grounding", boxes=((90.0, 90.0, 110.0, 110.0),)), ReplyTarget("grounding", refusal=True)]
     first, other = (_rewards(texts, truth, blind) for truth in truths)
     assert first == other == pytest.approx([0.1 + 0.9 * 0.5] * 2 + [0.1 + 0.9 * 0.25, 0.0])
     assert bounds("grounding", blind) == (0.0, pytest.approx(1.0)) and bounds("navigation", blind)[1] == 0.1
@@ -97,14 +97,14 @@ def test_as_a_reward_it_reads_no_truth_and_adds_by_its_weight() -> None:
 # --- the ablation -----------------------------------------------------------------------------------------------------
 
 
-def _screens(count: int, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor, list[Truth]]:
+def _screens(count: int, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor, list[ReplyTarget]]:
     """Cues [N, element, cue] of elements, their middles [N, element, 2], and the truths: 0 is meant, 1 the decoy."""
     cues = MISLED * torch.randn(count, ELEMENTS, CUES, generator=draws)
     cues[:, 0, 0] += 1
     cues[:, 1, 1] += 1
     middles = 100 + 800 * torch.rand(count, ELEMENTS, 2, generator=draws)
     boxes = torch.cat([middles[:, 0] - HALF_SIDE, middles[:, 0] + HALF_SIDE], 1).tolist()
-    return cues, middles, [Truth("grounding", boxes=(tuple(box),)) for box in boxes]
+    return cues, middles, [ReplyTarget("grounding", boxes=(tuple(box),)) for box in boxes]
 
 
 def _replies(

@@ -6,13 +6,13 @@ import pytest
 
 from trainer.rl.grpo import group_advantages
 from trainer.rl.reward_figures import reward_figures, totals
-from trainer.rl.rewards import Truth, group_scores
+from trainer.rl.rewards import ReplyTarget, group_scores
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.rewards import RewardConfig
 
 
 def test_means_and_sample_deviations_are_over_all_completions_whatever_their_group() -> None:
-    truth = Truth("grounding", boxes=((0.0, 0.0, 100.0, 100.0),))
+    truth = ReplyTarget("grounding", boxes=((0.0, 0.0, 100.0, 100.0),))
     config = RewardConfig(w_format=0.5, w_answer=2.0)
     groups = [group_scores(texts, truth, config) for texts in (["[50,50]", "[50,50]"], ["[500,500]", "nothing"])]
     found = reward_figures([one for group in groups for one in group])

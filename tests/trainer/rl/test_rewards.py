@@ -29,7 +29,7 @@ from schemas.actions import (
 )
 from trainer.rl.rewards import (
     TERMS,
-    Truth,
+    ReplyTarget,
     bounds,
     content_f1,
     point_hit,
@@ -43,8 +43,8 @@ from trainer.rl.rewards import (
 from trainer.settings.rewards import RewardConfig
 
 BOX = (100.0, 200.0, 300.0, 400.0)
-GROUND = Truth("grounding", boxes=(BOX,))
-REFUSE = Truth("grounding", refusal=True)
+GROUND = ReplyTarget("grounding", boxes=(BOX,))
+REFUSE = ReplyTarget("grounding", refusal=True)
 
 
 def reply(action: Action | str, think: str = "", conclusion: str = "") -> str:
@@ -57,8 +57,8 @@ def _written(action: Action) -> str:
     return actions.format(action) if isinstance(action, Scroll) else actions.render(action, "web")
 
 
-def navigation(action: Action, *boxes: tuple[float, ...]) -> Truth:
-    return Truth("navigation", action, boxes)
+def navigation(action: Action, *boxes: tuple[float, ...]) -> ReplyTarget:
+    return ReplyTarget("navigation", action, boxes)
 
 
 class TestGrounding:
@@ -77,7 +77,9 @@ class TestGrounding:
         assert score("[2000,300]", GROUND) == {"format": 1.0, "point": 0.0, "total": 0.1}
 
     def test_any_of_several_boxes_will_do(self) -> None:
-        assert reward("[900,900]", Truth("grounding", boxes=(BOX, (850.0, 850.0, 950.0, 950.0)))) == pytest.approx(1.0)
+        assert reward(
+            "[900,900]", ReplyTarget("grounding", boxes=(BOX, (850.0, 850.0, 950.0, 950.0)))
+        ) == pytest.approx(1.0)
 
     def test_refusal_expects_minus_one_twice(self) -> None:
         assert reward("[-1,-1]", REFUSE) == pytest.approx(1.0)
@@ -86,12 +88,12 @@ class TestGrounding:
 
     def test_truth_of_a_sample_row(self) -> None:
         row = {"objective": "grounding", "answer": "[200,300]", "target_boxes": [list(BOX)]}
-        assert Truth.of_sample(row) == GROUND
-        assert Truth.of_sample({**row, "answer": "[-1,-1]", "target_boxes": []}) == REFUSE
+        assert ReplyTarget.of_sample(row) == GROUND
+        assert ReplyTarget.of_sample({**row, "answer": "[-1,-1]", "target_boxes": []}) == REFUSE
         with pytest.raises(ValueError, match="boxes or a refusal"):
-            Truth.of_sample({**row, "target_boxes": []})
+            ReplyTarget.of_sample({**row, "target_boxes": []})
         with pytest.raises(ValueError, match="vqa"):
-            Truth.of_sample({**row, "objective": "vqa"})
+            ReplyTarget.of_sample({**row, "objective": "vqa"})
 
 
 class TestFormat:
@@ -228,7 +230,7 @@ class TestStepSuccess:
 
 
 DOWN = Scroll((500, 700), (500, 300))
-GOLDEN: list[tuple[str, Truth, str, float]] = [
+GOLDEN: list[tuple[str, ReplyTarget, str, float]] = [
     # (line of docs/method.md §6, truth, reply, R with w = (0.1, 0.9), α = β = 1, δ2 = 70, δ1 = δ3 = 140)
     ("format and point in box", GROUND, "[200,300]", 1.0),
     ("borders included", GROUND, "[300,400]", 1.0),
@@ -282,7 +284,7 @@ GOLDEN: list[tuple[str, Truth, str, float]] = [
 
 
 @pytest.mark.parametrize(("truth", "text", "value"), [case[1:] for case in GOLDEN], ids=[case[0] for case in GOLDEN])
-def test_golden(truth: Truth, text: str, value: float) -> None:
+def test_golden(truth: ReplyTarget, text: str, value: float) -> None:
     assert reward(text, truth) == pytest.approx(value, abs=1e-12)
 
 
@@ -344,7 +346,7 @@ class TestLaws:
     def test_text_is_read_literally_backslashes_and_quotes_too(self, text: str) -> None:
         answer = f"<think></think><action>Type(content='{text}')</action><conclusion></conclusion>"
         row: dict[str, Any] = {"objective": "navigation", "answer": answer, "target_boxes": []}
-        truth = Truth.of_sample(row)
+        truth = ReplyTarget.of_sample(row)
         assert truth.action == Type(text) and reward(row["answer"], truth) == pytest.approx(0.1 + 0.9 * 2)
 
     def test_bounds_are_those_of_the_method(self) -> None:

@@ -13,7 +13,7 @@ from guided import tasks_of
 from policy_contract import DrawnSite, check_policy
 
 from generators.policies.episode import run_episode
-from generators.policies.policy import PolicyError, Said, View
+from generators.policies.policy import PastTurn, PolicyError, PolicyView
 from generators.policies.registry import POLICIES, build_policy
 from pipelines.derivers.navigation import navigation
 from pipelines.prompts import prompt_text
@@ -23,7 +23,13 @@ from trainer.modeling.checkpoint import Checkpoint, lineage, save_checkpoint
 from trainer.modeling.processor import Processor
 from trainer.serving.checkpoint_policy import CheckpointPolicy, checkpoint_policies
 
-PAST = (Said(Click((1, 2))), Said(None), Said(Scroll(direction="down")), Said(Type("a'b")), Said(Click((3, 4))))
+PAST = (
+    PastTurn(Click((1, 2))),
+    PastTurn(None),
+    PastTurn(Scroll(direction="down")),
+    PastTurn(Type("a'b")),
+    PastTurn(Click((3, 4))),
+)
 
 
 @pytest.fixture
@@ -33,8 +39,8 @@ def checkpoint(model: Any, processor: Any, tiny_preset: Any) -> Checkpoint:
     return Checkpoint(model.eval(), processor, asdict(lineage("tiny", tiny_preset)))
 
 
-def view(png: bytes = b"", past: tuple[Said, ...] = (), goal: str = "Click the red box") -> View:
-    return View(goal, png or draw({"red": (10, 10, 60, 60)}), (224, 160), "web", past)
+def view(png: bytes = b"", past: tuple[PastTurn, ...] = (), goal: str = "Click the red box") -> PolicyView:
+    return PolicyView(goal, png or draw({"red": (10, 10, 60, 60)}), (224, 160), "web", past)
 
 
 def test_it_keeps_the_contract_of_policies(checkpoint: Checkpoint) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from drawn import draw
 
-from generators.policies.policy import Said, View
+from generators.policies.policy import PastTurn, PolicyView
 from pipelines.derivers.navigation import navigation
 from pipelines.prompts import MOST_THOUGHT, messages, prompt_text, reply_text
 from schemas.action_types import Action, Click, Finished, Scroll, Type
@@ -20,7 +20,7 @@ from trainer.modeling.checkpoint import Checkpoint, lineage
 from trainer.modeling.processor import Processor
 from trainer.offline.alignment import align
 from trainer.online.engine import RolloutPolicy
-from trainer.online.rollouts import Recorder, RolloutClaim
+from trainer.online.rollouts import RolloutClaim, SampleRecorder
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.settings.offline import AlignmentConfig
 from trainer.suites.answering import TrainedPrompt
@@ -97,20 +97,20 @@ def thinks(model: Any, processor: Any, tiny_preset: Any) -> Checkpoint:
     return Checkpoint(model.eval(), own, asdict(lineage("tiny", preset)))
 
 
-def views() -> Iterator[View]:
+def views() -> Iterator[PolicyView]:
     """Every turn of the same episode when the policy plays it, its past as `parse_reply` reads its replies."""
-    past: tuple[Said, ...] = ()
+    past: tuple[PastTurn, ...] = ()
     for action, thought in TURNS:
-        yield View(GOAL, draw({"red": (10, 10, 60, 60)}), (224, 160), "web", past)
+        yield PolicyView(GOAL, draw({"red": (10, 10, 60, 60)}), (224, 160), "web", past)
         reply = parse_reply(reply_text(action, "web", thought))
-        past = (*past, Said(reply.action, reply.thought, reply.conclusion))
+        past = (*past, PastTurn(reply.action, reply.thought, reply.conclusion))
 
 
 def test_every_player_writes_the_prompt_of_the_aligned_row_of_its_step(thinks: Checkpoint) -> None:
     trained = aligned()
     unused: Any = None
     job: Any = SimpleNamespace(greedy=True)
-    rollout = RolloutPolicy(thinks, unused, job, Recorder(), RolloutClaim.__new__(RolloutClaim), thinking=None)
+    rollout = RolloutPolicy(thinks, unused, job, SampleRecorder(), RolloutClaim.__new__(RolloutClaim), thinking=None)
     for step, view in enumerate(views()):
         played = CheckpointPolicy(thinks).row(view)
         assert prompt_text(played["messages"]) == trained[step], step

@@ -16,7 +16,7 @@ from trainer.modeling import sampling_memory
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.online.vllm.client import ServerError, VllmClient
 from trainer.serving.rollout_server import RolloutServer
-from trainer.serving.serve import Refused, ServeLimits, serving
+from trainer.serving.serve import RequestRefused, ServeLimits, serving
 
 pytestmark = pytest.mark.real_parts
 
@@ -69,7 +69,7 @@ def test_what_it_cant_do_is_refused_by_name(server: RolloutServer) -> None:
         ("stop_token_ids: expected", {"sampling_params": {"stop_token_ids": [300]}}),
     ]
     for words, changed in cases:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             server.generate(asking(**changed))
         assert words in str(refused.value), refused.value
     told = server.generate(asking(token_ids=[300, pad, 301], content_parts=[IMAGE]))
@@ -90,18 +90,18 @@ def test_weights_come_from_below_its_folder_whole_or_not_at_all(server: RolloutS
     (tmp_path / "root" / "link").symlink_to(folders["outside"])
     for name in ("part", "odd", "broken", "outside", "link", "../away", "none"):
         path = str(folders.get(name, tmp_path / "root" / name))
-        with pytest.raises(Refused, match="weights"):
+        with pytest.raises(RequestRefused, match="weights"):
             server.collective_rpc({"method": "reload_weights", "kwargs": {"weights_path": path}})
     for body in ({"method": "exec"}, {"method": "reload_weights"}, {"method": "reload_weights", "kwargs": {"a": 1}}):
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             server.collective_rpc(body)
     assert all(torch.equal(tensor, before[name]) for name, tensor in own.items())
-    with pytest.raises(Refused, match="paused and has joined"):
+    with pytest.raises(RequestRefused, match="paused and has joined"):
         server.weights.start_weight_update(paused=True)
-    with pytest.raises(Refused, match="missing, unknown or of another shape"):
+    with pytest.raises(RequestRefused, match="missing, unknown or of another shape"):
         server.weights.update_weights({"update_info": {"names": ["a"], "dtype_names": ["float32"], "shapes": [[1]]}})
     for info in (None, {"nccl_unique_id_b64": "x"}, {"master_address": "127.0.0.1", "master_port": "8000"}):
-        with pytest.raises(Refused, match="init_info"):
+        with pytest.raises(RequestRefused, match="init_info"):
             server.weights.init_weight_transfer_engine({"init_info": info})
 
 

@@ -17,7 +17,7 @@ from dagster_project import definitions
 from dagster_project.assets.keys import asset_key
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
-from dagster_project.stages.stage import Work
+from dagster_project.stages.stage import StageWork
 from generators.generation import steering
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
@@ -125,7 +125,7 @@ def test_a_benchmark_is_in_the_graph_once_its_files_are_here(home: Store) -> Non
     assert "suites/android_control_high" not in stages, "drawn data is no benchmark"
     assert set(stages[STANDINGS].deps) - set(absent[STANDINGS].deps) == {"suites/screenspot_v2", "suites/aitz"}
 
-    work = Work(home, settings)
+    work = StageWork(home, settings)
     raw = stages["raw/screenspot_v2"].run(work)
     made = stages["suites/screenspot_v2"].run(work)
     assert made.checks_passed and made.counts["n"] == 2 and 0 <= made.counts["accuracy"] <= 1

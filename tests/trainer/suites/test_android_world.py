@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from schemas.action_types import (
     CallUser,
     Click,
@@ -90,13 +90,13 @@ class Says:
 
     def __init__(self, *actions: Action | None) -> None:
         self._actions = list(actions)
-        self.views: list[View] = []
+        self.views: list[PolicyView] = []
         self.begun: list[tuple[str, str, int]] = []
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
         self.begun.append((goal, platform, seed))
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         self.views.append(view)
         action = self._actions[len(view.past)]
         return Decision(format(action) if action else "hm", action)

@@ -16,9 +16,9 @@ from native_benchmarks import Scripted, by_words, png, write
 from pipelines.mapping.adapter import Raw
 from trainer.evaluation.controls import BlindTable
 from trainer.statistics import interval, macro_interval
-from trainer.suites.answering import Answer
+from trainer.suites.answering import SuiteAnswer
 from trainer.suites.grounding import GroundingConfig, evaluate_grounding, in_polygon, right
-from trainer.suites.reading import Question, Read, questions
+from trainer.suites.reading import GroundingQuestion, Read, questions
 from trainer.suites.registry import SUITES, benchmark, suite
 
 
@@ -26,7 +26,7 @@ def ask(name: str, root: Path, answers: Any, **config: Any) -> dict[str, Any]:
     return evaluate_grounding(benchmark(name), Raw(root), answers, GroundingConfig(**config))
 
 
-def read(name: str, root: Path) -> tuple[dict[str, Question], dict[str, Any]]:
+def read(name: str, root: Path) -> tuple[dict[str, GroundingQuestion], dict[str, Any]]:
     found = Read()
     listed = list(questions(benchmark(name), Raw(root), found))
     assert len({one.id for one in listed}) == len(listed) == found.asked
@@ -277,9 +277,9 @@ def test_controls_by_hand(tmp_path: Path) -> None:
 def test_what_has_no_reply_is_told_and_not_scored(tmp_path: Path) -> None:
     native.screenspot_v2(tmp_path)
 
-    def answers(rows: Any, most: int, /) -> list[Answer]:
+    def answers(rows: Any, most: int, /) -> list[SuiteAnswer]:
         return [
-            Answer("", "no_reply: busy") if "pc_" in row["sample_id"] or i == 0 else Answer("[50,50]")
+            SuiteAnswer("", "no_reply: busy") if "pc_" in row["sample_id"] or i == 0 else SuiteAnswer("[50,50]")
             for i, row in enumerate(rows)
         ]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from trainer.suites.latent import (
     MEASURES,
+    LabelledScreen,
     LatentConfig,
-    Screen,
     compare,
     embed,
     evaluate_latent,
@@ -81,7 +81,7 @@ def test_closed_forms() -> None:
 
 def test_a_common_direction_hides_classes_until_it_is_taken_away() -> None:
     vectors, classes = clouds(3, [20, 20, 20], spread=0.3)
-    screens = [Screen(str(i), name, "s", "web") for i, name in enumerate(classes)]
+    screens = [LabelledScreen(str(i), name, "s", "web") for i, name in enumerate(classes)]
     found = figures(vectors + 100.0, screens, "app")
     assert found["raw"]["inter_class_similarity"]["mean"] > 0.99 > found["centred"]["inter_class_similarity"]["mean"]
     assert found["centred"]["silhouette"]["mean"] > 0.5 and found["classes"] == 3

@@ -19,7 +19,7 @@ from pipelines.store import PartSpec, PartWriter, Store
 from schemas.action_types import Click
 from trainer.suites import leaderboard
 from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, trained_agents
-from trainer.suites.run import Subject, SuiteOptions, _kept, run_suite
+from trainer.suites.run import EvaluationSubject, SuiteOptions, _kept, run_suite
 from trainer.suites.steps import told_messages
 from trainer.suites.worlds import world_success
 
@@ -169,7 +169,9 @@ def test_a_served_model_is_told_what_is_wanted(tmp_path: Path) -> None:
     native.screenspot_v2(tmp_path)
     with ReplyServer(served) as server:
         answers = EndpointAnswers(server.url, "venus")
-        report = run_suite("screenspot_v2", Subject(base_url=server.url, model="venus"), SuiteOptions(raw=tmp_path))
+        report = run_suite(
+            "screenspot_v2", EvaluationSubject(base_url=server.url, model="venus"), SuiteOptions(raw=tmp_path)
+        )
         answers.close()
         asked = [text_of(body) for body in server.bodies]
     assert report["policy"] == "venus" and report["summary"]["breakdown"]["platform"]["mobile"]["mean"] == 0.5
@@ -179,7 +181,7 @@ def test_a_served_model_is_told_what_is_wanted(tmp_path: Path) -> None:
 def test_a_served_checkpoint_is_asked_as_it_was_trained(tmp_path: Path) -> None:
     native.screenspot_v2(tmp_path)
     with ReplyServer(served) as server:
-        trained = Subject(base_url=server.url, model="unified", words="trained")
+        trained = EvaluationSubject(base_url=server.url, model="unified", words="trained")
         run_suite("screenspot_v2", trained, SuiteOptions(raw=tmp_path))
         assert {text_of(body) for body in server.bodies} >= {"Where is go back?", "Where is search?"}
         server.bodies.clear()
@@ -195,7 +197,7 @@ def test_a_served_model_that_thinks_is_not_cut(tmp_path: Path) -> None:
 
     def limits(suite: str, *, most: int | None = None, **asked: Any) -> set[int]:
         with ReplyServer(served) as server:
-            subject = Subject(base_url=server.url, model="m", **asked)
+            subject = EvaluationSubject(base_url=server.url, model="m", **asked)
             run_suite(suite, subject, SuiteOptions(raw=tmp_path, limit=1, max_new_tokens=most))
             return {body["max_tokens"] for body in server.bodies}
 
@@ -209,14 +211,16 @@ def test_a_served_checkpoint_is_shown_its_thoughts_where_it_was_trained_so() -> 
         return reply_text(Click((10, 20)), "web", "I see")
 
     with ReplyServer(thinking) as server:
-        subject = Subject(base_url=server.url, model="m", words="trained", history="think_action", thinking=True)
+        subject = EvaluationSubject(
+            base_url=server.url, model="m", words="trained", history="think_action", thinking=True
+        )
         config = run_suite("fsm", subject, SuiteOptions(limit=1))["config"]
         texts = [text_of(body) for body in server.bodies]
     assert (config["words"], config["history"], config["thinking"]) == ("trained", "think_action", True)
     assert config["max_new_tokens"] == 1024
     assert "\n1. Click(box=(10,20)) (I see)" in texts[1] and not any("Thinking: off" in text for text in texts)
     with pytest.raises(ValueError, match="--history and --thinking are for served models"):
-        Subject(Path(__file__).parent, history="think_action")
+        EvaluationSubject(Path(__file__).parent, history="think_action")
 
 
 def test_a_server_that_is_gone_is_one_line(tmp_path: Path) -> None:
@@ -301,7 +305,7 @@ def test_steps_from_native_files(folder: Path, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_models_episodes_are_kept_apart_by_how_it_was_asked(tmp_path: Path) -> None:
-    served = Subject(base_url="http://127.0.0.1:9/v1", model="m")
+    served = EvaluationSubject(base_url="http://127.0.0.1:9/v1", model="m")
     asked = [
         (served, {}),
         (replace(served, base_url="http://127.0.0.1:8/v1"), {}),

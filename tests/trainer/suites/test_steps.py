@@ -17,7 +17,7 @@ from pipelines.unify.unify import unify_source
 from schemas.action_types import Click, Finished, Launch, PressBack, Scroll, Type
 from schemas.actions import Action
 from trainer.evaluation.controls import BlindTable
-from trainer.suites.answering import Answer
+from trainer.suites.answering import SuiteAnswer
 from trainer.suites.steps import StepsConfig, evaluate_steps, score, told_messages
 
 FILE = "android_control-00000-of-00020"
@@ -32,10 +32,10 @@ class Says:
         self.said = {words.replace("_", " "): action for words, action in said.items()}
         self.asked: list[dict[str, Any]] = []
 
-    def __call__(self, rows: Sequence[Any], most: int, /) -> list[Answer]:
+    def __call__(self, rows: Sequence[Any], most: int, /) -> list[SuiteAnswer]:
         self.asked += rows
         goals = [prompt_text(row["messages"]).splitlines()[0].removeprefix("Goal: ") for row in rows]
-        return [Answer(reply_text(self.said.get(goal, PressBack()), "mobile")) for goal in goals]
+        return [SuiteAnswer(reply_text(self.said.get(goal, PressBack()), "mobile")) for goal in goals]
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def test_low_level_asks_each_step_by_its_own_words(recorded: Store) -> None:
 
 def test_high_level_asks_for_the_goal_and_knows_traces(recorded: Store) -> None:
     class Right(Says):
-        def __call__(self, rows: Sequence[Any], most: int, /) -> list[Answer]:
-            return [Answer(row["answer"]) for row in rows]
+        def __call__(self, rows: Sequence[Any], most: int, /) -> list[SuiteAnswer]:
+            return [SuiteAnswer(row["answer"]) for row in rows]
 
     report = evaluate_steps(recorded, "android_control", "high", Right())
     assert report["summary"]["trace"]["mean"] == report["summary"]["step_strict"]["mean"] == 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generators.devices.browser import BrowserMissing
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from schemas.action_types import Finished, Wait
 from schemas.actions import format
@@ -44,7 +44,7 @@ class Idle:
 
     def begin(self, goal: str, platform: str, seed: int) -> None: ...
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         assert view.size_px == (320, 416)  # two pixels a CSS pixel
         action = Finished() if view.past else Wait()
         return Decision(format(action), action)

@@ -13,8 +13,8 @@ from executing import Faults, FaultyWorld, fsm_contracts, fsm_tasks, path_polici
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.execution.limits import Limits
-from generators.policies.policy import Decision, PolicyError, View
+from generators.execution.limits import AttemptLimits
+from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from schemas.action_types import Finished
@@ -32,7 +32,7 @@ class Boaster:
 
     def begin(self, goal: str, platform: str, seed: int) -> None: ...
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         return Decision(format(Finished()), Finished())
 
 
@@ -41,7 +41,7 @@ class Broken(Boaster):
 
     name = "broken"
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         if view.goal != fsm_tasks()[0].instruction:
             raise PolicyError("the server is gone")
         return super().decide(view)
@@ -78,7 +78,7 @@ def never() -> Any:
 
 
 def test_infrastructure_is_told_and_not_counted() -> None:
-    hasty = Limits(retries=1, pause_s=0.001)
+    hasty = AttemptLimits(retries=1, pause_s=0.001)
     report = world_success(PolicyMaker("broken", lambda c, w: Broken()), fsm_contracts(3), pool(), limits=hasty)
     summary = report["summary"]
     assert summary["attempts"] == 1 and summary["not_counted"] == {"attempts": 2, "infrastructure": 2}
@@ -88,7 +88,7 @@ def test_infrastructure_is_told_and_not_counted() -> None:
 
 def test_failing_devices_change_no_figure() -> None:
     faults = Faults(rate=0.02, seed=3)
-    limits = Limits(retries=100, pause_s=0.001)
+    limits = AttemptLimits(retries=100, pause_s=0.001)
     failing = world_success(path_policies(0.2), fsm_contracts(6), pool(lambda: FaultyWorld(faults)), limits=limits)
     assert faults.calls > 100
     assert failing == world_success(path_policies(0.2), fsm_contracts(6), pool(), limits=limits)
@@ -175,7 +175,7 @@ def test_batched_episodes_know_infrastructure_too(tiny: Any) -> None:
         def reset(self, start: Any) -> None:
             raise RuntimeError("the emulator is gone")
 
-    limits = Limits(retries=1, pause_s=0.001)
+    limits = AttemptLimits(retries=1, pause_s=0.001)
     summary = world_success(tiny, fsm_contracts(2), pool(Gone), workers=2, limits=limits)["summary"]
     assert summary["not_counted"] == {"attempts": 2, "infrastructure": 2} and summary["attempts"] == 0
     assert all("the emulator is gone" in why for why in summary["not_counted_why"])

@@ -34,7 +34,7 @@ from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
 from trainer.modeling.processor import Processor
 from trainer.online.rollout_engine import EngineFailed
-from trainer.online.rollouts import POLICY, Job
+from trainer.online.rollouts import POLICY, RolloutJob
 from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
 from trainer.online.vllm.servers import endpoints, weight_update
 from trainer.online.vllm.token_protocol import (
@@ -68,7 +68,7 @@ class _Weights:
 
 
 @dataclass(eq=False)
-class _Server:
+class _EngineServer:
     """`label`: of the weights that it is known to answer from, "" while it is out of service. `lock`: held by who
     changes its weights."""
 
@@ -102,7 +102,7 @@ class VllmEngine:
         self._models, self._processor, self.settings = models, processor, settings
         self._temperature, self._max_new_tokens = temperature, max_new_tokens
         self._update = weight_update(settings, run)
-        self._servers = [_Server(VllmClient(endpoint)) for endpoint in endpoints(settings)]
+        self._servers = [_EngineServer(VllmClient(endpoint)) for endpoint in endpoints(settings)]
         self._vocabulary = int(models[POLICY].config.get_text_config().vocab_size)
         self._tokenizing = threading.Lock()
         text = navigation_text("Press the button", [])
@@ -198,7 +198,7 @@ class VllmEngine:
             time.sleep(pause)
             pause = min(LONGEST_RETRY_S, pause * 2)
 
-    def _give(self, server: _Server, made: _Weights) -> None:
+    def _give(self, server: _EngineServer, made: _Weights) -> None:
         """One server → these weights, in service; or out of service, with the reason."""
         with server.lock:
             if server.label == made.label or not self._wanted(made):
@@ -245,7 +245,7 @@ class VllmEngine:
 
     # -- replies -------------------------------------------------------------------------------------------------------
 
-    def ask(self, job: Job, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
+    def ask(self, job: RolloutJob, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
         """See `RolloutEngine`."""
         with self._tokenizing:
             body, prompt_ids = prompt_body(self._processor, row)
@@ -277,7 +277,9 @@ class VllmEngine:
                     server.busy -= 1
                     self.cond.notify_all()
 
-    def _reply(self, server: _Server, body: Mapping[str, Any], prompt_ids: Sequence[int], made: _Weights) -> TokenReply:
+    def _reply(
+        self, server: _EngineServer, body: Mapping[str, Any], prompt_ids: Sequence[int], made: _Weights
+    ) -> TokenReply:
         answer = server.client.generate(body, self.settings.timeout_s)
         reply = read_reply(answer, self._processor, prompt_ids, self._max_new_tokens, self._vocabulary)
         if set(reply.labels) != {made.label}:
@@ -290,7 +292,7 @@ class VllmEngine:
             self.batches += 1
         return reply
 
-    def _server(self, job: Job, end: float) -> tuple[_Server, _Weights]:
+    def _server(self, job: RolloutJob, end: float) -> tuple[_EngineServer, _Weights]:
         """The least busy server with the weights that the job needs; waits for one until `end`, or `wait_s` from when
         there is none, whyever that is. While weights are published the wait doesn't end."""
         with self.cond:
@@ -328,7 +330,7 @@ class VllmEngine:
 
     # -- servers -------------------------------------------------------------------------------------------------------
 
-    def _out(self, server: _Server, error: Exception) -> None:
+    def _out(self, server: _EngineServer, error: Exception) -> None:
         """Out of service until it is tended."""
         log.warning("vllm: %s", error)
         with self.cond:
@@ -354,7 +356,7 @@ class VllmEngine:
                     server.retry_at = math.inf
                     threading.Thread(target=self._back, args=(server, made), daemon=True).start()
 
-    def _back(self, server: _Server, made: _Weights) -> None:
+    def _back(self, server: _EngineServer, made: _Weights) -> None:
         """In service again if it still has the weights, else by giving them once more."""
         try:
             with server.lock:
@@ -374,7 +376,7 @@ class VllmEngine:
                     server.retry_at = 0.0
                 self.cond.notify_all()
 
-    def _in(self, server: _Server, made: _Weights) -> None:
+    def _in(self, server: _EngineServer, made: _Weights) -> None:
         """In service, if these are still the weights that it should have."""
         with self.cond:
             if self._current() is made:

@@ -14,22 +14,22 @@ from generators.proving.perception.layouts import VERSION as LAYOUT_VERSION
 from generators.proving.perception.layouts import draw_layouts, read_layout
 from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS, layout_row, pasted_row
 from generators.proving.perception.screens import PastedScreen
-from generators.proving.perception.sheets import VERSION, Drawn, draw_sheets, read_sheet, style_of
+from generators.proving.perception.sheets import VERSION, SheetElement, draw_sheets, read_sheet, style_of
 from schemas.ids import digest
 from trainer.proving.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.proving.nano_base.world_pages import draw_pages, read_screens
 
 if TYPE_CHECKING:
-    from trainer.modeling.batches import Picture
+    from trainer.modeling.batches import PixelPicture
 
 
-def as_picture(screen: PastedScreen, key: str) -> Picture:
+def as_picture(screen: PastedScreen, key: str) -> PixelPicture:
     """A pasted screen as the processor's resized picture: its sizes are those that nothing has to be scaled to."""
     import numpy as np
 
-    from trainer.modeling.batches import Picture
+    from trainer.modeling.batches import PixelPicture
 
-    return Picture(key, np.ascontiguousarray(screen.pixels.transpose(2, 0, 1)))
+    return PixelPicture(key, np.ascontiguousarray(screen.pixels.transpose(2, 0, 1)))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Drawings:
 class PerceptionSource:
     """`RowSource` of questions, the lessons drawn by weight; row i is a pure function of (seed, i).
 
-    Rows hold a ready `Picture`. Raises `ValueError` for unknown lessons, and without what they need.
+    Rows hold a ready `PixelPicture`. Raises `ValueError` for unknown lessons, and without what they need.
     """
 
     pictures_come_again = False
@@ -108,7 +108,7 @@ class PerceptionSource:
         others = self._sheet(self._drawings.sheets[0]).elements
         return layout_row(seed, shown, others, LESSONS[name]), shown[0]
 
-    def screen(self, rng: Random) -> tuple[PastedScreen, tuple[Drawn, ...]]:
+    def screen(self, rng: Random) -> tuple[PastedScreen, tuple[SheetElement, ...]]:
         """A screen of the worlds and what else stands on it; not every page has one with something to ask for."""
         while True:
             if screens := self._page(rng.choice(self._drawings.pages)):

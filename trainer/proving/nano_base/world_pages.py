@@ -17,8 +17,8 @@ from random import Random
 from typing import Any, cast
 
 from generators.proving.perception.screens import Pasted, PastedScreen
-from generators.proving.perception.sheets import Drawn
-from generators.tasks.world_interface import Observation, Place, World
+from generators.proving.perception.sheets import SheetElement
+from generators.tasks.world_interface import Observation, ScreenElement, World
 from generators.worlds.nano_text import ADVANCE_PX, TEXT_PX
 from pipelines.whole_files import whole_file
 from schemas.coordinates import contains
@@ -88,7 +88,7 @@ def draw_pages(folder: Path, names: Sequence[str], on_done: Callable[[int], Any]
 
 
 def _draw(folder: Path, name: str, family: Family, seeds: str, turn: int, opened: OpenWorlds) -> None:
-    reader = _Reader(opened(family.world))
+    reader = _NotingWorld(opened(family.world))
     world = cast(World, reader)
     try:
         _, contract = next(episodes(family, seeds, world, turn * MOST_MISSED))
@@ -105,7 +105,7 @@ def _draw(folder: Path, name: str, family: Family, seeds: str, turn: int, opened
         part.write_text(json.dumps({"family": family.name, "screens": screens}), encoding="utf-8")
 
 
-class _Reader:
+class _NotingWorld:
     """A world whose letters are noted whenever it is observed; else it is that world."""
 
     def __init__(self, world: Any) -> None:
@@ -124,15 +124,15 @@ class _Reader:
 
 
 def elements(
-    places: Sequence[Place], size_px: tuple[int, int], letters: Sequence[Letter] = ()
-) -> tuple[list[Drawn], list[Drawn]]:
+    places: Sequence[ScreenElement], size_px: tuple[int, int], letters: Sequence[Letter] = ()
+) -> tuple[list[SheetElement], list[SheetElement]]:
     """(what can be asked for, all other texts that show), boxes in pixels of a screen of (width, height).
 
     A text that shows once means what a click on it would hit: the control of that name, else the smallest that it
     stands in, else the text itself. Where its `letters` stand inside of that, their box is the element's: a click there
     hits the same, and it is what is to be seen. What shows no text goes by its name, if no other has it: an icon.
     """
-    by_name: dict[str, list[Place]] = {}
+    by_name: dict[str, list[ScreenElement]] = {}
     for place in places:
         if place.name.strip() and not place.key.startswith(SYSTEM):
             by_name.setdefault(place.name.strip().casefold(), []).append(place)
@@ -143,20 +143,22 @@ def elements(
         kind = _kind(meant.role, name in shown) if meant is not None else ""
         if meant is not None and kind and len(name) <= LONGEST:
             box = _pixels(meant, size_px)
-            found.append(Drawn(kind, some[0].name.strip(), "", spelled(name, box, letters) or box))
+            found.append(SheetElement(kind, some[0].name.strip(), "", spelled(name, box, letters) or box))
         else:
-            other.append(Drawn("text", some[0].name.strip(), "", _pixels(some[0], size_px)))
+            other.append(SheetElement("text", some[0].name.strip(), "", _pixels(some[0], size_px)))
     return found, other
 
 
-def written(places: Sequence[Place], size_px: tuple[int, int], letters: Sequence[Letter] = ()) -> list[Drawn]:
+def written(
+    places: Sequence[ScreenElement], size_px: tuple[int, int], letters: Sequence[Letter] = ()
+) -> list[SheetElement]:
     """Every text with the box of its letters, or else that which it stands in; what holds another text shows none."""
     texts = [place for place in places if place.text.strip()]
     found = []
     for one in texts:
         if not any(_area(other) < _area(one) and _holds(one, other.centre) for other in texts):
             text, box = one.text.strip(), _pixels(one, size_px)
-            found.append(Drawn("text", text, "", spelled(text, box, letters) or box))
+            found.append(SheetElement("text", text, "", spelled(text, box, letters) or box))
     return found
 
 
@@ -179,7 +181,7 @@ def spelled(text: str, box: PixelBox, letters: Sequence[Letter]) -> PixelBox | N
     )
 
 
-def _meant(named: Sequence[Place], places: Sequence[Place]) -> Place | None:
+def _meant(named: Sequence[ScreenElement], places: Sequence[ScreenElement]) -> ScreenElement | None:
     """What the places of one name mean; None where that isn't certain, or there is nothing to be seen."""
     controls = [place for place in named if place.clickable]
     if controls:
@@ -196,22 +198,22 @@ def _kind(role: str, is_written: bool) -> str:
     return KINDS.get(role, "text") if is_written else UNWRITTEN.get(role, "")
 
 
-def _holds(place: Place, point: tuple[int, int]) -> bool:
+def _holds(place: ScreenElement, point: tuple[int, int]) -> bool:
     return contains(list(place.box), point)
 
 
-def _area(place: Place) -> float:
+def _area(place: ScreenElement) -> float:
     left, top, right, bottom = place.box
     return (right - left) * (bottom - top)
 
 
-def _pixels(place: Place, size_px: tuple[int, int]) -> PixelBox:
+def _pixels(place: ScreenElement, size_px: tuple[int, int]) -> PixelBox:
     wide, high = size_px[0] / 1000, size_px[1] / 1000
     left, top, right, bottom = place.box
     return round(left * wide), round(top * high), round(right * wide), round(bottom * high)
 
 
-def read_screens(folder: Path, name: str) -> tuple[tuple[PastedScreen, tuple[Drawn, ...]], ...]:
+def read_screens(folder: Path, name: str) -> tuple[tuple[PastedScreen, tuple[SheetElement, ...]], ...]:
     """The screens of a drawn page that have something to be asked for, each with its other texts."""
     import numpy as np
     from PIL import Image
@@ -221,7 +223,7 @@ def read_screens(folder: Path, name: str) -> tuple[tuple[PastedScreen, tuple[Dra
     for number, shown in enumerate(plain["screens"]):
         with Image.open(folder / f"{name}-{number}.png") as opened:
             pixels = np.asarray(opened.convert("RGB"))
-        places = [Place(**{**one, "box": tuple(one["box"])}) for one in shown["places"]]
+        places = [ScreenElement(**{**one, "box": tuple(one["box"])}) for one in shown["places"]]
         size_px = (pixels.shape[1], pixels.shape[0])
         letters = tuple((str(letter), float(x), float(y)) for letter, x, y in shown["letters"])
         asked, other = elements(places, size_px, letters)
@@ -233,5 +235,5 @@ def read_screens(folder: Path, name: str) -> tuple[tuple[PastedScreen, tuple[Dra
     return tuple(found)
 
 
-def _placed(drawn: Sequence[Drawn]) -> tuple[Pasted, ...]:
+def _placed(drawn: Sequence[SheetElement]) -> tuple[Pasted, ...]:
     return tuple(Pasted(one, one.box) for one in drawn)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from pipelines.prompts import reply_text
 from schemas.action_types import Click, DoubleClick, Finished, LongPress, Type
 from schemas.actions import Action
@@ -47,7 +47,7 @@ class _Turn:
     actions: dict[tuple[str, str], Action] = field(default_factory=dict)
 
 
-class BlindTable:
+class BlindActions:
     """(goal, turn), else (goal without what it quotes, turn), else (family, turn) → the usual action."""
 
     def __init__(self) -> None:
@@ -102,13 +102,13 @@ class BlindPolicy:
     needs_tree = False
     name = "blind-table"
 
-    def __init__(self, table: BlindTable, family: str) -> None:
+    def __init__(self, table: BlindActions, family: str) -> None:
         self._table, self._family = table, family
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
         """See `Policy.begin`."""
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
         action = self._table.action(self._family, view.goal, len(view.past))
         return Decision(reply_text(action, view.platform), action)

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from generators.policies.episode import Episode, run_episode
+from generators.policies.episode import PlayedEpisode, run_episode
 from generators.policies.policy import Policy
 from generators.policies.scripted_agent import ScriptedAgent
 from generators.tasks.task_spec import Contract
@@ -26,7 +26,7 @@ from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
 from pipelines.whole_files import put_json
 from schemas.ids import digest
-from trainer.proving.staircase.blind import BlindPolicy, BlindTable
+from trainer.proving.staircase.blind import BlindActions, BlindPolicy
 from trainer.proving.staircase.tasks import GROUNDS, Family, candidates, episodes, ground, guide_of, open_nano
 from trainer.runtime.tracking import OnEvent
 
@@ -58,7 +58,7 @@ class ChoiceConfig:
 
 
 @dataclass(frozen=True)
-class Tasks:
+class ChosenTasks:
     """What was chosen: `contracts` by split, `measured` a row a family (chosen or not), `digest` of it all."""
 
     measured: tuple[Mapping[str, Any], ...]
@@ -107,7 +107,7 @@ class OpenWorlds:
         return self._open[name]
 
 
-def attempt(world: World, policy: Policy, contract: Contract) -> tuple[bool, Episode | None]:
+def attempt(world: World, policy: Policy, contract: Contract) -> tuple[bool, PlayedEpisode | None]:
     """(whether the task is done at the end, the episode); an episode that the world can't go through isn't done."""
     try:
         found = run_episode(world, policy, contract.instruction, contract.initial_state, 0, MOST_STEPS)
@@ -128,7 +128,7 @@ def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[s
     untried = _untried(family)
     if family.held_out:
         return untried
-    table, done, lengths = BlindTable(), 0, []
+    table, done, lengths = BlindActions(), 0, []
     for _, contract in islice(episodes(family, "oracle", world), config.oracle_episodes):
         good, found = attempt(world, scripted_hand(contract, world), contract)
         done += good
@@ -191,7 +191,7 @@ def choose(rows: Sequence[Mapping[str, Any]], config: ChoiceConfig) -> list[dict
     return found
 
 
-def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | None = None) -> Tasks:
+def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | None = None) -> ChosenTasks:
     """Measure, choose and draw, or go on with what lies in `folder`; a `tasks.json` of this config is read as it is.
 
     Raises `ValueError` for an unknown family, and where nothing can be chosen.
@@ -253,7 +253,7 @@ def _drawn(family: Family, worlds: OpenWorlds, config: ChoiceConfig) -> dict[str
     }
 
 
-def read_tasks(folder: str | Path) -> Tasks:
+def read_tasks(folder: str | Path) -> ChosenTasks:
     """The choice that lies in a folder. Raises `ValueError` for none, or one that isn't under its digest."""
     path = Path(folder) / TASKS
     try:
@@ -267,7 +267,7 @@ def read_tasks(folder: str | Path) -> Tasks:
         split: tuple((family, Contract.from_row(row)) for family, row in found)
         for split, found in body["contracts"].items()
     }
-    return Tasks(tuple(body["measured"]), contracts, told)
+    return ChosenTasks(tuple(body["measured"]), contracts, told)
 
 
 def _identity(folder: Path) -> str:

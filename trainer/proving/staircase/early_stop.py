@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.tasks.task_spec import Contract
 from pipelines.whole_files import put_json
 from trainer.proving.staircase.config import StaircaseConfig
@@ -20,7 +20,7 @@ from trainer.runtime.tracking import OnEvent
 from trainer.suites.worlds import world_success
 
 LOOKS, KEPT = "looks.json", "kept.pt"
-LIMITS = Limits(step_factor=1.5, step_extra=2, retries=2, call_s=60.0)
+LIMITS = AttemptLimits(step_factor=1.5, step_extra=2, retries=2, call_s=60.0)
 """Of every episode that a policy of the staircase is tried on."""
 
 
@@ -28,7 +28,7 @@ class StopTraining(Exception):
     """Mid-training is to stop here; the message says why."""
 
 
-class Looks:
+class EarlyStopping:
     """Looks at a model that is being trained, each once: a run that is killed and goes on doesn't look again."""
 
     def __init__(

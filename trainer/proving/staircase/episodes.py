@@ -24,8 +24,8 @@ from pipelines.store import Store
 from pipelines.whole_files import whole_file
 from schemas.ids import digest
 from schemas.tables import Samples
-from trainer.proving.staircase.choice import OpenWorlds, Tasks
-from trainer.proving.staircase.performing import Moment, perform
+from trainer.proving.staircase.choice import ChosenTasks, OpenWorlds
+from trainer.proving.staircase.performing import PerformedTurn, perform
 from trainer.proving.staircase.rows import grounding_rows, navigation_rows, visible
 from trainer.proving.staircase.tasks import Family, episodes
 from trainer.runtime.tracking import OnEvent
@@ -58,7 +58,7 @@ class EpisodeConfig:
 
 
 def make_episodes(
-    folder: str | Path, tasks: Tasks, config: EpisodeConfig, *worlds: str, on_event: OnEvent | None = None
+    folder: str | Path, tasks: ChosenTasks, config: EpisodeConfig, *worlds: str, on_event: OnEvent | None = None
 ) -> None:
     """Make every part that isn't there yet: chosen families for their splits, held-out ones for the grounding test;
     those of some worlds alone where any are named."""
@@ -77,7 +77,7 @@ def make_episodes(
 Draw = Callable[[], list[Contract]]
 
 
-def _parts(tasks: Tasks, config: EpisodeConfig, worlds: OpenWorlds) -> Iterator[tuple[Family, str, int, Draw]]:
+def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Iterator[tuple[Family, str, int, Draw]]:
     for split, each in config.each.items():
         for name in tasks.families():
             mine = [contract for family, contract in tasks.of(split, each=each) if family == name]
@@ -93,7 +93,7 @@ def _parts(tasks: Tasks, config: EpisodeConfig, worlds: OpenWorlds) -> Iterator[
         yield family, "test", 0, draw
 
 
-def part_path(folder: Path, tasks: Tasks, config: EpisodeConfig, family: Family, split: str, number: int) -> Path:
+def part_path(folder: Path, tasks: ChosenTasks, config: EpisodeConfig, family: Family, split: str, number: int) -> Path:
     """Its file; the name tells what it was made from."""
     counts = {"each": config.held_out} if family.held_out else {"each": config.each[split]}
     made_of = {**asdict(config), **counts, "held_out": family.held_out}
@@ -106,7 +106,7 @@ def _make_part(
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     strangers: list[str] = []
-    done: list[tuple[Contract, list[Moment]]] = []
+    done: list[tuple[Contract, list[PerformedTurn]]] = []
     for contract in contracts:
         rng = Random(f"staircase/{config.seed}/{contract.task_id}")
         moments = perform(world, contract, rng, 0.0 if split == "test" else config.error_rate)
@@ -141,7 +141,7 @@ def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         pq.write_table(Samples.table(rows), part, compression="zstd")
 
 
-def read_rows(folder: str | Path, tasks: Tasks, config: EpisodeConfig, *worlds: str) -> list[dict[str, Any]]:
+def read_rows(folder: str | Path, tasks: ChosenTasks, config: EpisodeConfig, *worlds: str) -> list[dict[str, Any]]:
     """All rows of the parts, each with its pictures' bytes, in the order of their ids; those of some worlds alone where
     any are named. Raises `ValueError` for a part that is missing."""
     folder = Path(folder)

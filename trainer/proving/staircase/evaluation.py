@@ -17,7 +17,7 @@ from generators.tasks.task_spec import Contract
 from pipelines.whole_files import put_json
 from schemas.ids import digest
 from trainer.modeling.tensors import WeightFiles
-from trainer.proving.staircase.choice import Tasks
+from trainer.proving.staircase.choice import ChosenTasks
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.early_stop import LIMITS
 from trainer.proving.staircase.finished_stage import FinishedStage
@@ -41,7 +41,7 @@ class Evaluation:
         self,
         folder: Path,
         config: StaircaseConfig,
-        tasks: Tasks,
+        tasks: ChosenTasks,
         rows: Sequence[Mapping[str, Any]],
         on_event: OnEvent | None = None,
     ) -> None:

@@ -13,7 +13,7 @@ from random import Random
 
 from generators.policies.oracles.oracle import Advice, click_on
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Observation, Place, World, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, World, WorldError
 from generators.worlds.evaluators import holds
 from generators.worlds.phone.phone_world import unscrolled
 from schemas.action_types import CallUser, Click, Finished, PressBack, Type
@@ -31,7 +31,7 @@ WORDS = ("Anna", "blue", "42", "Rome", "note", "x7")
 
 
 @dataclass(frozen=True)
-class Moment:
+class PerformedTurn:
     """A turn: the screen, what was done on it, whether that was right, and the element meant."""
 
     shot: Observation
@@ -41,7 +41,7 @@ class Moment:
 
 
 # --- performing -------------------------------------------------------------------------------------------------------
-def perform(world: World, contract: Contract, rng: Random, error_rate: float) -> list[Moment] | None:
+def perform(world: World, contract: Contract, rng: Random, error_rate: float) -> list[PerformedTurn] | None:
     """An episode that does the task, with slips; None where even the faultless one doesn't.
 
     Slips that spoil the episode are left out, and it begins anew."""
@@ -64,19 +64,19 @@ def perform(world: World, contract: Contract, rng: Random, error_rate: float) ->
     return None
 
 
-def _answer(moments: Sequence[Moment]) -> str:
+def _answer(moments: Sequence[PerformedTurn]) -> str:
     return next((m.action.content for m in reversed(moments) if isinstance(m.action, CallUser)), "")
 
 
 def _try(
     world: World, contract: Contract, rng: Random, error_rate: float, forbidden: set[int]
-) -> tuple[list[Moment] | None, set[int]]:
+) -> tuple[list[PerformedTurn] | None, set[int]]:
     """(the moments up to the end, or None if the hand gave up; the turns at which it slipped)."""
     world.reset(contract.initial_state)
     guide = guide_of(contract, world)
     guide.begin(contract)
     undoes = ground(contract.world).undoes
-    moments: list[Moment] = []
+    moments: list[PerformedTurn] = []
     slips: set[int] = set()
     last: Action | None = None
     held: Advice | None = None
@@ -91,32 +91,32 @@ def _try(
                 return None, slips
             ending = advice.action or Finished()
             world.act(ending)
-            return [*moments, Moment(shot, ending, True)], slips
+            return [*moments, PerformedTurn(shot, ending, True)], slips
         wrong = None
         if turn not in forbidden and len(slips) < MOST_SLIPS and draws.random() < error_rate:
             wrong = _slip(advice, shot.places, undoes, draws)
         undo = _undone(world, wrong) if wrong is not None and undoes else []
         if wrong is not None and undo is not None:
             slips.add(turn)
-            moments.append(Moment(shot, wrong, False))
+            moments.append(PerformedTurn(shot, wrong, False))
             if not undoes:
                 world.act(wrong)
                 last = wrong
             for action in undo:
-                moments.append(Moment(world.observe(), action, True))
+                moments.append(PerformedTurn(world.observe(), action, True))
                 world.act(action)
             held = advice if undoes else None
             shot = world.observe()
             continue
         assert advice.action is not None
-        moments.append(Moment(shot, advice.action, True, _box(advice.action, shot.places)))
+        moments.append(PerformedTurn(shot, advice.action, True, _box(advice.action, shot.places)))
         world.act(advice.action)
         last = advice.action
         shot = world.observe()
     return None, slips
 
 
-def _slip(advice: Advice, places: Sequence[Place], undoes: bool, rng: Random) -> Action | None:
+def _slip(advice: Advice, places: Sequence[ScreenElement], undoes: bool, rng: Random) -> Action | None:
     """Something wrong in place of what is advised; None where nothing of the kind can be undone."""
     action = advice.action
     if isinstance(action, Click):
@@ -150,7 +150,7 @@ def _undone(world: World, wrong: Action) -> list[Action] | None:
     return None
 
 
-def _box(action: Action, places: Sequence[Place]) -> tuple[float, ...] | None:
+def _box(action: Action, places: Sequence[ScreenElement]) -> tuple[float, ...] | None:
     """The smallest clickable element under a click."""
     if not isinstance(action, Click):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from generators.policies.oracles.oracle import click_on
-from generators.policies.policy import Decision, View
+from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import Contract
 from pipelines.prompts import reply_text
@@ -25,13 +25,13 @@ class RandomPolicy:
         """See `Policy.begin`."""
         self._seed = seed
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
         action = Random(f"random/{self._seed}/{view.goal}/{len(view.past)}").choice(legal_actions(view))
         return Decision(reply_text(action, view.platform), action)
 
 
-def legal_actions(view: View) -> list[Action]:
+def legal_actions(view: PolicyView) -> list[Action]:
     """What a screen lets one do, each once."""
     clicks = [click_on(place) for place in view.places if place.clickable]
     key: Action = PressBack() if view.platform == "mobile" else PressEnter()

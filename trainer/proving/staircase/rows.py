@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from generators.policies.policy import Said, View
+from generators.policies.policy import PastTurn, PolicyView
 from generators.proving.judge_bench.recorders.references import references
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Observation, Place
+from generators.tasks.world_interface import Observation, ScreenElement
 from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
 from pipelines.prompts.tokens import count_tokens
 from schemas.ids import canonical_json, item_step, sample_id
-from trainer.proving.staircase.performing import Moment
+from trainer.proving.staircase.performing import PerformedTurn
 from trainer.serving.checkpoint_policy import played_prompt
 
 SOURCE = "staircase"
@@ -21,12 +21,14 @@ COMMON = ("Cancel", "Settings", "Delete", "Save", "Next", "Back", "Help", "Profi
 """Names asked about where they aren't, on pages whose screens all have the same names."""
 
 
-def navigation_rows(contract: Contract, family: str, split: str, moments: Sequence[Moment]) -> list[dict[str, Any]]:
+def navigation_rows(
+    contract: Contract, family: str, split: str, moments: Sequence[PerformedTurn]
+) -> list[dict[str, Any]]:
     """The right turns as rows of `samples`, each with the true history (slips too); `images` hold sha256."""
-    name, past, rows = episode_name(contract, family), tuple[Said, ...](), []
+    name, past, rows = episode_name(contract, family), tuple[PastTurn, ...](), []
     for turn, moment in enumerate(moments):
         if moment.right:
-            view = View(contract.instruction, moment.shot.png, (0, 0), contract.platform, past)
+            view = PolicyView(contract.instruction, moment.shot.png, (0, 0), contract.platform, past)
             answer = reply_text(moment.action, contract.platform)
             boxes = [list(moment.box)] if moment.box is not None else []
             rows.append(
@@ -44,7 +46,7 @@ def navigation_rows(contract: Contract, family: str, split: str, moments: Sequen
                     {"family": family, "slips": sum(not m.right for m in moments)},
                 )
             )
-        past = (*past, Said(moment.action))
+        past = (*past, PastTurn(moment.action))
     return rows
 
 
@@ -52,7 +54,7 @@ def grounding_rows(
     contract: Contract,
     family: str,
     split: str,
-    moments: Sequence[Moment],
+    moments: Sequence[PerformedTurn],
     strangers: Sequence[str],
     rng: Random,
     *,
@@ -96,7 +98,7 @@ def elements_of(shot: Observation) -> list[list[int]]:
     return [[round(side) for side in place.box] for place in shot.places if place.clickable]
 
 
-def visible(shot: Observation, world: str) -> list[tuple[str, Place]]:
+def visible(shot: Observation, world: str) -> list[tuple[str, ScreenElement]]:
     """(expression, element) of what can be clicked and whose name can be read on the screen, and is no other's."""
     texts = {place.text.strip().casefold() for place in shot.places}
     found = []

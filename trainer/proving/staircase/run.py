@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.whole_files import put_json
-from trainer.proving.staircase.choice import Tasks, choose_tasks
+from trainer.proving.staircase.choice import ChosenTasks, choose_tasks
 from trainer.proving.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.proving.staircase.episodes import counts, make_episodes, read_rows
 from trainer.proving.staircase.evaluation import Evaluation
@@ -36,7 +36,7 @@ def seed_folder(out: str | Path, config: StaircaseConfig) -> Path:
     return Path(out) / f"{config.platform}-seed-{config.seed}"
 
 
-def prepare(out: str | Path, config: StaircaseConfig, on_event: OnEvent | None = None) -> tuple[Tasks, list[Any]]:
+def prepare(out: str | Path, config: StaircaseConfig, on_event: OnEvent | None = None) -> tuple[ChosenTasks, list[Any]]:
     """Tasks and sample rows of a platform, made where they aren't there yet."""
     tasks = choose_tasks(Path(out) / f"tasks-{config.platform}", config.choice, on_event)
     folder = Path(out) / f"episodes-{config.platform}"

@@ -61,7 +61,7 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Ground:
+class StaircaseWorld:
     """A world of the staircase. `families` in the order in which they are preferred; `episode` is None where a seed has
     none; `guide` is the scripted hand of a contract in the open world. `undoes`: a guide that follows a plan can't find
     back by itself, so a slip is undone and its advice taken again (`performing`)."""
@@ -246,12 +246,12 @@ def _fsm_episode(family: Family, seed: int, world: World) -> Contract | None:
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------
-GROUNDS: dict[str, Ground] = {
-    "miniwob": Ground(
+GROUNDS: dict[str, StaircaseWorld] = {
+    "miniwob": StaircaseWorld(
         "web", partial(open_world, "miniwob", **NANO["miniwob"]), _miniwob_families, _miniwob_episode, _miniwob_guide
     ),
-    "fsm": Ground("web", partial(open_world, "fsm", **NANO["fsm"]), _fsm_families, _fsm_episode, _fsm_guide),
-    "phone": Ground(
+    "fsm": StaircaseWorld("web", partial(open_world, "fsm", **NANO["fsm"]), _fsm_families, _fsm_episode, _fsm_guide),
+    "phone": StaircaseWorld(
         "mobile",
         partial(open_world, "phone", **NANO["phone"]),
         _phone_families,
@@ -262,7 +262,7 @@ GROUNDS: dict[str, Ground] = {
 }
 
 
-def ground(world: str) -> Ground:
+def ground(world: str) -> StaircaseWorld:
     """The ground of a world. Raises `ValueError` for one that has none."""
     if world not in GROUNDS:
         raise ValueError(f"staircase: expected a world of {', '.join(GROUNDS)}, found {world!r:.60}")

@@ -18,9 +18,9 @@ from trainer.merging.merge import merge
 from trainer.modeling.tensors import WeightFiles
 from trainer.modeling.tokenizer import train_tokenizer
 from trainer.presets import image_processor, preset
-from trainer.proving.staircase.choice import Tasks
+from trainer.proving.staircase.choice import ChosenTasks
 from trainer.proving.staircase.config import PIXELS, StaircaseConfig
-from trainer.proving.staircase.early_stop import Looks, StopTraining
+from trainer.proving.staircase.early_stop import EarlyStopping, StopTraining
 from trainer.proving.staircase.finished_stage import STATE, FinishedStage, keep_peak, made_once, weights_of
 from trainer.proving.staircase.screening import Screened, screen, worth_training
 from trainer.proving.staircase.stopwatch import Stopwatch, TimeUp
@@ -46,7 +46,7 @@ class Trainings:
     """All stages of one seed in `folder`. `rows` are those of the platform's worlds."""
 
     def __init__(
-        self, folder: Path, config: StaircaseConfig, tasks: Tasks, rows: Rows, on_event: OnEvent | None = None
+        self, folder: Path, config: StaircaseConfig, tasks: ChosenTasks, rows: Rows, on_event: OnEvent | None = None
     ) -> None:
         self.folder, self.config, self.tasks = folder, config, tasks
         self.emit = on_event or (lambda event: None)
@@ -93,7 +93,7 @@ class Trainings:
             from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 
             loaded = load_checkpoint(base.model)
-            looks = Looks(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
+            looks = EarlyStopping(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
             settings = MidtrainConfig(**{"threads": config.threads, **config.midtrain, "seed": config.seed})
 
             def event(told: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.proving.embedded.native import common
-from generators.worlds.pages.recording import Act, Episode
+from generators.worlds.pages.recording import RecordedAct, RecordedEpisode
 
 
 def uid(seed: int) -> str:
@@ -16,7 +16,7 @@ def uid(seed: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"vesper/agentnet/{seed}"))
 
 
-def code(act: Act, width: int, height: int) -> str:
+def code(act: RecordedAct, width: int, height: int) -> str:
     """pyautogui lines; a wheel is a moveTo and a scroll, a drag a moveTo and a dragTo."""
 
     def at(point: tuple[int, int] | None) -> str:
@@ -44,7 +44,7 @@ def code(act: Act, width: int, height: int) -> str:
     return words[act.kind]
 
 
-def image_name(episode: Episode, index: int) -> str:
+def image_name(episode: RecordedEpisode, index: int) -> str:
     return f"{episode.uid}_{index}.png"
 
 
@@ -52,7 +52,7 @@ def _lower(text: str) -> str:
     return text[0].lower() + text[1:]
 
 
-def line(episode: Episode) -> dict[str, Any]:
+def line(episode: RecordedEpisode) -> dict[str, Any]:
     """One episode, with the judgements of the release (the annotator's word, not the truth)."""
     traj = []
     for i, step in enumerate(episode.steps):
@@ -81,7 +81,7 @@ def line(episode: Episode) -> dict[str, Any]:
     }
 
 
-def write(root: Path, episodes: Sequence[Episode]) -> None:
+def write(root: Path, episodes: Sequence[RecordedEpisode]) -> None:
     """`agentnet_ubuntu_5k.jsonl`, `meta_data_merged.jsonl`, `ubuntu_images/`."""
     common.write(root / "agentnet_ubuntu_5k.jsonl", "".join(common.dump(line(e)) + "\n" for e in episodes))
     meta = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from generators.proving.embedded.native import common
-from generators.worlds.pages.recording import Act, Episode, Step
+from generators.worlds.pages.recording import RecordedAct, RecordedEpisode, RecordedStep
 from pipelines.native import tf_example, tfrecord
 
 EPISODES_PER_FILE = 8
@@ -19,7 +19,7 @@ def uid(seed: int) -> str:
     return str(10_000_000_000_000_000_000 + seed * 7_919_000_003)
 
 
-def gesture(act: Act, width: int, height: int) -> tuple[list[float], list[float]]:
+def gesture(act: RecordedAct, width: int, height: int) -> tuple[list[float], list[float]]:
     """(touch, lift) as (y, x) in 0..1; a tap lifts 1 px beside where it touched; (-1, -1) twice for no gesture."""
     if act.point is None or act.kind not in ("tap", "swipe"):
         return NO_POINT, NO_POINT
@@ -28,7 +28,7 @@ def gesture(act: Act, width: int, height: int) -> tuple[list[float], list[float]
     return [y / height, x / width], [end[1] / height, end[0] / width]
 
 
-def example(episode: Episode, index: int) -> bytes:
+def example(episode: RecordedEpisode, index: int) -> bytes:
     """One step as a serialised tf.Example. A step that waits has no code in AITW, so writers leave it out before."""
     step = episode.steps[index]
     touch, lift = gesture(step.act, episode.width, episode.height)
@@ -69,15 +69,15 @@ def example(episode: Episode, index: int) -> bytes:
     )
 
 
-def without_waits(episode: Episode) -> Episode:
+def without_waits(episode: RecordedEpisode) -> RecordedEpisode:
     """AITW has no word for waiting: such steps are not in it."""
     from dataclasses import replace
 
-    kept: tuple[Step, ...] = tuple(step for step in episode.steps if step.act.kind != "wait")
+    kept: tuple[RecordedStep, ...] = tuple(step for step in episode.steps if step.act.kind != "wait")
     return replace(episode, steps=kept)
 
 
-def write(root: Path, episodes: Sequence[Episode]) -> None:
+def write(root: Path, episodes: Sequence[RecordedEpisode]) -> None:
     """`general/general-0000i-of-0000n` and `splits/standard.json`."""
     files = common.shards(episodes, EPISODES_PER_FILE)
     for i, group in enumerate(files):

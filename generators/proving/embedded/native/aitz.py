@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.proving.embedded.native import aitw, common
-from generators.worlds.pages.recording import Act, Episode
+from generators.worlds.pages.recording import RecordedAct, RecordedEpisode
 
 SUBSETS = ("general", "google_apps", "install", "web_shopping")
 
@@ -18,7 +18,7 @@ def uid(seed: int) -> str:
     return str(5_000_000_000_000_000_000 + seed * 6_700_417_003)
 
 
-def describe(act: Act) -> str:
+def describe(act: RecordedAct) -> str:
     """`coat_action_desc`: scroll words name the finger, as CoAT does."""
     if act.kind == "swipe":
         return "scroll " + {"down": "up", "up": "down"}[act.direction]
@@ -36,7 +36,7 @@ def describe(act: Act) -> str:
     return words.get(act.kind, "rotate the screen")
 
 
-def thought(episode: Episode, index: int) -> str:
+def thought(episode: RecordedEpisode, index: int) -> str:
     """`coat_action_think`: what the screen shows of the goal, and what comes next."""
     step = episode.steps[index]
     shown = [e.text for e in step.elements if e.role in ("heading", "text") and len(e.text) > 3][:3]
@@ -45,7 +45,7 @@ def thought(episode: Episode, index: int) -> str:
     return f"The screen shows {seen}. The task is to {goal}. Next: {then}."
 
 
-def step_json(episode: Episode, index: int, folder: str, subset: str) -> dict[str, Any]:
+def step_json(episode: RecordedEpisode, index: int, folder: str, subset: str) -> dict[str, Any]:
     """One step, all its fields in the order of the source."""
     step = episode.steps[index]
     seen = common.ocr(step.elements)
@@ -77,7 +77,7 @@ def step_json(episode: Episode, index: int, folder: str, subset: str) -> dict[st
     }
 
 
-def write(root: Path, episodes: Sequence[Episode]) -> None:
+def write(root: Path, episodes: Sequence[RecordedEpisode]) -> None:
     """`train|test/<subset>/<SUBSET-id>/<SUBSET-id>.json` and `_<n>.png`. An exact copy stands in another subset."""
     seen: set[str] = set()
     for episode in episodes:

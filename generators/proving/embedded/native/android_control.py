@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from generators.proving.embedded.native import common
-from generators.worlds.pages.own_pages import Element
-from generators.worlds.pages.recording import Act, Episode
+from generators.worlds.pages.own_pages import PageElement
+from generators.worlds.pages.recording import RecordedAct, RecordedEpisode
 from pipelines.native import accessibility, tf_example, tfrecord
 
 EPISODES_PER_FILE = 10
@@ -20,7 +20,7 @@ def uid(seed: int) -> str:
     return str(seed)
 
 
-def action(act: Act) -> dict[str, Any]:
+def action(act: RecordedAct) -> dict[str, Any]:
     """The JSON of one action; `direction` is the content's, points are pixels."""
     if act.kind == "tap" and act.point:
         return {"action_type": "click", "x": act.point[0], "y": act.point[1]}
@@ -34,7 +34,7 @@ def action(act: Act) -> dict[str, Any]:
     return {"action_type": words[act.kind]}
 
 
-def forest(elements: Sequence[Element], app: str) -> bytes:
+def forest(elements: Sequence[PageElement], app: str) -> bytes:
     """The screen as one application window: a root, then the elements with their parents."""
     children: dict[int, list[int]] = {}
     for i, element in enumerate(elements):
@@ -81,12 +81,12 @@ def forest(elements: Sequence[Element], app: str) -> bytes:
     return accessibility.encode([window])
 
 
-def without_enter(episode: Episode) -> bool:
+def without_enter(episode: RecordedEpisode) -> bool:
     """AndroidControl has no word for the enter key; tasks that press it aren't written."""
     return all(step.act.kind != "enter" for step in episode.steps)
 
 
-def example(episode: Episode) -> bytes:
+def example(episode: RecordedEpisode) -> bytes:
     """One episode; the closing step gives only its screen."""
     body = episode.steps[:-1]
     return tf_example.serialise(
@@ -103,7 +103,7 @@ def example(episode: Episode) -> bytes:
     )
 
 
-def write(root: Path, episodes: Sequence[Episode]) -> None:
+def write(root: Path, episodes: Sequence[RecordedEpisode]) -> None:
     """`android_control-0000i-of-0000n`, `splits.json`."""
     files = common.shards(episodes, EPISODES_PER_FILE)
     for i, group in enumerate(files):

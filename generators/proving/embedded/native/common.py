@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
-from generators.worlds.pages.own_pages import Element
-from generators.worlds.pages.recording import Episode
+from generators.worlds.pages.own_pages import PageElement
+from generators.worlds.pages.recording import RecordedEpisode
 
 T = TypeVar("T")
 PACKAGES = {
@@ -65,14 +65,14 @@ ANDROID = {
 }
 
 
-def android_class(element: Element) -> str:
+def android_class(element: PageElement) -> str:
     """The Android view class that looks like this element; a button that is only an icon is an ImageButton."""
     if element.role == "button" and element.icon and not element.text:
         return "android.widget.ImageButton"
     return ANDROID.get(element.role, "android.view.View")
 
 
-def is_icon(element: Element) -> bool:
+def is_icon(element: PageElement) -> bool:
     """Whether the element is drawn as a picture without words."""
     return bool(element.icon) and not element.text
 
@@ -100,7 +100,7 @@ def dump(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def split_ids(episodes: Iterable[Episode]) -> dict[str, list[str]]:
+def split_ids(episodes: Iterable[RecordedEpisode]) -> dict[str, list[str]]:
     """train | validation | test → episode ids, each once, in order."""
     found: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
     for episode in episodes:
@@ -109,7 +109,7 @@ def split_ids(episodes: Iterable[Episode]) -> dict[str, list[str]]:
     return found
 
 
-def ocr(elements: Sequence[Element]) -> list[tuple[Element, str, str]]:
+def ocr(elements: Sequence[PageElement]) -> list[tuple[PageElement, str, str]]:
     """(element, text, kind) as an OCR and icon detector would see the screen: TEXT, or ICON_* without text."""
     found = []
     for e in elements:

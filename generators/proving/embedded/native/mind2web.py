@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.proving.embedded.native import common
-from generators.worlds.pages.recording import Act, Episode, Node, Step
+from generators.worlds.pages.recording import DomNode, RecordedAct, RecordedEpisode, RecordedStep
 
 EPISODES_PER_FILE = 10
 DOMAINS = {"shop": ("Shopping", "Store"), "news": ("Info", "News"), "mail": ("Service", "Mail")}
@@ -21,11 +21,11 @@ def uid(seed: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"vesper/mind2web/{seed}"))
 
 
-def action_uid(episode: Episode, index: int) -> str:
+def action_uid(episode: RecordedEpisode, index: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{episode.uid}/{index}"))
 
 
-def candidate(node: Node, *, target: bool = False, rect: Sequence[float] | None = None) -> dict[str, Any]:
+def candidate(node: DomNode, *, target: bool = False, rect: Sequence[float] | None = None) -> dict[str, Any]:
     """One candidate; `attributes` is a string that holds JSON, numbers are strings."""
     attributes = {"backend_node_id": str(node.uid), "bounding_box_rect": ",".join(f"{v:g}" for v in rect or node.rect)}
     attributes |= node.attributes
@@ -38,14 +38,14 @@ def candidate(node: Node, *, target: bool = False, rect: Sequence[float] | None 
     return found
 
 
-def target_node(step: Step) -> Node | None:
+def target_node(step: RecordedStep) -> DomNode | None:
     """The node that was acted on; for the enter key the field that has the focus."""
     assert step.web is not None
     key = step.act.key or next((e.key for e in step.elements if e.focused), "")
     return next((node for node in step.web.nodes if node.key == key and key), None)
 
 
-def rect_of(act: Act, node: Node) -> tuple[float, float, float, float]:
+def rect_of(act: RecordedAct, node: DomNode) -> tuple[float, float, float, float]:
     """The target's rect as recorded: the node's, or where a defect has moved it."""
     if act.box is None or act.point is None:
         return node.rect
@@ -55,13 +55,13 @@ def rect_of(act: Act, node: Node) -> tuple[float, float, float, float]:
     return act.point[0] - width / 2, act.point[1] - height / 2, width, height
 
 
-def repr_of(act: Act, node: Node | None) -> str:
+def repr_of(act: RecordedAct, node: DomNode | None) -> str:
     role = node.attributes.get("role", node.tag) if node else "html"
     value = f": {act.text}" if act.kind in ("type", "select") else ""
     return f"[{role}]  {act.name or (node.text[:40] if node else '')} -> {OPS[act.kind]}{value}"
 
 
-def action_json(episode: Episode, index: int) -> dict[str, Any]:
+def action_json(episode: RecordedEpisode, index: int) -> dict[str, Any]:
     """One action with its HTML and candidates; positives first come as the true target only."""
     step = episode.steps[index]
     web, node = step.web, target_node(step)
@@ -84,7 +84,7 @@ def action_json(episode: Episode, index: int) -> dict[str, Any]:
     }
 
 
-def episode_json(episode: Episode) -> dict[str, Any]:
+def episode_json(episode: RecordedEpisode) -> dict[str, Any]:
     body = range(len(episode.steps) - 1)
     domain, subdomain = DOMAINS.get(episode.app, ("Service", "Tools"))
     return {
@@ -98,7 +98,7 @@ def episode_json(episode: Episode) -> dict[str, Any]:
     }
 
 
-def write(root: Path, episodes: Sequence[Episode]) -> None:
+def write(root: Path, episodes: Sequence[RecordedEpisode]) -> None:
     """`data/train/train_<n>.json`, `data/test_task/test_task_<n>.json`, `screenshots/<annotation>-<action>.png`."""
     for split, folder in (("train", "train"), ("test", "test_task")):
         chosen = [e for e in episodes if (e.split == "test") == (split == "test")]

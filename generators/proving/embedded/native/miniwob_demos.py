@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from generators.devices.browser import MINIWOB
-from generators.proving.embedded.defects import DefectRates, Truth, shift_point
+from generators.proving.embedded.defects import DefectRates, PlantedDefect, shift_point
 from generators.proving.embedded.native import common
 from generators.worlds.miniwob.goals import quoted
 from generators.worlds.miniwob.html import OracleMiss
@@ -137,7 +137,7 @@ def _last_act_start(demo: Demo) -> int:
     return downs[-2]
 
 
-def plant(demos: Sequence[Demo], rates: DefectRates, seed: int) -> tuple[list[Demo], list[Truth]]:
+def plant(demos: Sequence[Demo], rates: DefectRates, seed: int) -> tuple[list[Demo], list[PlantedDefect]]:
     """One defect a damaged demo; `item` counts acts (a click, a run of letters)."""
     rng = Random(f"miniwob_demos/{seed}")
     out, truths = list(demos), []
@@ -167,7 +167,7 @@ def plant(demos: Sequence[Demo], rates: DefectRates, seed: int) -> tuple[list[De
             original: dict[str, Any] = {"text": "", **demo.acts[which], "utterance": demo.data["utterance"]}
             if whole:
                 original = {"goal": demo.data["utterance"], "acts": len(demo.acts)}
-            truths.append(Truth(demo.name, None if whole else which, kind, original))
+            truths.append(PlantedDefect(demo.name, None if whole else which, kind, original))
             near -= kind == "near_miss_instruction"
             early -= kind == "premature_finish"
             low -= len(demo.acts) + 1 if whole else int(kind != "off_screen")

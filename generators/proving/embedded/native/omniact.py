@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from generators.proving.embedded.defects import DefectRates, Truth, shift_point
+from generators.proving.embedded.defects import DefectRates, PlantedDefect, shift_point
 from generators.proving.embedded.native import common
-from generators.worlds.pages.own_pages import APPS, DESKTOP, Element, OwnPages, open_pages
+from generators.worlds.pages.own_pages import APPS, DESKTOP, OwnPages, PageElement, open_pages
 from generators.worlds.pages.recording import split_of
 
 SPLIT_FILES = {"train": "train", "validation": "val", "test": "test"}
@@ -34,17 +34,17 @@ class DesktopScreen:
     app: str
     number: int
     split: str
-    elements: tuple[Element, ...]
+    elements: tuple[PageElement, ...]
     png: bytes
 
 
 @dataclass(frozen=True)
-class Row:
+class OmniactRow:
     """One task on one screenshot; three rows paraphrase each script."""
 
     screen: DesktopScreen
     verb: str
-    element: Element
+    element: PageElement
     text: str
     template: int
     goal: str
@@ -76,12 +76,12 @@ def render_all(count: int) -> list[DesktopScreen]:
     return found
 
 
-def point(element: Element) -> str:
+def point(element: PageElement) -> str:
     x, y = element.centre
     return f"{round(x, 1)},{round(y, 1)}"
 
 
-def script(verb: str, element: Element, text: str) -> str:
+def script(verb: str, element: PageElement, text: str) -> str:
     """The pyautogui lines, floats in pixels of the picture."""
     at = point(element)
     if verb == "write":
@@ -97,9 +97,9 @@ def script(verb: str, element: Element, text: str) -> str:
     return fixed.get(verb, f"pyautogui.{verb}({at})")
 
 
-def rows(screens: Sequence[DesktopScreen], count: int, rng: Random) -> list[Row]:
+def rows(screens: Sequence[DesktopScreen], count: int, rng: Random) -> list[OmniactRow]:
     """Three paraphrases of one action a screen, until `count`."""
-    found: list[Row] = []
+    found: list[OmniactRow] = []
     for screen in screens:
         names = [e.name for e in screen.elements if e.clickable]
         options = [e for e in screen.elements if e.clickable and e.name and names.count(e.name) == 1]
@@ -114,11 +114,11 @@ def rows(screens: Sequence[DesktopScreen], count: int, rng: Random) -> list[Row]
             verb = "dragTo"
         for template in range(3):
             goal = TEMPLATES[verb][template].format(name=element.name, text=text)
-            found.append(Row(screen, verb, element, text, template, goal, script(verb, element, text)))
+            found.append(OmniactRow(screen, verb, element, text, template, goal, script(verb, element, text)))
     return found[:count]
 
 
-def _damage(kind: str, row: Row, rng: Random) -> Row | None:
+def _damage(kind: str, row: OmniactRow, rng: Random) -> OmniactRow | None:
     size = (DESKTOP.width, DESKTOP.height)
     aimed = row.verb in ("click", "doubleClick", "moveTo", "write")
     if kind == "off_screen" and aimed:
@@ -155,13 +155,13 @@ def _damage(kind: str, row: Row, rng: Random) -> Row | None:
     return None
 
 
-def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row], list[Truth]]:
+def plant(found: Sequence[OmniactRow], rates: DefectRates, seed: int) -> tuple[list[OmniactRow], list[PlantedDefect]]:
     """Damaged rows; row ids are positions within their split, as in the source's `train_0`."""
     rng = Random(f"omniact/{seed}")
     order = [i for i, row in enumerate(found) if row.screen.split in rates.splits]
     rng.shuffle(order)
     low, bad = round(rates.low * len(order)), max(3, round(rates.unreadable * len(order))) if rates.unreadable else 0
-    out: list[Row] = list(found)
+    out: list[OmniactRow] = list(found)
     marks: dict[int, tuple[str, dict[str, Any]]] = {}
     kinds = ["shifted_point", "wrong_element", "near_miss_instruction", "wrong_text", "flipped_scroll"]
     for i in order:
@@ -177,11 +177,11 @@ def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row
                 low, bad = (low - 1, bad) if low else (low, bad - 1)
                 break
     ids = row_ids(out)
-    truths = [Truth(ids[i], ITEM_OF.get(marks[i][0], 0), *marks[i]) for i in sorted(marks)]
+    truths = [PlantedDefect(ids[i], ITEM_OF.get(marks[i][0], 0), *marks[i]) for i in sorted(marks)]
     return out, truths
 
 
-def _original(kind: str, row: Row, new: Row) -> dict[str, Any]:
+def _original(kind: str, row: OmniactRow, new: OmniactRow) -> dict[str, Any]:
     """What a repair is judged by: the goal where the goal is wrong, else the action in pixels."""
     if kind == "near_miss_instruction":
         names = [e.name for e in row.screen.elements if e.clickable and e.name and e.name in new.goal]
@@ -198,7 +198,7 @@ def _original(kind: str, row: Row, new: Row) -> dict[str, Any]:
     }
 
 
-def row_ids(found: Sequence[Row]) -> list[str]:
+def row_ids(found: Sequence[OmniactRow]) -> list[str]:
     """`<position within its split>`, prefixed with the split to be unique over the source."""
     counts: dict[str, int] = {}
     ids = []
@@ -220,7 +220,7 @@ def boxes(screen: DesktopScreen) -> dict[str, Any]:
     return found
 
 
-def write(root: Path, found: Sequence[Row]) -> None:
+def write(root: Path, found: Sequence[OmniactRow]) -> None:
     """`train|val|test.json` and `data/…`; web rows name `screen_N` where the files are called `screenN`, as there."""
     index: dict[str, dict[str, Any]] = {name: {} for name in SPLIT_FILES.values()}
     for row, row_id in zip(found, row_ids(found), strict=True):

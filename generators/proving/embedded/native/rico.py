@@ -9,12 +9,12 @@ from typing import Any
 
 from generators.proving.embedded.native import common
 from generators.proving.embedded.screens import StillScreen
-from generators.worlds.pages.own_pages import Element
+from generators.worlds.pages.own_pages import PageElement
 
 FRAME = 4  # hierarchy pixels a CSS pixel: 360 x 640 -> 1440 x 2560
 
 
-def node(element: Element, app: str, children: list[dict[str, Any]]) -> dict[str, Any]:
+def node(element: PageElement, app: str, children: list[dict[str, Any]]) -> dict[str, Any]:
     """One view, with the fields of Rico's dumps."""
     return {
         "class": common.android_class(element),

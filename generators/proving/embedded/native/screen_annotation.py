@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from generators.devices.browser import RICO
-from generators.proving.embedded.defects import DefectRates, Truth, shift_point
+from generators.proving.embedded.defects import DefectRates, PlantedDefect, shift_point
 from generators.proving.embedded.native import common
 from generators.proving.embedded.screens import StillScreen, picture_box
 from schemas.coordinates import centre, contains
@@ -36,7 +36,7 @@ SPLIT_FILES = {"train": "train", "validation": "valid", "test": "test"}
 
 
 @dataclass(frozen=True)
-class Part:
+class AnnotationPart:
     """One element of the annotation: class, words, box in CSS pixels, and how deep it is nested."""
 
     kind: str
@@ -48,12 +48,12 @@ class Part:
 @dataclass(frozen=True)
 class Annotation:
     screen: StillScreen
-    parts: tuple[Part, ...]
+    parts: tuple[AnnotationPart, ...]
 
 
 def annotate(screen: StillScreen) -> Annotation:
     """Elements in the page's order; children of list items are nested one level."""
-    parts: list[Part] = []
+    parts: list[AnnotationPart] = []
     for e in screen.elements:
         kind = CLASSES.get(e.role)
         if kind is None:
@@ -69,11 +69,11 @@ def annotate(screen: StillScreen) -> Annotation:
             words = ""
             if not any(c.parent >= 0 and screen.elements[c.parent] is e for c in screen.elements):
                 words = e.text
-        parts.append(Part(kind, words, e.box, 1 if nested else 0))
+        parts.append(AnnotationPart(kind, words, e.box, 1 if nested else 0))
     return Annotation(screen, tuple(parts))
 
 
-def grid(part: Part) -> tuple[int, int, int, int]:
+def grid(part: AnnotationPart) -> tuple[int, int, int, int]:
     """(x_min, x_max, y_min, y_max) on the 0..999 grid; not clipped, so that a defect shows."""
     left, top, right, bottom = part.box
     return (
@@ -100,7 +100,7 @@ def text_of(annotation: Annotation) -> str:
 WRONG = ("Sign out", "Pause", "Free trial", "Blue whale", "Unsubscribe", "Row 7", "Skip intro", "Refund")
 
 
-def _moved(part: Part, dx: float, dy: float) -> Part | None:
+def _moved(part: AnnotationPart, dx: float, dy: float) -> AnnotationPart | None:
     """The part elsewhere, cut at the edges of the screen; None where its centre would leave the screen: too little of
     it would be left."""
     x, y = centre(part.box)
@@ -111,7 +111,7 @@ def _moved(part: Part, dx: float, dy: float) -> Part | None:
     return replace(part, box=box)
 
 
-def _is_off(part: Part, moved: Part) -> bool:
+def _is_off(part: AnnotationPart, moved: AnnotationPart) -> bool:
     """Hit test: the centre of the moved box lies outside the element."""
     return not contains(part.box, centre(moved.box))
 
@@ -145,7 +145,7 @@ def _shift_all(annotation: Annotation, rng: Random) -> Annotation:
     return replace(annotation, parts=tuple(_moved(part, 0, dy) or part for part in annotation.parts))
 
 
-def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[list[Annotation], list[Truth]]:
+def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[list[Annotation], list[PlantedDefect]]:
     """Two thirds of the low elements lie on screens whose boxes are all moved, the rest in a few spoiled screens.
 
     An element of a moved screen is low where its box's centre no longer lies in it. Real annotation noise comes in such
@@ -161,7 +161,7 @@ def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[l
     def note(a: int, i: int, kind: str) -> None:
         part = found[a].parts[i]
         truths.append(
-            Truth(
+            PlantedDefect(
                 str(found[a].screen.number),
                 i,
                 kind,
@@ -190,7 +190,7 @@ def plant(found: Sequence[Annotation], rates: DefectRates, seed: int) -> tuple[l
                 low, bad = (low - 1, bad) if kind != "off_screen" else (low, bad - 1)
     for a in [a for a in order if found[a].screen.split == "train"][: round(rates.duplicate * len(found))]:
         out.append(out[a])
-        truths.append(Truth(str(out[a].screen.number), None, "duplicate_record", {}))
+        truths.append(PlantedDefect(str(out[a].screen.number), None, "duplicate_record", {}))
     return out, truths
 
 

@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 from generators.devices.browser import RICO
-from generators.proving.embedded.defects import DefectRates, Truth, shift_point
+from generators.proving.embedded.defects import DefectRates, PlantedDefect, shift_point
 from generators.proving.embedded.native import common
-from generators.proving.embedded.screens import Question, StillScreen, questions
+from generators.proving.embedded.screens import ScreenQuestion, StillScreen, questions
 from schemas.coordinates import centre
 from schemas.ids import digest
 
@@ -20,14 +20,14 @@ SPLIT_FILES = {"train": "train", "validation": "validation", "test": "test"}
 
 
 @dataclass(frozen=True)
-class Row:
+class ScreenqaRow:
     screen: StillScreen
-    question: Question
+    question: ScreenQuestion
     text: str
     ratings: tuple[dict[str, Any], ...]
 
 
-def rate(screen: StillScreen, question: Question, rng: Random) -> tuple[dict[str, Any], ...]:
+def rate(screen: StillScreen, question: ScreenQuestion, rng: Random) -> tuple[dict[str, Any], ...]:
     """Two or three raters: other wordings, boxes a few pixels apart; `vh_index` -1 where one drew the box by hand."""
     found = []
     for _ in range(rng.choice((2, 3, 3))):
@@ -47,10 +47,10 @@ def rate(screen: StillScreen, question: Question, rng: Random) -> tuple[dict[str
     return tuple(found)
 
 
-def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[Row]:
+def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[ScreenqaRow]:
     """`count` questions, the screens in turn, questions without an answer kept to about 5 %."""
     pools = [(s, rng.sample(q := questions(s, rng), len(q))) for s in screens]
-    found: list[Row] = []
+    found: list[ScreenqaRow] = []
     turn = refusals = 0
     while len(found) < count and any(pool for _, pool in pools):
         screen, pool = pools[turn % len(pools)]
@@ -62,16 +62,16 @@ def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[Row]:
             if refusals >= 0.05 * count:
                 continue
             refusals += 1
-        found.append(Row(screen, question, question.text, rate(screen, question, rng)))
+        found.append(ScreenqaRow(screen, question, question.text, rate(screen, question, rng)))
     return found
 
 
-def native_id(row: Row) -> str:
+def native_id(row: ScreenqaRow) -> str:
     """ScreenQA gives no row ids: the screen, and a digest of the question as asked."""
     return f"{row.screen.number}-{digest(row.text)[:12]}"
 
 
-def row_json(row: Row) -> dict[str, Any]:
+def row_json(row: ScreenqaRow) -> dict[str, Any]:
     return {
         "image_id": row.screen.number,
         "image_width": WIDTH,
@@ -81,7 +81,7 @@ def row_json(row: Row) -> dict[str, Any]:
     }
 
 
-def _edit(row: Row, **changes: Any) -> tuple[dict[str, Any], ...]:
+def _edit(row: ScreenqaRow, **changes: Any) -> tuple[dict[str, Any], ...]:
     """All ratings with another answer, or with every box moved by (dx, dy)."""
     found = []
     for rating in row.ratings:
@@ -100,7 +100,7 @@ def _edit(row: Row, **changes: Any) -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
-def _damage(kind: str, row: Row, answers: Sequence[str], rng: Random) -> Row | None:
+def _damage(kind: str, row: ScreenqaRow, answers: Sequence[str], rng: Random) -> ScreenqaRow | None:
     if kind == "empty_text":
         return replace(row, text="")
     if not row.question.shown:
@@ -123,7 +123,7 @@ def _damage(kind: str, row: Row, answers: Sequence[str], rng: Random) -> Row | N
     return replace(row, ratings=new) if inside else None
 
 
-def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row], list[Truth]]:
+def plant(found: Sequence[ScreenqaRow], rates: DefectRates, seed: int) -> tuple[list[ScreenqaRow], list[PlantedDefect]]:
     """Wrong answers and shifted boxes up to the low share; empty questions, boxes off the screen; copies."""
     rng = Random(f"screenqa/{seed}")
     answers = sorted({row.question.answer for row in found if row.question.shown})
@@ -143,21 +143,21 @@ def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row
                     original["answer"] = first["full_answer"]
                 elif first["ui_elements"]:
                     original["box"] = first["ui_elements"][0]["bounds"]
-                truths.append(Truth(native_id(new), 0, kind, original))
+                truths.append(PlantedDefect(native_id(new), 0, kind, original))
                 break
     rest = [i for i in free if found[i].screen.split == "train"]
     copies, reworded = round(rates.duplicate * len(order)), round(rates.paraphrase * len(order))
     for i in rest[:copies]:
         out.append(found[i])
-        truths.append(Truth(native_id(found[i]), None, "duplicate_record", {"question": found[i].text}))
+        truths.append(PlantedDefect(native_id(found[i]), None, "duplicate_record", {"question": found[i].text}))
     for i in rest[copies : copies + reworded]:
         copy = replace(found[i], text=found[i].question.paraphrase)
         out.append(copy)
-        truths.append(Truth(native_id(copy), None, "paraphrased_duplicate", {"of": native_id(found[i])}))
+        truths.append(PlantedDefect(native_id(copy), None, "paraphrased_duplicate", {"of": native_id(found[i])}))
     return out, truths
 
 
-def write(root: Path, found: Sequence[Row]) -> None:
+def write(root: Path, found: Sequence[ScreenqaRow]) -> None:
     """`answers_and_bboxes/{train,validation,test}.json`."""
     for split, name in SPLIT_FILES.items():
         listed = [row_json(row) for row in found if row.screen.split == split]

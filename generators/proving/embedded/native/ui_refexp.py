@@ -8,10 +8,10 @@ from pathlib import Path
 from random import Random
 
 from generators.devices.browser import RICO
-from generators.proving.embedded.defects import DefectRates, Truth, shift_point
+from generators.proving.embedded.defects import DefectRates, PlantedDefect, shift_point
 from generators.proving.embedded.native import common
 from generators.proving.embedded.screens import StillScreen, expression, nameable, picture_box
-from generators.worlds.pages.own_pages import Element
+from generators.worlds.pages.own_pages import PageElement
 from pipelines.native import tf_example, tfrecord
 from schemas.ids import digest
 
@@ -31,7 +31,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
-class Row:
+class RefExpRow:
     """One expression: the text, the label, and the objects' boxes (a copy, so that a defect can move one)."""
 
     screen: StillScreen
@@ -47,9 +47,9 @@ def objects(screen: StillScreen) -> list[int]:
     return [i for i, e in enumerate(screen.elements) if e.clickable or e.text]
 
 
-def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[Row]:
+def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[RefExpRow]:
     """`count` expressions, the screens in turn, each element of a screen at most once."""
-    found: list[Row] = []
+    found: list[RefExpRow] = []
     pools = [(s, rng.sample(nameable(s), len(nameable(s)))) for s in screens]
     turn = 0
     while len(found) < count and any(pool for _, pool in pools):
@@ -61,11 +61,11 @@ def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[Row]:
         listed = objects(screen)
         template = rng.randrange(3)
         boxes = tuple(screen.elements[o].box for o in listed)
-        found.append(Row(screen, expression(element, template), listed.index(i), boxes, i, template))
+        found.append(RefExpRow(screen, expression(element, template), listed.index(i), boxes, i, template))
     return found
 
 
-def example(row: Row) -> bytes:
+def example(row: RefExpRow) -> bytes:
     """The Example with all features of the source; boxes 0..1."""
     features: dict[str, Sequence[bytes | str | float | int]] = {
         "image/id": [str(row.screen.number)],
@@ -91,14 +91,14 @@ def example(row: Row) -> bytes:
     return tf_example.serialise(features)
 
 
-def native_id(row: Row) -> str:
+def native_id(row: RefExpRow) -> str:
     """The source gives rows no id; this is the digest of the decoded features, as for any record without one."""
     return digest(dict(tf_example.parse(example(row))))
 
 
-def _damage(kind: str, row: Row, rng: Random) -> Row | None:
+def _damage(kind: str, row: RefExpRow, rng: Random) -> RefExpRow | None:
     size = (RICO.width, RICO.height)
-    target: Element = row.screen.elements[row.target]
+    target: PageElement = row.screen.elements[row.target]
     box = row.boxes[row.label]
     others = [(i, e) for i, e in nameable(row.screen) if i != row.target]
     if kind == "shifted_point":
@@ -125,7 +125,7 @@ def _damage(kind: str, row: Row, rng: Random) -> Row | None:
     raise ValueError(f"ui_refexp: no defect {kind!r}")
 
 
-def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row], list[Truth]]:
+def plant(found: Sequence[RefExpRow], rates: DefectRates, seed: int) -> tuple[list[RefExpRow], list[PlantedDefect]]:
     """Damaged rows and the truth: low-fidelity ones in equal parts, unreadable ones, copies, other words."""
     rng = Random(f"ui_refexp/{seed}")
     order = [i for i, row in enumerate(found) if row.screen.split in rates.splits]
@@ -142,25 +142,27 @@ def plant(found: Sequence[Row], rates: DefectRates, seed: int) -> tuple[list[Row
                 out[i] = new
                 element = found[i].screen.elements[found[i].target]
                 original = {"expression": found[i].text, "label": found[i].label, "box": picture_box(element.box)}
-                truths.append(Truth(native_id(new), None if kind == "near_miss_instruction" else 0, kind, original))
+                truths.append(
+                    PlantedDefect(native_id(new), None if kind == "near_miss_instruction" else 0, kind, original)
+                )
                 break
     rest = [i for i in free if found[i].screen.split == "train"]
     for i in rest[: round(rates.duplicate * len(order))]:
         out.append(found[i])
-        truths.append(Truth(native_id(found[i]), None, "duplicate_record", {"expression": found[i].text}))
+        truths.append(PlantedDefect(native_id(found[i]), None, "duplicate_record", {"expression": found[i].text}))
     for i in rest[round(rates.duplicate * len(order)) :][: round(rates.paraphrase * len(order))]:
         element = found[i].screen.elements[found[i].target]
         copy = replace(found[i], text=expression(element, found[i].template + 1))
         out.append(copy)
         truths.append(
-            Truth(
+            PlantedDefect(
                 native_id(copy), None, "paraphrased_duplicate", {"of": native_id(found[i]), "expression": found[i].text}
             )
         )
     return out, truths
 
 
-def write(root: Path, found: Sequence[Row]) -> None:
+def write(root: Path, found: Sequence[RefExpRow]) -> None:
     """`train.tfrecord`, `dev.tfrecord`, `test.tfrecord`."""
     for split, name in SPLIT_FILES.items():
         records = [example(row) for row in found if row.screen.split == split]

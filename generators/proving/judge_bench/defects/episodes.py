@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from generators.proving.judge_bench.defects.steps import LOOKS_ALIKE, Make, Operator, Planted, Tools, differ, unreached
+from generators.proving.judge_bench.defects.steps import (
+    LOOKS_ALIKE,
+    DamagedTrace,
+    Make,
+    Operator,
+    Tools,
+    differ,
+    unreached,
+)
 from generators.proving.judge_bench.trace import Move, Trace, arrive, perform, reached
 from generators.tasks.world_interface import Observation, WorldError
 from schemas.action_types import Click
@@ -24,7 +32,7 @@ def _told(trace: Trace) -> dict[str, Any]:
 def skipped_step(count: int) -> Make:
     """`count` recorded steps are missing from the middle; the other screens stay as they were."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         last = len(trace.moves) - 1
         # Without its first steps a trace only starts later: nothing is wrong with that.
         options = [at for at in range(1, last - count + 1) if differ(trace.shots[at], trace.shots[at + count]) > 0]
@@ -34,7 +42,7 @@ def skipped_step(count: int) -> Make:
             if len(moves) > 1 and unreached(tools.world, trace, moves):
                 shots = [*trace.shots[:at], *trace.shots[at + count :]]
                 damaged = trace.with_moves(f"{trace.uid}~skip{count}", moves, shots)
-                return Planted(damaged, None, "replay", {**_told(trace), "at": at}, float(count))
+                return DamagedTrace(damaged, None, "replay", {**_told(trace), "at": at}, float(count))
         return None
 
     return make
@@ -43,7 +51,7 @@ def skipped_step(count: int) -> Make:
 def shuffled_steps(reverse: bool) -> Make:
     """Three or more steps stand in another order, each with its own screen."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         body = list(range(len(trace.moves) - 1))
         if len(body) < 3 or len({trace.shots[at].png for at in body}) < 3:
             return None
@@ -60,7 +68,7 @@ def shuffled_steps(reverse: bool) -> Make:
         damaged = trace.with_moves(
             f"{trace.uid}~shuffle", [trace.moves[at] for at in order], [trace.shots[at] for at in order]
         )
-        return Planted(damaged, None, "pixels", {**_told(trace), "order": order}, float(strange))
+        return DamagedTrace(damaged, None, "pixels", {**_told(trace), "order": order}, float(strange))
 
     return make
 
@@ -82,7 +90,7 @@ def _idle(trace: Trace, at: int, action: Click, tools: Tools) -> bool:
 def noop_loop(blank: bool) -> Make:
     """Two to four clicks that do nothing, on blank ground or where the step before had clicked."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         at = tools.rng.randrange(1, len(trace.moves))
         before = trace.moves[at - 1]
         if blank:
@@ -97,7 +105,7 @@ def noop_loop(blank: bool) -> Make:
         moves = [*trace.moves[:at], *idle, *trace.moves[at:]]
         shots = [*trace.shots[:at], *[trace.shots[at]] * times, *trace.shots[at:]]
         damaged = trace.with_moves(f"{trace.uid}~noop", moves, shots)
-        return Planted(damaged, None, "replay", {**_told(trace), "at": at, "times": times}, float(times))
+        return DamagedTrace(damaged, None, "replay", {**_told(trace), "at": at, "times": times}, float(times))
 
     return make
 
@@ -109,7 +117,7 @@ def _held(shot: Observation, point: Sequence[int]) -> bool:
 def premature_finish(late: bool) -> Make:
     """The trace stops before the goal is reached and says that it is finished; `late` = one action before the end."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         body = len(trace.moves) - 1
         if body < (2 if late else 3):
             return None
@@ -118,12 +126,12 @@ def premature_finish(late: bool) -> Make:
             return None
         moves = [*trace.moves[:keep], trace.moves[-1]]
         damaged = trace.with_moves(f"{trace.uid}~early", moves, trace.shots[: keep + 1])
-        return Planted(damaged, None, "replay", {**_told(trace), "kept": keep}, float(body - keep))
+        return DamagedTrace(damaged, None, "replay", {**_told(trace), "kept": keep}, float(body - keep))
 
     return make
 
 
-def finish_without_goal(trace: Trace, tools: Tools) -> Planted | None:
+def finish_without_goal(trace: Trace, tools: Tools) -> DamagedTrace | None:
     """A required step wasn't made, truly performed so, and the last screen looks like the right one."""
     body = list(range(len(trace.moves) - 1))
     tools.rng.shuffle(body)
@@ -140,14 +148,14 @@ def finish_without_goal(trace: Trace, tools: Tools) -> Planted | None:
             continue
         if not reached(end, trace.evaluator, moves) and (apart := differ(shots[-1], trace.shots[-1])) <= LOOKS_ALIKE:
             damaged = replace(trace.with_moves(f"{trace.uid}~without", moves, shots), end_state=end)
-            return Planted(damaged, None, "replay", {**_told(trace), "at": at}, apart)
+            return DamagedTrace(damaged, None, "replay", {**_told(trace), "at": at}, apart)
     return None
 
 
 def other_task(same_app: bool) -> Make:
     """The instruction of another task, which the trace's end doesn't reach."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         options = [
             other
             for other in tools.others
@@ -161,7 +169,7 @@ def other_task(same_app: bool) -> Make:
             return None
         goal = tools.rng.choice(options).goal
         damaged = replace(trace, uid=f"{trace.uid}~task", goal=goal, moves=_without_thoughts(trace))
-        return Planted(damaged, None, "state", _told(trace))
+        return DamagedTrace(damaged, None, "state", _told(trace))
 
     return make
 
@@ -171,13 +179,13 @@ def _without_thoughts(trace: Trace) -> tuple[Move, ...]:
     return tuple(replace(move, thought="") for move in trace.moves)
 
 
-def near_miss(trace: Trace, tools: Tools) -> Planted | None:
+def near_miss(trace: Trace, tools: Tools) -> DamagedTrace | None:
     """The instruction with one entity changed."""
     goals = [goal for goal in trace.near_misses if goal != trace.goal]
     if not goals:
         return None
     damaged = replace(trace, uid=f"{trace.uid}~near", goal=tools.rng.choice(goals), moves=_without_thoughts(trace))
-    return Planted(damaged, None, "state", _told(trace))
+    return DamagedTrace(damaged, None, "state", _told(trace))
 
 
 EPISODE_OPERATORS = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import Move, Trace, arrive, perform, reached
-from generators.tasks.world_interface import Box, Observation, Place, World, WorldError
+from generators.tasks.world_interface import Box, Observation, ScreenElement, World, WorldError
 from quality.items.pixels import changed_share, grey_small
 from schemas.action_types import OPPOSITE, Click, Finished, PressBack, Scroll, Type, Wait
 from schemas.actions import Action, format
@@ -27,7 +27,7 @@ TYPOS = ("{}s", "{} 2", "my {}", "{}x")
 
 
 @dataclass(frozen=True)
-class Planted:
+class DamagedTrace:
     """A damaged trace. `step` is the labelled step's position, None where the whole episode is labelled."""
 
     trace: Trace
@@ -46,7 +46,7 @@ class Tools:
     rng: Random
 
 
-Make = Callable[[Trace, Tools], Planted | None]
+Make = Callable[[Trace, Tools], DamagedTrace | None]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def inside(box: Box, point: Sequence[float]) -> bool:
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
-def other_places(trace: Trace, at: int) -> list[Place]:
+def other_places(trace: Trace, at: int) -> list[ScreenElement]:
     """Clickable elements of a step's screen that are neither its target nor around it, the nearest first."""
     move = trace.moves[at]
     point = move.action.box  # type: ignore[union-attr]
@@ -137,7 +137,7 @@ def _gap(one: Sequence[float], two: Sequence[float]) -> float:
 def off_by_one(offset: int) -> Make:
     """The screenshot of the step before or after stands in the place of the step's own."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         def good(at: int) -> bool:
             if not (_pointed(trace, at) and 0 <= at + offset < len(trace.shots)):
                 return False
@@ -152,7 +152,7 @@ def off_by_one(offset: int) -> Make:
         shots = list(trace.shots)
         shots[at] = trace.shots[at + offset]
         damaged = trace.with_moves(f"{trace.uid}~off{offset:+d}", trace.moves, shots)
-        return Planted(damaged, at, "hit_test", was(trace.moves[at], trace.shots[at]), float(offset))
+        return DamagedTrace(damaged, at, "hit_test", was(trace.moves[at], trace.shots[at]), float(offset))
 
     return make
 
@@ -160,7 +160,7 @@ def off_by_one(offset: int) -> Make:
 def shifted_box(least: float, most: float) -> Make:
     """Point and target box lie off the element by `least` to `most` of its sizes."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         at = _pick(trace, tools.rng, lambda at: _pointed(trace, at))
         if at is None:
             return None
@@ -172,7 +172,7 @@ def shifted_box(least: float, most: float) -> Make:
         box, point, size = moved
         new = replace(move, action=Click(point), box=box)
         damaged = _with_move(trace, at, new, "shift")
-        return Planted(damaged, at, "hit_test", was(move, trace.shots[at]), size)
+        return DamagedTrace(damaged, at, "hit_test", was(move, trace.shots[at]), size)
 
     return make
 
@@ -196,7 +196,7 @@ def shift(
     return None
 
 
-def flipped_scroll(trace: Trace, tools: Tools) -> Planted | None:
+def flipped_scroll(trace: Trace, tools: Tools) -> DamagedTrace | None:
     """A scroll says the other way than the view moved."""
     at = _pick(
         trace,
@@ -221,13 +221,13 @@ def flipped_scroll(trace: Trace, tools: Tools) -> Planted | None:
         return None
     if shots[at + 1].png == trace.shots[at + 1].png:
         return None
-    return Planted(_with_move(trace, at, new, "flip"), at, "replay", was(move, trace.shots[at]))
+    return DamagedTrace(_with_move(trace, at, new, "flip"), at, "replay", was(move, trace.shots[at]))
 
 
 def wrong_element(near: bool) -> Make:
     """Another element is clicked than the one the step is about; the screens stay those of the right one."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         at = _pick(trace, tools.rng, lambda at: _pointed(trace, at) and len(other_places(trace, at)) > 1)
         if at is None or at + 1 >= len(trace.shots):
             return None
@@ -245,7 +245,7 @@ def wrong_element(near: bool) -> Make:
             return None
         if after.state == trace.shots[at + 1].state and differ(after, trace.shots[at + 1]) == 0:
             return None
-        return Planted(_with_move(trace, at, new, "other"), at, "replay", was(move, trace.shots[at]))
+        return DamagedTrace(_with_move(trace, at, new, "other"), at, "replay", was(move, trace.shots[at]))
 
     return make
 
@@ -253,7 +253,7 @@ def wrong_element(near: bool) -> Make:
 def wrong_text(typo: bool) -> Make:
     """Another text is typed than the screens show: of another task, or the right one slightly changed."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         at = _pick(trace, tools.rng, lambda at: isinstance(trace.moves[at].action, Type))
         if at is None:
             return None
@@ -268,7 +268,7 @@ def wrong_text(typo: bool) -> Make:
         moves[at] = new
         if not unreached(tools.world, trace, moves):
             return None
-        return Planted(_with_move(trace, at, new, "text"), at, "replay", was(move, trace.shots[at]))
+        return DamagedTrace(_with_move(trace, at, new, "text"), at, "replay", was(move, trace.shots[at]))
 
     return make
 
@@ -281,7 +281,7 @@ def _texts(traces: Sequence[Trace]) -> list[str]:
 def contradictory_thought(other_kind: bool) -> Make:
     """The thought announces another element, or another kind of action, than the step takes."""
 
-    def make(trace: Trace, tools: Tools) -> Planted | None:
+    def make(trace: Trace, tools: Tools) -> DamagedTrace | None:
         at = _pick(trace, tools.rng, lambda at: bool(trace.moves[at].thought) and _pointed(trace, at))
         if at is None:
             return None
@@ -295,7 +295,7 @@ def contradictory_thought(other_kind: bool) -> Make:
         else:
             return None
         new = replace(move, thought=says)
-        return Planted(_with_move(trace, at, new, "thought"), at, "exact", {"thought": move.thought})
+        return DamagedTrace(_with_move(trace, at, new, "thought"), at, "exact", {"thought": move.thought})
 
     return make
 

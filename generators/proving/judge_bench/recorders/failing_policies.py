@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
-from generators.policies.policy import Policy, Said, View
+from generators.policies.policy import PastTurn, Policy, PolicyView
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import Move, Trace, reached
 from generators.tasks.world_interface import Observation, World, WorldError
@@ -278,9 +278,9 @@ def follow(world: World, trace: Trace, policy: Policy, seed: int = 0) -> Run:
     run = Run(world, trace, policy.name)
     policy.begin(trace.goal, trace.platform, seed)
     for _ in range(2 * len(trace.moves) + 2):
-        past = tuple(Said(move.action) for move in run.moves)
+        past = tuple(PastTurn(move.action) for move in run.moves)
         places = run.now.places if policy.needs_tree else ()
-        action = policy.decide(View(trace.goal, run.now.png, trace.size_px, trace.platform, past, places)).action
+        action = policy.decide(PolicyView(trace.goal, run.now.png, trace.size_px, trace.platform, past, places)).action
         if action is None or isinstance(action, Finished | CallUser):
             break
         place = (

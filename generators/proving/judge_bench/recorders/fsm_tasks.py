@@ -16,7 +16,7 @@ from generators.worlds.fsm.evaluate import evaluator
 from generators.worlds.fsm.fsm_tasks import FsmTask, TaskMaker, contradict, phrase
 from generators.worlds.fsm.fsm_world import FsmWorld, open_fsm
 from generators.worlds.fsm.sites import TEMPLATES, make_site
-from generators.worlds.fsm.spec import Goal, Site
+from generators.worlds.fsm.spec import Goal, SiteSpec
 from generators.worlds.hit_test import under
 from schemas.action_types import Click
 
@@ -118,7 +118,7 @@ def record_one(world: FsmWorld, maker: TaskMaker, seed: int, losses: Losses | No
     )
 
 
-def near_misses(site: Site, task: FsmTask, end: dict[str, object]) -> tuple[str, ...]:
+def near_misses(site: SiteSpec, task: FsmTask, end: dict[str, object]) -> tuple[str, ...]:
     """Goals with one of the task's exchanged for another of the site, one entity apart, that the end doesn't reach."""
     named = {goal.id: goal for goal in site.goals}
     goals = [named[name] for name in task.goals]
@@ -134,6 +134,6 @@ def near_misses(site: Site, task: FsmTask, end: dict[str, object]) -> tuple[str,
     return tuple(sorted(found))
 
 
-def phrasings(site: Site, goals: Sequence[Goal]) -> set[str]:
+def phrasings(site: SiteSpec, goals: Sequence[Goal]) -> set[str]:
     """Some wordings of goals as one instruction."""
     return {phrase(site, goals, Random(f"phrasing/{number}")) for number in range(PHRASINGS * len(goals))}

@@ -12,7 +12,7 @@ from generators.tasks.world_interface import Observation
 from generators.worlds.miniwob import goals
 from generators.worlds.miniwob.goals import is_field, match, quoted
 from generators.worlds.miniwob.html import OracleMiss
-from generators.worlds.miniwob.miniwob_world import MiniwobWorld, Node
+from generators.worlds.miniwob.miniwob_world import MiniwobNode, MiniwobWorld
 from schemas.action_types import Click, Finished, PressEnter, Scroll, Type
 from schemas.actions import Action
 
@@ -20,7 +20,7 @@ THOUGHTFUL = 1 / 3
 FIRST_PART = 0.09
 """Where day or hour stand in a date or time field, from left to right."""
 NAMES = ("Bettina", "Conrad", "Delphine", "Emilio", "Fabienne", "Gregor", "Hilda", "Ivo", "Jolanda", "Kilian")
-Test = Callable[[Node], bool]
+Test = Callable[[MiniwobNode], bool]
 
 
 class Solver:
@@ -35,7 +35,7 @@ class Solver:
         self.shots: list[Observation] = []
         self.changed: list[str] = []
 
-    def do(self, action: Action, words: str, node: Node | None = None) -> None:
+    def do(self, action: Action, words: str, node: MiniwobNode | None = None) -> None:
         """Note the screen and the move, then act."""
         place = node.place if node else None
         name = (place.name or place.text)[:40] if place else ""
@@ -47,10 +47,10 @@ class Solver:
     def finish(self) -> None:
         self.do(Finished(), "The task is complete")
 
-    def all(self, test: Test) -> list[Node]:
+    def all(self, test: Test) -> list[MiniwobNode]:
         return [node for node in self.world.nodes() if test(node)]
 
-    def hunt(self, test: Test, what: str, strokes: int = 12, over: Node | None = None) -> Node:
+    def hunt(self, test: Test, what: str, strokes: int = 12, over: MiniwobNode | None = None) -> MiniwobNode:
         """The first such element, scrolling down for it, `over` an element if one is given (the page itself need not
         scroll there). Raises `OracleMiss` where there is none."""
         for stroke in range(strokes):
@@ -65,7 +65,7 @@ class Solver:
                     break
         raise OracleMiss(f"{self.goal!r}: no {what} on the page")
 
-    def click(self, node: Node, words: str = "", across: float | None = None) -> None:
+    def click(self, node: MiniwobNode, words: str = "", across: float | None = None) -> None:
         """`across`: where on the element from left to right, 0..1 (somewhere in the middle unless told)."""
         left, top, right, bottom = node.place.box
         across = self.rng.uniform(0.3, 0.7) if across is None else across
@@ -74,12 +74,12 @@ class Solver:
         says = (f'Click "{name}"', f'Click on "{name}"', f'Press "{name}"')
         self.do(Click(point), words or self.rng.choice(says), node)
 
-    def write(self, node: Node, text: str, across: float | None = None) -> None:
+    def write(self, node: MiniwobNode, text: str, across: float | None = None) -> None:
         """Click the field, then type."""
         self.click(node, across=across)
         self.type(text, node)
 
-    def type(self, text: str, node: Node) -> None:
+    def type(self, text: str, node: MiniwobNode) -> None:
         says = (f'Type "{text}"', f'Enter "{text}"', f'Write "{text}"')
         now = next((n for n in self.world.nodes() if n.place.key == node.place.key), node)
         self.do(Type(text), self.rng.choice(says), now)
@@ -100,7 +100,7 @@ class Solver:
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
-def _stroke(over: Node | None) -> Scroll:
+def _stroke(over: MiniwobNode | None) -> Scroll:
     """Down the page, or down what an element holds."""
     if over is None:
         return Scroll(direction="down")
@@ -109,7 +109,7 @@ def _stroke(over: Node | None) -> Scroll:
     return Scroll((int(x), int(low)), (int(x), int(high)), "down")
 
 
-def texts(nodes: Iterable[Node]) -> list[str]:
+def texts(nodes: Iterable[MiniwobNode]) -> list[str]:
     return [node.text for node in nodes if node.text]
 
 
@@ -172,7 +172,7 @@ def focus(s: Solver) -> None:
 def widget(s: Solver) -> None:
     kind = quoted(s.goal)[0]
 
-    def is_kind(node: Node, wanted: str) -> bool:
+    def is_kind(node: MiniwobNode, wanted: str) -> bool:
         tag = {"textarea": "textarea", "button": "button"}.get(wanted, "input")
         role = {"radio": "radio", "checkbox": "checkbox", "button": "button"}.get(wanted, "textbox")
         return node.tag == tag and node.place.role == role
@@ -202,7 +202,7 @@ def boxes(s: Solver) -> None:
     s.press("Submit")
 
 
-def choose(s: Solver, value: str, select: Node) -> None:
+def choose(s: Solver, value: str, select: MiniwobNode) -> None:
     """A choice from a closed list: the mouse opens it, the keyboard goes to the entry."""
     s.click(select, "Open the list")
     s.type(value, select)

@@ -36,7 +36,7 @@ from generators.proving.judge_bench.recorders.miniwob_oracles import (
 from generators.worlds.miniwob import goals
 from generators.worlds.miniwob.goals import POST_ICONS, is_field, match, quoted
 from generators.worlds.miniwob.html import OracleMiss
-from generators.worlds.miniwob.miniwob_world import Node
+from generators.worlds.miniwob.miniwob_world import MiniwobNode
 from schemas.action_types import Hover
 
 
@@ -44,7 +44,7 @@ def tab_link(s: Solver) -> None:
     """Opens one tab after the other until the link is there."""
     word = quoted(s.goal)[0]
 
-    def is_link(node: Node) -> bool:
+    def is_link(node: MiniwobNode) -> bool:
         return node.has("alink")
 
     tabs = [n.place.key for n in s.all(lambda n: n.has("ui-tabs-anchor"))]

@@ -11,7 +11,7 @@ from generators.proving.judge_bench.recorders.miniwob_oracles import Solver
 from generators.proving.judge_bench.recorders.miniwob_oracles_sites import APPS, SOLVERS
 from generators.proving.judge_bench.trace import GroundingScreen, Referred, Trace
 from generators.worlds.miniwob.html import OracleMiss
-from generators.worlds.miniwob.miniwob_world import MiniwobWorld, Node, open_miniwob_world
+from generators.worlds.miniwob.miniwob_world import MiniwobNode, MiniwobWorld, open_miniwob_world
 from generators.worlds.pages.page_task import evaluator
 
 GROUNDING_SEED = 51_000_000
@@ -126,7 +126,7 @@ def _says_typed(goal: str, true: str, typed: set[str]) -> bool:
     return any(word.strip('".,').lower() in typed for word in new)
 
 
-def _expressions(nodes: list[Node]) -> tuple[tuple[Referred, ...], dict[int, str]]:
+def _expressions(nodes: list[MiniwobNode]) -> tuple[tuple[Referred, ...], dict[int, str]]:
     items: list[Referred] = []
     odd: dict[int, str] = {}
     named = [node for node in nodes if node.place.clickable and node.place.name.strip() and len(node.place.name) < 40]

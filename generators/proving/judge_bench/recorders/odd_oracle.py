@@ -9,7 +9,7 @@ from generators.proving.judge_bench.recorders.odd_tasks import Do, OddTask
 from generators.proving.judge_bench.recorders.odd_world import OddWorld
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import Move
-from generators.tasks.world_interface import Observation, Place, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
 from schemas.action_types import (
     Click,
     Finished,
@@ -56,7 +56,9 @@ class OddOracle:
         self.moves: list[Move] = []
         self.shots: list[Observation] = []
 
-    def note(self, action: Action, words: str, place: Place | None = None, odd: str = "", beside: str = "") -> None:
+    def note(
+        self, action: Action, words: str, place: ScreenElement | None = None, odd: str = "", beside: str = ""
+    ) -> None:
         """Note the screen and the move, then act."""
         name = (place.name or place.text) if place else ""
         says = self._thought(action, odd, name, beside) if self.thoughtful else ""
@@ -73,7 +75,7 @@ class OddOracle:
         direction = getattr(action, "direction", "")
         return self.rng.choice(_SAYS[odd]).format(name=name, text=text, beside=f'"{beside}"', direction=direction)
 
-    def reveal(self, key: str) -> Place:
+    def reveal(self, key: str) -> ScreenElement:
         """Scroll until the element shows well. Raises `WorldError` if it doesn't."""
         for _ in range(14):
             found = next((e for e in self.world.elements() if e.key == key), None)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import Camera, evaluate_json, key_chord
-from generators.tasks.world_interface import Observation, Place, UnsupportedAction
-from generators.worlds.pages.own_pages import VIEWPORTS, Element, read_elements
+from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction
+from generators.worlds.pages.own_pages import VIEWPORTS, PageElement, read_elements
 from schemas.action_types import (
     CallUser,
     Click,
@@ -54,21 +54,21 @@ class OddWorld:
         self.page.mouse.move(0, 0)
         self.page.evaluate("config => oddStart(config)", {**start, "platform": self.kind})
 
-    def elements(self) -> list[Element]:
+    def elements(self) -> list[PageElement]:
         return read_elements(self.page)
 
     def observe(self) -> Observation:
         places = (self.place(element) for element in self.elements())
         return Observation(self._camera.shoot(), tuple(place for place in places if place), digest(self.state()))
 
-    def place(self, element: Element) -> Place | None:
+    def place(self, element: PageElement) -> ScreenElement | None:
         """An element in the frame of the schema; a secret shows as dots, as on the screen."""
         try:
             box = box_to_unit(element.box, self.size_px)
         except OffScreen:
             return None
         text = "•" * len(element.value) if "secret" in element.classes else element.text
-        return Place(tuple(box), element.role, text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
+        return ScreenElement(tuple(box), element.role, text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Any]:
         state: dict[str, Any] = evaluate_json(self.page, "oddState()")

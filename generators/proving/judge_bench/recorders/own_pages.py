@@ -12,10 +12,10 @@ from generators.proving.judge_bench.recorders.losses import Losses
 from generators.proving.judge_bench.recorders.references import references
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import GroundingScreen, Move, Trace
-from generators.tasks.world_interface import Observation, Place, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
 from generators.worlds.pages.own_pages import APPS
 from generators.worlds.pages.page_task import evaluator
-from generators.worlds.pages.page_tasks import FAMILIES, TITLES, Task, app_of, holds, make_task
+from generators.worlds.pages.page_tasks import FAMILIES, TITLES, PageTask, app_of, holds, make_task
 from generators.worlds.pages.pages_world import PagesWorld, open_pages_world
 from schemas.action_types import Click, Drag, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
 from schemas.actions import Action
@@ -27,7 +27,7 @@ THOUGHTFUL = 1 / 3
 GROUNDING_SEED = 31_000_000
 
 
-class Oracle:
+class PageOracle:
     """Carries out a task's plan by unified actions, writing down screen and move before each."""
 
     def __init__(self, world: PagesWorld, goal: str, rng: Random) -> None:
@@ -38,7 +38,7 @@ class Oracle:
         self.moves: list[Move] = []
         self.shots: list[Observation] = []
 
-    def do(self, action: Action, words: str, place: Place | None = None) -> None:
+    def do(self, action: Action, words: str, place: ScreenElement | None = None) -> None:
         """Note the screen and the move, then act."""
         name = place.name or place.text if place else ""
         says = thought(action, self.goal, name, self.rng) if self.thoughtful else ""
@@ -46,7 +46,7 @@ class Oracle:
         self.moves.append(Move(action, words, place.key if place else "", place.box if place else None, says))
         self.world.act(action)
 
-    def reveal(self, key: str) -> Place:
+    def reveal(self, key: str) -> ScreenElement:
         """Scroll until the element shows well. Raises `WorldError` after eight strokes."""
         for _ in range(8):
             found = next((e for e in self.world.pages.elements() if e.key == key), None)
@@ -113,7 +113,7 @@ class Oracle:
     def enter(self) -> None:
         self.do(PressEnter(), "Press enter")
 
-    def run(self, task: Task, by_name: bool) -> None:
+    def run(self, task: PageTask, by_name: bool) -> None:
         """The whole plan, then Finished. Raises `WorldError` where it can't be carried out."""
         if task.entry and by_name:
             self.do(Launch(app=TITLES[task.app]), f"Open the {TITLES[task.app]} app")
@@ -169,7 +169,7 @@ class OwnPagesRecorder:
             return None
         task = rng.choice([tasks[key] for key in sorted(tasks)])
         task = replace(task, entry=home)
-        oracle = Oracle(world, task.goal, rng)
+        oracle = PageOracle(world, task.goal, rng)
         oracle.run(task, by_name=home and self.kind == "phone" and rng.random() < 0.5)
         end = world.state()
         if not holds(end, task.checks) or holds(before, task.checks):
@@ -211,9 +211,9 @@ class OwnPagesRecorder:
                 self.losses.drop(f"own/{app}", "grounding: fewer than four expressions")
 
 
-def variants(family: str, state: dict[str, Any], name: str) -> dict[str, Task]:
+def variants(family: str, state: dict[str, Any], name: str) -> dict[str, PageTask]:
     """Tasks of a family that a screen can carry, one for each set of slots: canonical slots → task."""
-    found: dict[str, Task] = {}
+    found: dict[str, PageTask] = {}
     for draw in range(VARIANTS):
         task = make_task(family, state, Random(f"variants/{name}/{draw}"))
         if task is not None:
@@ -221,7 +221,7 @@ def variants(family: str, state: dict[str, Any], name: str) -> dict[str, Task]:
     return found
 
 
-def near_misses(task: Task, tasks: Mapping[str, Task], end: dict[str, Any]) -> tuple[str, ...]:
+def near_misses(task: PageTask, tasks: Mapping[str, PageTask], end: dict[str, Any]) -> tuple[str, ...]:
     """Goals that differ from the task's in one slot and that the end state doesn't reach, in the task's own words."""
     goals = []
     words = task.templates[task.template]
@@ -234,7 +234,7 @@ def near_misses(task: Task, tasks: Mapping[str, Task], end: dict[str, Any]) -> t
     return tuple(goals)
 
 
-def task_of(family: str, state: dict[str, Any], instruction: str) -> Task | None:
+def task_of(family: str, state: dict[str, Any], instruction: str) -> PageTask | None:
     """The family's task on this screen whose goal an instruction is, in any of its phrasings."""
     for task in variants(family, state, f"accept/{instruction}").values():
         if any(task.phrase(template).casefold() == instruction.casefold() for template in range(len(task.templates))):

@@ -7,7 +7,7 @@ from random import Random
 
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import Move
-from generators.tasks.world_interface import Observation, Place, World
+from generators.tasks.world_interface import Observation, ScreenElement, World
 from schemas.action_types import (
     CallUser,
     Click,
@@ -54,7 +54,7 @@ class Performed:
         self.shots: list[Observation] = []
         self._field = ""
 
-    def before(self, action: Action, place: Place | None = None) -> None:
+    def before(self, action: Action, place: ScreenElement | None = None) -> None:
         """Note the screen and the action that comes next, on the element it is meant for."""
         shot = self.world.observe()
         if isinstance(action, Click):

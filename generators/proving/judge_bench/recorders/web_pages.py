@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from generators.proving.judge_bench.recorders.losses import Losses
-from generators.proving.judge_bench.recorders.web_pages_oracle import Clause, Oracle
+from generators.proving.judge_bench.recorders.web_pages_oracle import Clause, WebPageOracle
 from generators.proving.judge_bench.recorders.web_pages_skills import SKILLS
 from generators.proving.judge_bench.recorders.web_pages_words import joined, thinks
 from generators.proving.judge_bench.trace import GroundingScreen, Trace, perform, reached
@@ -117,7 +117,7 @@ class WebPages:
         start, family = {"page": page, "seed": seed}, self._family(page)
         world.reset(start)
         before = world.state()
-        oracle = Oracle(world, rng)
+        oracle = WebPageOracle(world, rng)
         clauses = self._perform_plan(oracle, seen)
         if not clauses:
             self.losses.drop(family, "the page offers nothing to do")
@@ -147,7 +147,7 @@ class WebPages:
             near,
         )
 
-    def _perform_plan(self, oracle: Oracle, seen: Counter[str]) -> list[Clause]:
+    def _perform_plan(self, oracle: WebPageOracle, seen: Counter[str]) -> list[Clause]:
         """The first thing to do is the one done least often so far among those the page offers; then what fits it."""
         plans = [((skill,),) for skill in ALONE] + list(PLANS)
         oracle.rng.shuffle(plans)
@@ -205,7 +205,7 @@ class WebPages:
             yield replace(found, family=self._family(page))
 
 
-def _any_of(oracle: Oracle, options: tuple[str, ...], seen: Counter[str]) -> Clause | None:
+def _any_of(oracle: WebPageOracle, options: tuple[str, ...], seen: Counter[str]) -> Clause | None:
     """One of the skills that the page as it stands has something for; the rarest first."""
     offers = oracle.world.see(everything=True)
     order = oracle.rng.sample(list(options), len(options))
@@ -234,7 +234,7 @@ def _goal(clauses: list[Clause], end: dict[str, Any], rng: Random) -> tuple[str,
     return goal, tuple(rng.sample(near, min(len(near), NEAR_MISSES)))
 
 
-def _with_thoughts(oracle: Oracle, goal: str, rng: Random) -> tuple[Any, ...]:
+def _with_thoughts(oracle: WebPageOracle, goal: str, rng: Random) -> tuple[Any, ...]:
     if rng.random() >= THOUGHTFUL:
         return tuple(oracle.moves)
     return tuple(

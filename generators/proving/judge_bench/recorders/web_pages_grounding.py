@@ -7,9 +7,9 @@ from random import Random
 
 from generators.proving.judge_bench.recorders.web_pages_oracle import FIELDS, TICKED, alone, sayable, shows_name
 from generators.proving.judge_bench.trace import GroundingScreen, Referred
-from generators.tasks.world_interface import Observation, Place, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
 from generators.worlds.static_pages.static_pages_world import WebWorld
-from generators.worlds.web_reader import Seen
+from generators.worlds.web_reader import ObservedElement
 from schemas.action_types import Click, Scroll
 
 LEAST, MOST, MOST_OF_BAR = 8, 24, 6
@@ -75,7 +75,7 @@ def screen(world: WebWorld, page: str, rng: Random, uid: str) -> GroundingScreen
 
 
 def expressions(
-    world: WebWorld, shot: Observation, elements: list[Seen], rng: Random
+    world: WebWorld, shot: Observation, elements: list[ObservedElement], rng: Random
 ) -> tuple[tuple[Referred, ...], dict[int, str]]:
     """At most `MOST` expressions in reading order, and which of them are hard."""
     found = [
@@ -91,12 +91,12 @@ def expressions(
     return items, {at: odd for at, (_, _, _, odd) in enumerate(kept) if odd}
 
 
-def _lands(world: WebWorld, seen: Seen, place: Place) -> bool:
+def _lands(world: WebWorld, seen: ObservedElement, place: ScreenElement) -> bool:
     """Whether the centre hits the element and no control that lies inside it."""
     return bool(world.page.evaluate("([k, x, y]) => vesperLands(k, x, y)", [seen.key, *world.pixel(place.centre)]))
 
 
-def _said(elements: list[Seen], rng: Random) -> Iterator[tuple[Seen, str, str]]:
+def _said(elements: list[ObservedElement], rng: Random) -> Iterator[tuple[ObservedElement, str, str]]:
     """(element, expression, kind of hard negative or ""): by name where it is alone, else by a neighbour's."""
     controls = [seen for seen in elements if seen.clickable and seen.share > 0.7]
     told: set[str] = set()
@@ -122,7 +122,7 @@ def _said(elements: list[Seen], rng: Random) -> Iterator[tuple[Seen, str, str]]:
                 yield seen, said, ""
 
 
-def _hard(seen: Seen, icon: bool, controls: list[Seen]) -> str:
+def _hard(seen: ObservedElement, icon: bool, controls: list[ObservedElement]) -> str:
     """A small icon without words; a control within another one, or with another one in it; else ""."""
     left, top, right, bottom = seen.box
     if icon and max(right - left, bottom - top) <= 2 * TINY_PX or min(right - left, bottom - top) < TINY_PX * 0.7:
@@ -131,11 +131,11 @@ def _hard(seen: Seen, icon: bool, controls: list[Seen]) -> str:
     return "nested" if seen.raw["inside"] or around else ""
 
 
-def _count(name: str, elements: list[Seen]) -> int:
+def _count(name: str, elements: list[ObservedElement]) -> int:
     return sum(name.casefold() in (seen.label.casefold(), seen.name.casefold()) for seen in elements)
 
 
-def _named_elsewhere(seen: Seen, elements: list[Seen]) -> bool:
+def _named_elsewhere(seen: ObservedElement, elements: list[ObservedElement]) -> bool:
     """Whether a text outside the element (and its label) reads the same, so that the name alone isn't enough."""
     name = seen.label.casefold()
     return any(
@@ -144,7 +144,9 @@ def _named_elsewhere(seen: Seen, elements: list[Seen]) -> bool:
     )
 
 
-def _neighbour(seen: Seen, kind: str, controls: list[Seen], elements: list[Seen]) -> str:
+def _neighbour(
+    seen: ObservedElement, kind: str, controls: list[ObservedElement], elements: list[ObservedElement]
+) -> str:
     """A unique text on the element's line that is nearer to it than to any control like it; "" if there is none."""
     like = [s for s in controls if ("switch" if s.raw["switch"] else s.role) == kind]
     best, reach = "", float(BESIDE_PX)
@@ -159,12 +161,12 @@ def _neighbour(seen: Seen, kind: str, controls: list[Seen], elements: list[Seen]
     return best
 
 
-def _contains(outer: Seen, inner: Seen) -> bool:
+def _contains(outer: ObservedElement, inner: ObservedElement) -> bool:
     a, b = outer.box, inner.box
     return a[0] <= b[0] + 1 and a[1] <= b[1] + 1 and a[2] >= b[2] - 1 and a[3] >= b[3] - 1
 
 
-def _gap(one: Seen, text: Seen) -> float:
+def _gap(one: ObservedElement, text: ObservedElement) -> float:
     """Distance between two boxes on one line (infinite where their middles don't share it)."""
     a, b = one.box, text.box
     middle, half = (a[1] + a[3]) / 2 - (b[1] + b[3]) / 2, max(a[3] - a[1], b[3] - b[1]) / 2

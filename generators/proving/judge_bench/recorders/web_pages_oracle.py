@@ -23,7 +23,7 @@ from generators.proving.judge_bench.recorders.web_pages_words import (
 from generators.proving.judge_bench.trace import Move
 from generators.tasks.world_interface import Observation, WorldError
 from generators.worlds.static_pages.static_pages_world import WebWorld
-from generators.worlds.web_reader import Seen
+from generators.worlds.web_reader import ObservedElement
 from schemas.action_types import Click, Finished, Hotkey, Hover, PressEnter, Scroll, Type
 from schemas.actions import Action
 
@@ -48,7 +48,7 @@ class Clause:
 
 
 @dataclass
-class Oracle:
+class WebPageOracle:
     """What was done so far: `moves[k]` on `shots[k]`."""
 
     world: WebWorld
@@ -58,7 +58,7 @@ class Oracle:
     names: list[str] = field(default_factory=list)
     """What each move is about, in words, for its thought."""
 
-    def do(self, action: Action, phrases: Sequence[str], seen: Seen | None = None, **slots: str) -> None:
+    def do(self, action: Action, phrases: Sequence[str], seen: ObservedElement | None = None, **slots: str) -> None:
         """Note the screen and the move, then act."""
         shot = self.world.observe()
         place = shot.place(seen.key) if seen else None
@@ -70,7 +70,7 @@ class Oracle:
         self.names.append(seen.label if seen else "")
         self.world.act(action)
 
-    def reveal(self, key: str) -> Seen:
+    def reveal(self, key: str) -> ObservedElement:
         """Scroll until the element shows well. Raises `WorldError` if it doesn't."""
         for _ in range(MOST_STROKES):
             found = next((seen for seen in self.world.see() if seen.key == key and seen.share > 0.7), None)
@@ -83,7 +83,7 @@ class Oracle:
             self.do(Scroll(direction=direction), SCROLL, direction=direction)
         raise WorldError(f"{self.world.name}: {key} didn't come into view")
 
-    def point(self, seen: Seen) -> tuple[int, int]:
+    def point(self, seen: ObservedElement) -> tuple[int, int]:
         """A point well inside the element, in 0..1000, that hits it."""
         left, top, right, bottom = seen.box
         across, down = self.rng.uniform(0.35, 0.65), self.rng.uniform(0.4, 0.6)
@@ -95,7 +95,7 @@ class Oracle:
             point = place.centre if place else point
         return point
 
-    def click(self, key: str, kind: str = "") -> Seen:
+    def click(self, key: str, kind: str = "") -> ObservedElement:
         """Click the element, which must be the only one of its name on the screen."""
         seen = self.reveal(key)
         if not alone(seen, self.world.see()):
@@ -127,7 +127,7 @@ def sayable(name: str) -> bool:
     return 2 <= len(name) <= 40 and any(letter.isalpha() for letter in name) and not set('"{}\n') & set(name)
 
 
-def alone(seen: Seen, among: Iterable[Seen]) -> bool:
+def alone(seen: ObservedElement, among: Iterable[ObservedElement]) -> bool:
     """Whether no other control has the element's name."""
     name = seen.label.casefold()
     return not any(
@@ -136,14 +136,14 @@ def alone(seen: Seen, among: Iterable[Seen]) -> bool:
     )
 
 
-def shows_name(seen: Seen) -> bool:
+def shows_name(seen: ObservedElement) -> bool:
     """Whether a person can read the element's name on the screen."""
     if seen.role in FIELDS:
         return bool(seen.raw["caption"]) or (not seen.raw["value"] and seen.text == seen.name)
     return seen.role in TICKED or seen.name == seen.text
 
 
-def named(offers: list[Seen], wanted: Callable[[Seen], bool]) -> list[Seen]:
+def named(offers: list[ObservedElement], wanted: Callable[[ObservedElement], bool]) -> list[ObservedElement]:
     """Controls of the kind whose visible name is theirs alone."""
     found = [seen for seen in offers if seen.clickable and wanted(seen)]
     return [seen for seen in found if sayable(seen.label) and shows_name(seen) and alone(seen, offers)]

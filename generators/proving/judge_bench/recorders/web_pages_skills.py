@@ -10,17 +10,17 @@ from generators.proving.judge_bench.recorders.web_pages_oracle import (
     TICKED,
     Checks,
     Clause,
-    Oracle,
+    WebPageOracle,
     named,
 )
 from generators.proving.judge_bench.recorders.web_pages_words import (
     text_for,
 )
 from generators.tasks.world_interface import WorldError
-from generators.worlds.web_reader import Seen
+from generators.worlds.web_reader import ObservedElement
 from schemas.action_types import Type
 
-Skill = Callable[[Oracle, list[Seen]], "Clause | None"]
+Skill = Callable[[WebPageOracle, list[ObservedElement]], "Clause | None"]
 _LINK = ('follow the link "{name}"', 'open the page behind "{name}"', 'go to "{name}" by its link')
 _MENU = (
     'open "{name}" from the "{menu}" menu',
@@ -56,7 +56,7 @@ _SEND = (
 )
 
 
-def links(oracle: Oracle, offers: list[Seen]) -> list[tuple[Seen, str]]:
+def links(oracle: WebPageOracle, offers: list[ObservedElement]) -> list[tuple[ObservedElement, str]]:
     """Links to other pages of the folder."""
     here, found = oracle.world.inner(oracle.world.page.url), []
     for seen in named(offers, lambda s: s.role in ("link", "menuitem") and not s.raw["toggle"] and bool(s.raw["href"])):
@@ -66,7 +66,7 @@ def links(oracle: Oracle, offers: list[Seen]) -> list[tuple[Seen, str]]:
     return found
 
 
-def follow(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def follow(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Follow a named link."""
     found = links(oracle, offers)
     if not found:
@@ -78,7 +78,7 @@ def follow(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(_LINK, {"name": seen.label}, (("page", page),), others)
 
 
-def follow_menu(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def follow_menu(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Open a menu and follow one of its links."""
     menus = [s for s in _droppers(oracle, offers) if s.raw["leads"]]
     if not menus:
@@ -94,13 +94,13 @@ def follow_menu(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(_MENU, {"name": seen.label, "menu": menu.label}, (("page", page),), others)
 
 
-def _droppers(oracle: Oracle, offers: list[Seen]) -> list[Seen]:
+def _droppers(oracle: WebPageOracle, offers: list[ObservedElement]) -> list[ObservedElement]:
     return named(
         offers, lambda s: s.raw["toggle"] == "dropdown" and bool(s.raw["drops"]) and s.raw["expanded"] != "true"
     )
 
 
-def pick(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def pick(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Open a drop-down and choose an entry that leads to no page."""
     menus = [s for s in _droppers(oracle, offers) if s.raw["picks"]]
     if not menus:
@@ -118,7 +118,7 @@ def pick(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(_PICK, {"name": seen.label, "menu": menu.label}, ((f"chosen.{seen.key}", 1),), others)
 
 
-def _fields(oracle: Oracle, offers: list[Seen]) -> list[Seen]:
+def _fields(oracle: WebPageOracle, offers: list[ObservedElement]) -> list[ObservedElement]:
     state = oracle.world.state()["values"]
     typed = {move.key for move in oracle.moves if isinstance(move.action, Type)}
     return [
@@ -128,7 +128,7 @@ def _fields(oracle: Oracle, offers: list[Seen]) -> list[Seen]:
     ]
 
 
-def fill(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def fill(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Type into a field, in the place of what stands there."""
     found = _fields(oracle, offers)
     if not found:
@@ -145,7 +145,7 @@ def fill(oracle: Oracle, offers: list[Seen]) -> Clause | None:
 
 
 def _other_texts(
-    oracle: Oracle, seen: Seen, text: str, fields: list[Seen], part: str
+    oracle: WebPageOracle, seen: ObservedElement, text: str, fields: list[ObservedElement], part: str
 ) -> tuple[tuple[dict[str, str], Checks], ...]:
     texts = dict.fromkeys(text_for(seen.label, seen.raw["type"], oracle.rng) for _ in range(3))
     found = [
@@ -155,7 +155,7 @@ def _other_texts(
     return (*found, *swapped[:2])
 
 
-def tick(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def tick(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Toggle a checkbox or a switch, or choose a radio button."""
     done = {move.key for move in oracle.moves}
     found = [s for s in named(offers, lambda s: s.role in TICKED) if s.key not in done and not s.raw["readonly"]]
@@ -172,7 +172,7 @@ def tick(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(words, {"name": seen.label}, ((f"checked.{seen.key}", wanted),), others)
 
 
-def tab(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def tab(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Open a tab that isn't open."""
     tabs = named(offers, lambda s: s.raw["toggle"] in ("tab", "pill") or s.role == "tab")
     found = [s for s in tabs if not s.raw["active"]]
@@ -184,7 +184,7 @@ def tab(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(_TAB, {"name": seen.label}, ((f"active.{seen.key}", True),), others)
 
 
-def expand(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def expand(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Unfold a section."""
     found = [s for s in named(offers, lambda s: s.raw["toggle"] == "collapse") if s.raw["expanded"] != "true"]
     if not found:
@@ -195,13 +195,13 @@ def expand(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(_EXPAND, {"name": seen.label}, ((f"expanded.{seen.key}", True),), others)
 
 
-def _openers(oracle: Oracle, offers: list[Seen]) -> list[Seen]:
+def _openers(oracle: WebPageOracle, offers: list[ObservedElement]) -> list[ObservedElement]:
     return named(
         offers, lambda s: s.raw["toggle"] in ("modal", "offcanvas") and bool(s.raw["aim"]) and not s.raw["dialog"]
     )
 
 
-def answer(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def answer(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Open a dialog and leave it by one of its named buttons."""
     openers = [s for s in _openers(oracle, offers) if s.raw["answers"] and s.raw["toggle"] == "modal"]
     if not openers:
@@ -226,7 +226,7 @@ def answer(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(_DIALOG, slots, ((path, seen.key),), tuple(others))
 
 
-def show(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def show(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Open a dialog or a side panel and leave it open."""
     openers = _openers(oracle, offers)
     if not openers:
@@ -237,7 +237,7 @@ def show(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(_SHOW, {"name": seen.label}, ((f"shown.{seen.raw['aim']}", True),), others)
 
 
-def tip(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def tip(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Rest the pointer on an element until its tooltip shows."""
     found = named(offers, lambda s: s.raw["tip"] and bool(s.raw["title"]))
     if not found:
@@ -248,7 +248,7 @@ def tip(oracle: Oracle, offers: list[Seen]) -> Clause | None:
     return Clause(_TIP, {"name": seen.label}, (("tooltip", seen.raw["title"]),), others)
 
 
-def send(oracle: Oracle, offers: list[Seen]) -> Clause | None:
+def send(oracle: WebPageOracle, offers: list[ObservedElement]) -> Clause | None:
     """Fill one field of a form and send it, by Enter or by its button."""
     found = [s for s in _fields(oracle, offers) if s.raw["form"] and s.tag == "input"]
     if not found:

@@ -18,7 +18,7 @@ from typing import Any
 
 from generators.tasks.world_interface import WorldError
 from generators.worlds.start_checks import check_start
-from generators.worlds.webapps.server import Server, environment_of, json_of, need, start_command
+from generators.worlds.webapps.server import WebAppServer, environment_of, json_of, need, start_command
 from generators.worlds.webapps.sqlite_files import overwrite
 from generators.worlds.webapps.web_app_world import WebAppWorld, open_app
 
@@ -48,7 +48,7 @@ class DagsterData:
 
     name, quiet_s, still_clock = NAME, 0.5, False
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: WebAppServer) -> None:
         self._server = server
         self._home, self._snapshot = server.folder / "home", server.folder / "snapshot"
 

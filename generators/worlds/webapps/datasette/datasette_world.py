@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 from generators.tasks.world_interface import WorldError
 from generators.worlds.start_checks import check_start
 from generators.worlds.webapps.datasette.snapshot import build, read
-from generators.worlds.webapps.server import Server, json_of, need, start_server
+from generators.worlds.webapps.server import WebAppServer, json_of, need, start_server
 from generators.worlds.webapps.sqlite_files import overwrite
 from generators.worlds.webapps.web_app_world import WebAppWorld, open_app
 from schemas.ids import digest
@@ -28,7 +28,7 @@ class DatasetteData:
 
     name, quiet_s, still_clock = NAME, 0.0, True
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: WebAppServer) -> None:
         self._server = server
 
     def restore(self, start: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from generators.tasks.world_interface import WorldError
 from generators.worlds.start_checks import check_start
 from generators.worlds.webapps.django_admin.snapshot import read, write
-from generators.worlds.webapps.server import Server, json_of, need, start_server
+from generators.worlds.webapps.server import WebAppServer, json_of, need, start_server
 from generators.worlds.webapps.sqlite_files import overwrite
 from generators.worlds.webapps.web_app_world import WebAppWorld, open_app
 
@@ -26,7 +26,7 @@ class DjangoData:
 
     name, quiet_s, still_clock = NAME, 0.0, True
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: WebAppServer) -> None:
         self._server = server
         self._secrets = json.loads((server.folder / "secrets.json").read_text("utf-8"))
         self._schema = server.folder / "schema.db"

@@ -11,21 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.proving.embedded import defects
-from generators.proving.embedded.defects import LOW_ITEM, UNREADABLE, DefectRates, Marked, Truth, plant, shift_point
-from generators.worlds.pages.own_pages import Element
-from generators.worlds.pages.recording import Episode, Tally
+from generators.proving.embedded.defects import (
+    LOW_ITEM,
+    UNREADABLE,
+    DefectRates,
+    Marked,
+    PlantedDefect,
+    plant,
+    shift_point,
+)
+from generators.worlds.pages.own_pages import PageElement
+from generators.worlds.pages.recording import OracleTally, RecordedEpisode
 
 pytestmark = pytest.mark.slow
 
-Recorded = tuple[list[Episode], Tally]
+Recorded = tuple[list[RecordedEpisode], OracleTally]
 COPIES = {"duplicate_record", "paraphrased_duplicate"}
 
 
-def _hit(elements: Sequence[Element], point: tuple[int, int]) -> set[str]:
+def _hit(elements: Sequence[PageElement], point: tuple[int, int]) -> set[str]:
     return {e.key for e in elements if e.key and e.box[0] <= point[0] <= e.box[2] and e.box[1] <= point[1] <= e.box[3]}
 
 
-def _first(recordings: Recorded, kind: str, whole: bool = False) -> tuple[Episode, Marked, int]:
+def _first(recordings: Recorded, kind: str, whole: bool = False) -> tuple[RecordedEpisode, Marked, int]:
     """The first place of the recordings where the defect can be planted."""
     rng = Random(kind)
     for episode in recordings[0]:
@@ -136,7 +144,7 @@ def test_unreadable_items_cannot_be_read(recordings: Recorded, kind: str) -> Non
         assert new.act.kind == "unknown"
 
 
-def _many(recordings: Recorded) -> list[Episode]:
+def _many(recordings: Recorded) -> list[RecordedEpisode]:
     """The recordings four times under other ids: enough that rates show."""
     return [replace(e, uid=f"{n}{e.uid}", seed=e.seed + 1000 * n) for n in range(1, 5) for e in recordings[0]]
 
@@ -156,7 +164,7 @@ def test_what_has_no_truth_line_is_as_it_was_recorded(recordings: Recorded) -> N
     episodes = _many(recordings)
     damaged, truths = plant(episodes, DefectRates(), 2)
     clean = {e.uid: e for e in episodes}
-    named: dict[str, list[Truth]] = {}
+    named: dict[str, list[PlantedDefect]] = {}
     for truth in truths:
         named.setdefault(truth.record, []).append(truth)
     for episode in damaged[: len(episodes)]:

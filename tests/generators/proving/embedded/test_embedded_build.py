@@ -84,9 +84,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source of one small file, other bytes for every seed, without a browser."""
     from generators.proving.embedded import build
 
-    def write(root: Path, config: build.RawConfig) -> build.Made:
+    def write(root: Path, config: build.RawConfig) -> build.WrittenSource:
         (root / f"{config.seed % 2}.txt").write_text(f"of seed {config.seed}")
-        return build.Made([], {"episodes": 1})
+        return build.WrittenSource([], {"episodes": 1})
 
     monkeypatch.setattr(build, "MAKERS", {"aitw": write})
 

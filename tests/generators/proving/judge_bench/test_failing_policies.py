@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from generators.devices.browser import BrowserMissing, find_chromium
-from generators.policies.policy import Decision, Policy, View
+from generators.policies.policy import Decision, Policy, PolicyView
 from generators.proving.judge_bench.recorders.failing_policies import KINDS, fail, follow
 from generators.proving.judge_bench.recorders.odd_pages import OddPages
 from generators.proving.judge_bench.recorders.odd_world import OddWorld
@@ -23,14 +23,14 @@ class Hand:
 
     needs_tree = False
 
-    def __init__(self, name: str, choose: Callable[[View], Action | None]) -> None:
+    def __init__(self, name: str, choose: Callable[[PolicyView], Action | None]) -> None:
         self.name = name
         self.choose = choose
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
         pass
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: PolicyView) -> Decision:
         action = self.choose(view)
         return Decision(format(action) if action else "", action)
 
@@ -86,7 +86,7 @@ def test_a_policy_from_outside_sees_the_screen_and_its_past(world: OddWorld, tra
     trace = next(trace for trace in traces if len(trace.moves) > 3)
     pictures: list[bytes] = []
 
-    def right(view: View) -> Action | None:
+    def right(view: PolicyView) -> Action | None:
         pictures.append(view.png)
         assert view.goal == trace.goal and len(view.past) == len(pictures) - 1 and not view.places
         return trace.moves[len(view.past)].action
@@ -99,7 +99,7 @@ def test_a_policy_from_outside_sees_the_screen_and_its_past(world: OddWorld, tra
 
 
 def test_failures_of_a_policy_bear_its_name(world: OddWorld, traces: list[Trace]) -> None:
-    def corner(view: View) -> Action | None:
+    def corner(view: PolicyView) -> Action | None:
         return Click((990, 990)) if len(view.past) < 2 else None
 
     found = list(fail(world, traces[:3], 0, 3, Hand("corner", corner)))

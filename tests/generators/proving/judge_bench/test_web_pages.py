@@ -13,7 +13,7 @@ from static_site import begin, write_pages
 
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.proving.judge_bench.recorders.web_pages import MOST_MOVES, WebPages, group_of
-from generators.proving.judge_bench.recorders.web_pages_oracle import Oracle
+from generators.proving.judge_bench.recorders.web_pages_oracle import WebPageOracle
 from generators.proving.judge_bench.recorders.web_pages_words import joined, text_for
 from generators.proving.judge_bench.trace import GroundingScreen, Trace, arrive, perform, reached
 from generators.tasks.world_interface import WorldError
@@ -124,7 +124,7 @@ def test_a_name_that_stands_twice_is_not_clicked(world: WebWorld) -> None:
     begin(world, "lists.html")
     twin = next(seen for seen in world.see() if seen.name == "Remove")
     with pytest.raises(WorldError, match="name of several elements"):
-        Oracle(world, Random(0)).click(twin.key)
+        WebPageOracle(world, Random(0)).click(twin.key)
 
 
 def test_words() -> None:

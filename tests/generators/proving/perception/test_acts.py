@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from generators.proving.perception.acts import VERBS, WRITING, act, goal, phrase
 from generators.proving.perception.questions import LESSONS, pasted_row
 from generators.proving.perception.screens import Pasted, PastedScreen
-from generators.proving.perception.sheets import Drawn, Sheet, names_of
+from generators.proving.perception.sheets import Sheet, SheetElement, names_of
 from schemas.action_types import Click, Finished, Type
 from schemas.actions import parse_reply
 from schemas.coordinates import box_to_unit, contains
 
 DRAWN = [
-    Drawn("button", "Save", "", (0, 0, 60, 24)),
-    Drawn("link", "Ada Adler", "", (0, 30, 100, 54)),
-    Drawn("icon", "search", "", (0, 60, 24, 84)),
-    Drawn("shape", "circle", "red", (0, 90, 24, 114)),
-    Drawn("widget", "switch off", "", (0, 120, 40, 144)),
+    SheetElement("button", "Save", "", (0, 0, 60, 24)),
+    SheetElement("link", "Ada Adler", "", (0, 30, 100, 54)),
+    SheetElement("icon", "search", "", (0, 60, 24, 84)),
+    SheetElement("shape", "circle", "red", (0, 90, 24, 114)),
+    SheetElement("widget", "switch off", "", (0, 120, 40, 144)),
 ]
-STRANGER = Drawn("text", "Oslo", "", (0, 150, 60, 174))
+STRANGER = SheetElement("text", "Oslo", "", (0, 150, 60, 174))
 
 
 def screen(count: int) -> PastedScreen:
@@ -58,7 +58,7 @@ def test_the_answer_is_the_next_click_or_that_all_is_done(count: int, most: int,
 
 
 @pytest.mark.parametrize("drawn", DRAWN)
-def test_every_phrase_tells_the_element(drawn: Drawn) -> None:
+def test_every_phrase_tells_the_element(drawn: SheetElement) -> None:
     phrases = {phrase(drawn, Random(seed)) for seed in range(60)}
     assert len(phrases) >= 3 and all(drawn.name in one and names_of(drawn)[0] in one for one in phrases)
     goals = {goal([(drawn, "")], [STRANGER], Random(seed)) for seed in range(60)}
@@ -66,7 +66,7 @@ def test_every_phrase_tells_the_element(drawn: Drawn) -> None:
 
 
 def test_the_lesson_mixes_goals_with_questions() -> None:
-    others = [Drawn(one.kind, f"other {number}", one.colour, one.box) for one in DRAWN for number in range(4)]
+    others = [SheetElement(one.kind, f"other {number}", one.colour, one.box) for one in DRAWN for number in range(4)]
     sheet = Sheet(np.full((200, 200, 3), 255, np.uint8), (255, 255, 255), (*DRAWN, *others))
     lesson = replace(LESSONS["acts"], kinds=tuple((one.kind, 1.0) for one in DRAWN), count=(2, 4))
     rows: list[dict[str, Any]] = [pasted_row(f"{place}", sheet, lesson)[0] for place in range(120)]
@@ -78,7 +78,7 @@ def test_the_lesson_mixes_goals_with_questions() -> None:
         assert isinstance(action, Click) == bool(row["target_boxes"]) == bool(marked)
 
 
-FIELD = Drawn("field", "Email", "", (0, 180, 90, 210))
+FIELD = SheetElement("field", "Email", "", (0, 180, 90, 210))
 
 
 @given(st.integers(0, 10_000))

@@ -19,13 +19,13 @@ from generators.proving.perception.labels import (
     target_labels,
 )
 from generators.proving.perception.screens import Pasted, PastedScreen
-from generators.proving.perception.sheets import Drawn
+from generators.proving.perception.sheets import SheetElement
 
 COLUMNS, ROWS = 5, 4
 
 
 def pasted(kind: str, name: str, colour: str, box: tuple[int, int, int, int]) -> Pasted:
-    return Pasted(Drawn(kind, name, colour, box), box)
+    return Pasted(SheetElement(kind, name, colour, box), box)
 
 
 def screen(*elements: Pasted) -> PastedScreen:

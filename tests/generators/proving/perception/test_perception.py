@@ -17,8 +17,8 @@ from generators.proving.perception.screens import SIZES, paste
 from generators.proving.perception.sheets import (
     ROLES,
     TEXT_KINDS,
-    Drawn,
     Sheet,
+    SheetElement,
     draw_sheets,
     drawing,
     drawn_on,
@@ -88,7 +88,7 @@ def test_pasted_elements_keep_their_pixels_and_never_overlap(sheet: Sheet) -> No
         assert (screen.pixels[covered == 0] == np.array(sheet.ground, np.uint8)).all()
 
 
-def fits(drawn: Drawn, asked: str) -> bool:
+def fits(drawn: SheetElement, asked: str) -> bool:
     """Whether a name may mean an element, read as a person would."""
     asked = asked.casefold()
     if drawn.kind == "shape":
@@ -100,7 +100,7 @@ def fits(drawn: Drawn, asked: str) -> bool:
 PASTED = [lesson for name, lesson in LESSONS.items() if name not in (LAYOUTS, WORLDS)]
 
 
-def phrases(drawn: Drawn) -> set[str]:
+def phrases(drawn: SheetElement) -> set[str]:
     """All that people may call an element."""
     return {phrase(drawn, Random(seed)) for seed in range(300)}
 

@@ -115,7 +115,7 @@ def screen() -> Iterator[tuple[LoopThread, Any]]:
 
 def test_an_agent_s_turn_on_chromium(screen: tuple[LoopThread, Any]) -> None:
     """Reset, look, tap what the tree names, type, scroll, go home: all by the driver, checked by the phone's truth."""
-    from generators.devices.device import Endpoint
+    from generators.devices.device import DeviceEndpoint
     from generators.devices.drivers.adb import connect
     from generators.tasks.world_interface import WorldError
     from generators.worlds.android.adbd import serve_adb
@@ -127,7 +127,7 @@ def test_an_agent_s_turn_on_chromium(screen: tuple[LoopThread, Any]) -> None:
     async def work() -> None:
         async with (
             serve_adb(EmulatedPhone(backend)) as adbd,
-            connect(Endpoint("adb", "127.0.0.1", adbd.port)) as device,
+            connect(DeviceEndpoint("adb", "127.0.0.1", adbd.port)) as device,
         ):
             await device.reset({"seed": 5})
             home = await device.observe()

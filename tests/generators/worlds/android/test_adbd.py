@@ -32,7 +32,7 @@ from generators.devices.protocols.adb_wire import (
     read_message,
     shell_packet,
 )
-from generators.worlds.android.adbd import Adbd, Limits, serve_adb
+from generators.worlds.android.adbd import Adbd, AdbLimits, serve_adb
 from generators.worlds.android.emulated_phone import EmulatedPhone
 
 VERSION_CHECKSUMS = 0x01000000
@@ -143,7 +143,7 @@ def test_sums_count_for_old_hosts_only() -> None:
 
 def test_no_greeting_in_time_ends_the_connection() -> None:
     async def work() -> None:
-        async with serve_adb(EmulatedPhone(RecordingPhone()), limits=Limits(handshake_s=0.1)) as adbd:
+        async with serve_adb(EmulatedPhone(RecordingPhone()), limits=AdbLimits(handshake_s=0.1)) as adbd:
             peer = Peer(*await asyncio.open_connection("127.0.0.1", adbd.port))
             peer.send(b"CNX")
             assert await peer.ended() and adbd.faults == ["handshake took too long"]

@@ -18,7 +18,7 @@ from generators.worlds.android.emulated_phone import LATIN_KEYBOARD, EmulatedPho
 from generators.worlds.android.keys import key_name
 from generators.worlds.android.shell_commands import COMMANDS, run_line
 from generators.worlds.android.shell_line import LineError, parse_line
-from generators.worlds.android.uiautomator import Node, dump_xml
+from generators.worlds.android.uiautomator import UiAutomatorNode, dump_xml
 from generators.worlds.android.virtual_files import MAX_FILE, FileError, VirtualFiles
 from pipelines.native.android_xml import views
 
@@ -272,7 +272,7 @@ def test_files_have_limits() -> None:
 
 
 NODES = st.builds(
-    Node,
+    UiAutomatorNode,
     bounds=st.tuples(*[st.integers(0, 999)] * 4),
     text=st.text(max_size=20),
     description=st.text(max_size=20),
@@ -283,7 +283,7 @@ NODES = st.builds(
 
 
 @given(nodes=st.lists(NODES, max_size=8))
-def test_every_tree_reads_back(nodes: list[Node]) -> None:
+def test_every_tree_reads_back(nodes: list[UiAutomatorNode]) -> None:
     """Text of any page survives the way through XML, but for what XML forbids."""
     found = views(dump_xml(nodes, (1000, 1000), "p"))[2:]  # after the hierarchy and the root frame
     legal = [node for node in nodes if not any(ord(mark) < 32 or ord(mark) in (0xFFFE, 0xFFFF) for mark in node.text)]
@@ -294,5 +294,5 @@ def test_every_tree_reads_back(nodes: list[Node]) -> None:
 
 
 def test_a_very_deep_tree_is_written() -> None:
-    deep = [Node((0, 0, 1, 1), parent=index - 1) for index in range(5000)]
+    deep = [UiAutomatorNode((0, 0, 1, 1), parent=index - 1) for index in range(5000)]
     assert dump_xml(deep, (1, 1), "p").count(b"<node") == 5001

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from generators.devices.device import Endpoint
+from generators.devices.device import DeviceEndpoint
 from generators.worlds.desktop.desktop_world import DesktopWorld
 from generators.worlds.desktop.session import DesktopMissing, open_desktop
 
 
 @pytest.fixture(scope="session")
-def desktop() -> Iterator[Endpoint]:
+def desktop() -> Iterator[DeviceEndpoint]:
     try:
         with open_desktop((1024, 768)) as endpoint:
             yield endpoint
@@ -21,6 +21,6 @@ def desktop() -> Iterator[Endpoint]:
 
 
 @pytest.fixture(scope="session")
-def world(desktop: Endpoint) -> Iterator[DesktopWorld]:
+def world(desktop: DeviceEndpoint) -> Iterator[DesktopWorld]:
     with DesktopWorld(desktop) as opened:
         yield opened

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import generators.worlds.desktop as package
 from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import Place, WorldError
+from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.desktop.desktop_task import DesktopTask
 from generators.worlds.desktop.desktop_tasks import FAMILIES, TASKS, make_task
 from generators.worlds.desktop.desktop_world import DesktopWorld
@@ -93,7 +93,7 @@ def test_a_plan_is_a_proof_only_if_its_last_step_makes_the_goal_true(told: tuple
 
 
 def test_an_intent_without_its_element_or_meaning_is_named() -> None:
-    place = Place((0, 0, 9, 9), "push button", "", "Save", "k")
+    place = ScreenElement((0, 0, 9, 9), "push button", "", "Save", "k")
     with pytest.raises(WorldError, match="expected one push button named 'Save', found 2"):
         action_of(("click", "push button", "Save"), [place, place])
     assert action_of(("click", "push button", "Save"), [place, replace(place, clickable=False)]) == Click((5, 5))

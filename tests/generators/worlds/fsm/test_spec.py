@@ -14,15 +14,15 @@ from generators.worlds.fsm.check import checked, problems, unreached
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.machine import Machine, legal
 from generators.worlds.fsm.sites import TEMPLATES, make_site
-from generators.worlds.fsm.spec import Edge, Page, Site
+from generators.worlds.fsm.spec import Edge, SitePage, SiteSpec
 from schemas.action_types import Click, PressBack, PressEnter, Scroll, Type
 from schemas.actions import Action
 
 
-def changed(site: Site, page: str, element: str, edges: tuple[Edge, ...]) -> Site:
+def changed(site: SiteSpec, page: str, element: str, edges: tuple[Edge, ...]) -> SiteSpec:
     """The site with other edges on one element."""
 
-    def one(found: Page) -> Page:
+    def one(found: SitePage) -> SitePage:
         if found.id != page:
             return found
         return replace(found, elements=tuple(replace(e, edges=edges) if e.id == element else e for e in found.elements))

@@ -9,9 +9,9 @@ from PIL import Image
 
 from generators.worlds.pages.own_pages import OwnPages
 from generators.worlds.pages.page_tasks import holds, make_task
-from generators.worlds.pages.recording import Episode, Plan, Tally, record_one
+from generators.worlds.pages.recording import OracleTally, RecordedEpisode, RecordingPlan, record_one
 
-Recorded = tuple[list[Episode], Tally]
+Recorded = tuple[list[RecordedEpisode], OracleTally]
 
 
 def test_at_least_95_percent_of_the_oracle_runs_succeed(recordings: Recorded) -> None:
@@ -26,7 +26,7 @@ def test_a_recording_of_the_same_seed_is_the_same_in_every_byte(phone: OwnPages,
         phone,
         episode.task.family if episode.task.family != "profile.agree" else "profile.fill",
         episode.seed,
-        Plan("phone", (), 1, 0),
+        RecordingPlan("phone", (), 1, 0),
     )
     assert [step.png for step in again.steps] == [step.png for step in episode.steps]
     assert [step.act for step in again.steps] == [step.act for step in episode.steps]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quality.evidence.reading import Reader
+from quality.evidence.reading import TextReader
 from quality.items.screens import Element
 from quality.judges.nano.judge import NanoJudge
 from quality.judges.nano.training import NanoConfig, train_nano
@@ -17,7 +17,7 @@ from tests.support.benchmaker import Maker
 TINY = NanoConfig(hidden=(4,), members=1, epochs=2)
 
 
-class ToldReader(Reader):
+class ToldReader(TextReader):
     """Reads the same on every picture, and counts which it was asked about."""
 
     def __init__(self) -> None:

@@ -18,13 +18,13 @@ from rollout_servers import ServerProcess, rollout_server
 from vllm_engines import ask, engine, gap, job
 
 from generators.execution.device_pool import LocalPool
-from generators.execution.limits import Limits
+from generators.execution.limits import AttemptLimits
 from generators.policies.policy import PolicyError
 from generators.tasks.world_interface import World
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import Completion
 from trainer.modeling.model import reply_logprobs
-from trainer.online.rollouts import POLICY, REFERENCE, Job, Rollout
+from trainer.online.rollouts import POLICY, REFERENCE, Rollout, RolloutJob
 from trainer.online.workers import RolloutWorkers
 
 
@@ -82,13 +82,14 @@ def test_the_reference_gets_the_places_of_rollouts_that_hadnt_asked_yet(
     kinds = ("choice", "other")
     devices = LocalPool(dict.fromkeys(kinds, lambda: nullcontext(cast("World", Held()))), most=1)
 
-    def jobs(group: str, slot: str) -> list[Job]:
+    def jobs(group: str, slot: str) -> list[RolloutJob]:
         tasks = [
             replace(one := task(1, number), initial_state={**one.initial_state, "world": kinds[number % 2]})
             for number in range(4)
         ]
         return [
-            Job(one, group, number, number, slot=slot, validation=slot == REFERENCE) for number, one in enumerate(tasks)
+            RolloutJob(one, group, number, number, slot=slot, validation=slot == REFERENCE)
+            for number, one in enumerate(tasks)
         ]
 
     def by(model: Checkpoint, rollout: Rollout) -> bool:
@@ -98,7 +99,7 @@ def test_the_reference_gets_the_places_of_rollouts_that_hadnt_asked_yet(
             told = reply_logprobs(model.model, batch, never=model.processor.never).logprobs[0]
         return float((told - torch.tensor(sample.logprobs)).abs().max()) < 1e-4
 
-    limits = Limits(step_factor=1, step_extra=0, retries=0, call_s=60.0)
+    limits = AttemptLimits(step_factor=1, step_extra=0, retries=0, call_s=60.0)
     both = {POLICY: loaded.model, REFERENCE: other.model}
     of_policy: list[Rollout] = []
     of_reference: list[Rollout] = []
@@ -132,7 +133,7 @@ def test_the_reference_gets_the_places_of_rollouts_that_hadnt_asked_yet(
 
 def test_rollouts_of_a_lost_server_are_lost_by_infrastructure(loaded: Checkpoint, tmp_path: Path) -> None:
     assert loaded.folder is not None
-    limits = Limits(step_factor=1, step_extra=0, retries=1, call_s=60.0, pause_s=0.01)
+    limits = AttemptLimits(step_factor=1, step_extra=0, retries=1, call_s=60.0, pause_s=0.01)
     with engine(loaded, [(lost := ServerProcess(loaded.folder, tmp_path)).url], tmp_path, wait_s=0.5) as made:
         lost.run()
         try:

@@ -8,7 +8,7 @@ import pytest
 
 from generators.proving.perception.labels import image_labels, letter_labels
 from generators.proving.perception.questions import WORLDS
-from generators.tasks.world_interface import Place
+from generators.tasks.world_interface import ScreenElement
 from pipelines.prompts import REFUSAL, prompt_text
 from schemas.actions import parse_reply
 from schemas.coordinates import box_to_unit, contains
@@ -19,8 +19,10 @@ from trainer.proving.staircase.tasks import SPLIT_SEEDS
 SIZE = (320, 416)
 
 
-def place(box: tuple[float, ...], role: str, text: str, name: str, clickable: bool = True, key: str = "k") -> Place:
-    return Place(box, role, text, name, key, clickable)  # type: ignore[arg-type]
+def place(
+    box: tuple[float, ...], role: str, text: str, name: str, clickable: bool = True, key: str = "k"
+) -> ScreenElement:
+    return ScreenElement(box, role, text, name, key, clickable)  # type: ignore[arg-type]
 
 
 def test_a_label_means_its_control_and_a_line_means_its_row() -> None:
@@ -139,10 +141,10 @@ def test_names_are_learned_where_they_are_written() -> None:
     import numpy as np
 
     from generators.proving.perception.screens import Pasted, PastedScreen
-    from generators.proving.perception.sheets import Drawn
+    from generators.proving.perception.sheets import SheetElement
 
-    row = Pasted(Drawn("text", "Chores", "", (0, 0, 320, 32)), (0, 0, 320, 32))
-    line = Pasted(Drawn("text", "Chores", "", (64, 0, 124, 32)), (64, 0, 124, 32))
+    row = Pasted(SheetElement("text", "Chores", "", (0, 0, 320, 32)), (0, 0, 320, 32))
+    line = Pasted(SheetElement("text", "Chores", "", (64, 0, 124, 32)), (64, 0, 124, 32))
     screen = PastedScreen(np.zeros((32, 320, 3), np.uint8), (row,), (line,))
     named = image_labels(screen, Random(0), grounding=False)
     asked = image_labels(screen, Random(0), grounding=True, asked=row)

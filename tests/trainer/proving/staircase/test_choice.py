@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from schemas.action_types import Click, Finished, Type
 from trainer.proving.staircase import early_stop
-from trainer.proving.staircase.blind import BlindTable
+from trainer.proving.staircase.blind import BlindActions
 from trainer.proving.staircase.choice import ChoiceConfig, choose, choose_tasks, measure_family, read_tasks
 from trainer.proving.staircase.config import StaircaseConfig
-from trainer.proving.staircase.early_stop import Looks, StopTraining
+from trainer.proving.staircase.early_stop import EarlyStopping, StopTraining
 from trainer.proving.staircase.tasks import SPLIT_SEEDS, Family, episode
 
 
 def test_blind_table_takes_texts_from_the_goal_and_the_densest_place() -> None:
-    table = BlindTable()
+    table = BlindActions()
     for number, (name, x) in enumerate([("Anna", 100), ("Bo", 110), ("Cy", 120), ("Di", 900)]):
         table.add("f", f'Write "{name}" to "{number}"', [Click((x, 500)), Type(name), Finished()])
     goal = 'Write "Zoe" to "9"'
@@ -115,7 +115,7 @@ def test_training_stops_in_the_window(tmp_path: Path, tiny: StaircaseConfig, mon
     contract = episode(Family("boxes/one"), 1, BoxesWorld())
     assert contract is not None
     tiny = replace(tiny, look_every=3)
-    looks = Looks(tmp_path, tiny, [contract], checkpoint, lambda event: None)
+    looks = EarlyStopping(tmp_path, tiny, [contract], checkpoint, lambda event: None)
     kept = None
     with pytest.raises(StopTraining, match=r"0\.80 after 9 steps"):
         for step in range(1, 20):
@@ -127,6 +127,6 @@ def test_training_stops_in_the_window(tmp_path: Path, tiny: StaircaseConfig, mon
     told = looks.settle()  # 0.8 is too much: the weights of the look before are taken
     assert told["kept_step"] == 6 and told["in_window"] and checkpoint.model.weight.item() == 6
     assert (tmp_path / early_stop.LOOKS).is_file()
-    again = Looks(tmp_path, tiny, [contract], checkpoint, lambda event: None)
+    again = EarlyStopping(tmp_path, tiny, [contract], checkpoint, lambda event: None)
     again.after(3, 19)  # known: nothing is tried again
     again.after(6, 19)

@@ -10,12 +10,12 @@ from random import Random
 import pytest
 from boxes_ground import BoxesWorld
 
-from generators.policies.policy import Said, View
+from generators.policies.policy import PastTurn, PolicyView
 from pipelines.prompts import REFUSAL, prompt_text
 from schemas.action_types import Finished
 from schemas.actions import parse_reply
 from schemas.tables import Samples
-from trainer.proving.staircase.choice import ChoiceConfig, Tasks, choose_tasks
+from trainer.proving.staircase.choice import ChoiceConfig, ChosenTasks, choose_tasks
 from trainer.proving.staircase.episodes import EpisodeConfig, counts, make_episodes, read_rows
 from trainer.proving.staircase.performing import perform
 from trainer.proving.staircase.rows import navigation_rows
@@ -23,7 +23,7 @@ from trainer.proving.staircase.tasks import Family, episodes
 
 
 @pytest.fixture
-def tasks(tmp_path: Path, choice: ChoiceConfig) -> Tasks:
+def tasks(tmp_path: Path, choice: ChoiceConfig) -> ChosenTasks:
     return choose_tasks(tmp_path / "tasks", choice)
 
 
@@ -41,17 +41,17 @@ def test_slips_stand_in_the_history_and_are_never_answers() -> None:
         answered = [parse_reply(row["answer"]).action for row in rows]
         assert answered == [m.action for m in moments if m.right]
         # word for word what a checkpoint is asked with when it acts
-        policy, past = CheckpointPolicy.__new__(CheckpointPolicy), tuple(Said(m.action) for m in moments)
+        policy, past = CheckpointPolicy.__new__(CheckpointPolicy), tuple(PastTurn(m.action) for m in moments)
         policy.thinking, policy.history = False, "action"
         turns = [turn for turn, moment in enumerate(moments) if moment.right]
         for turn, row in zip(turns, rows, strict=True):
-            asked = policy.row(View(contract.instruction, b"", (1, 1), contract.platform, past[:turn]))
+            asked = policy.row(PolicyView(contract.instruction, b"", (1, 1), contract.platform, past[:turn]))
             assert row["messages"] == asked["messages"] and json.loads(row["provenance"])["step"] == turn
     assert slipped > 3
 
 
 def test_rows_are_samples_and_splits_share_no_episode(
-    tmp_path: Path, tasks: Tasks, episode_config: EpisodeConfig
+    tmp_path: Path, tasks: ChosenTasks, episode_config: EpisodeConfig
 ) -> None:
     events: list[dict[str, object]] = []
     make_episodes(tmp_path, tasks, episode_config, on_event=events.append)
@@ -87,7 +87,7 @@ def test_rows_are_samples_and_splits_share_no_episode(
     assert read_rows(tmp_path, tasks, episode_config) == rows
 
 
-def test_a_goal_names_what_a_row_asks(tmp_path: Path, tasks: Tasks, episode_config: EpisodeConfig) -> None:
+def test_a_goal_names_what_a_row_asks(tmp_path: Path, tasks: ChosenTasks, episode_config: EpisodeConfig) -> None:
     make_episodes(tmp_path, tasks, episode_config)
     rows = read_rows(tmp_path, tasks, episode_config, "boxes")
     goals = {contract.instruction for split in ("train", "validation", "test") for _, contract in tasks.of(split)}

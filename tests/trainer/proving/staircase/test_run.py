@@ -17,7 +17,7 @@ import pytest
 from pipelines.store import Store
 from trainer.presets import NANO_BASE
 from trainer.proving.staircase.chart import staircase_svg
-from trainer.proving.staircase.choice import Tasks
+from trainer.proving.staircase.choice import ChosenTasks
 from trainer.proving.staircase.config import SHORT_FAMILIES, StaircaseConfig, long_form, short_form
 from trainer.proving.staircase.figures import COMPARED, course, joined
 from trainer.proving.staircase.report import combine
@@ -206,7 +206,7 @@ def test_a_base_that_sees_learns_from_episodes_mostly(tmp_path: Path) -> None:
 
     def share(base: str) -> float:
         config = long_form("web", 0, base)
-        source = Trainings(tmp_path, config, cast("Tasks", None), rows)._source(MidtrainConfig(**config.midtrain))
+        source = Trainings(tmp_path, config, cast("ChosenTasks", None), rows)._source(MidtrainConfig(**config.midtrain))
         kept = list(islice((row for row in source.rows(0) if row), 400))
         return sum(row["objective"] == "navigation" for row in kept) / len(kept)
 
