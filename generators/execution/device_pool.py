@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from generators.devices.device import DeviceError
 from generators.execution.leased_worlds import LEASED_WORLDS
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World
@@ -131,8 +132,6 @@ class GatewayPool:
 
     def most(self, kind: str) -> int | None:
         """All devices that are registered for it: those that are down or held by others are waited for."""
-        from generators.devices.device import DeviceError
-
         wish = self._wishes[kind]
         labels = set(wish.labels)
         try:
@@ -168,8 +167,6 @@ def suits(device: Mapping[str, Any], protocol: str, labels: set[str]) -> bool:
 
 
 def _report(session: SyncSession, reason: str) -> None:
-    from generators.devices.device import DeviceError
-
     try:
         session.fail(reason)
     except DeviceError as error:

@@ -12,6 +12,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from generators.devices.client.authority_client import AuthorityRefused
+from generators.devices.client.sync_sdk import SyncClient
+from generators.devices.device import DeviceError
 from generators.execution.device_pool import DevicePool, GatewayPool, LocalPool, Pools, leased_worlds, suits
 from generators.execution.leased_worlds import LEASED_WORLDS
 
@@ -67,8 +70,6 @@ def open_pool(
 ) -> Iterator[DevicePool]:
     """The pool of these places for tasks in `worlds`; `local` makes this machine's part of it. Raises `ValueError` as
     `DevicePlaces.check` does. A gateway that doesn't answer is waited for when a device is asked for."""
-    from generators.devices.client.sync_sdk import SyncClient
-
     places.check(worlds)
     wishes = leased_worlds(places.leased(worlds), site_url=places.site_url)
     with contextlib.ExitStack() as stack:
@@ -85,10 +86,6 @@ def open_pool(
 def missing(places: DevicePlaces, worlds: Sequence[str]) -> list[str]:
     """Why the gateways can't be used now, a line for each that doesn't answer, refuses the key, or has no device that
     shows one of the worlds. Nothing is leased."""
-    from generators.devices.client.authority_client import AuthorityRefused
-    from generators.devices.client.sync_sdk import SyncClient
-    from generators.devices.device import DeviceError
-
     try:
         places.check(worlds)
     except ValueError as error:

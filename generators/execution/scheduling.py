@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from generators.devices.device import DeviceError
 from generators.execution.device_pool import Device, DevicePool
 from generators.execution.execute import InfrastructureFailure, ScreenKeeper, broke, execute, fail, give_up
 from generators.execution.journal import ClaimLost, Journal
@@ -237,8 +238,6 @@ class _SchedulingRun(Crew[_Executor]):
         return True
 
     def _failed(self, worker: _Executor, job: ScheduledTask, device: Device, failure: InfrastructureFailure) -> bool:
-        from generators.devices.device import DeviceError
-
         # What a driver calls a failure was told to the authority by the SDK already.
         if failure.by == "device" and not isinstance(failure.__cause__, DeviceError):
             worker.call("report")

@@ -11,6 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from generators.devices.browser import keep_browser
+from generators.worlds.miniwob.html import OracleMiss
+from generators.worlds.miniwob.oracles import ORACLES, perform
+from generators.worlds.miniwob.recorded import open_miniwob
+from generators.worlds.pages.own_pages import open_pages
+from generators.worlds.pages.page_task import evaluator
+from generators.worlds.pages.page_tasks import FAMILIES, app_of
+from generators.worlds.pages.recording import OracleError, RecordingPlan, record_one
 from schemas.tables import Tasks
 
 PLATFORM_OF = {"phone": "mobile", "desktop": "desktop", "web": "web"}
@@ -40,9 +47,6 @@ class Attempts:
 
 def functional_map() -> dict[str, tuple[str, ...]]:
     """Target → functions: `pages/<app>` by task family, `miniwob/<task>` as one function each."""
-    from generators.worlds.miniwob.oracles import ORACLES
-    from generators.worlds.pages.page_tasks import FAMILIES, app_of
-
     targets: dict[str, tuple[str, ...]] = {}
     for family in FAMILIES:
         target = f"pages/{app_of(family)}"
@@ -58,11 +62,6 @@ def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, An
 
 
 def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
-    from generators.worlds.pages.own_pages import open_pages
-    from generators.worlds.pages.page_task import evaluator
-    from generators.worlds.pages.page_tasks import FAMILIES
-    from generators.worlds.pages.recording import OracleError, RecordingPlan, record_one
-
     families = [f for f in FAMILIES if not config.families or f in config.families]
     if not families or not config.page_seeds:
         return
@@ -93,10 +92,6 @@ def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any
 
 
 def _miniwob_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
-    from generators.worlds.miniwob.html import OracleMiss
-    from generators.worlds.miniwob.oracles import ORACLES, perform
-    from generators.worlds.miniwob.recorded import open_miniwob
-
     names = [name for name in ORACLES if not config.families or name in config.families]
     if not names or not config.miniwob_seeds:
         return

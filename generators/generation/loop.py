@@ -24,6 +24,7 @@ from generators.worlds.wrappers.hostile import PLANTERS, Hostile
 from generators.worlds.wrappers.wrapper import rate
 from pipelines.store import Store
 from quality.evidence.embedding import EMBEDDED
+from quality.judges.rules import RulesJudge
 
 CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
     f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")
@@ -153,6 +154,4 @@ def embedded_policies(config: LoopConfig) -> PolicyMaker:
 
 def embedded_annotators(store: Store) -> list[Annotator]:
     """The world's rule, the rules judge, and evidence from the UI tree."""
-    from quality.judges.rules import RulesJudge
-
     return [WorldRule(), JudgeAnnotator(RulesJudge(), store), TreeEvidence(store)]

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from generators.generation.proposing.proposers import Proposal
+from generators.generation.task_worlds.task_world import Idea
+from generators.tasks.task_spec import Contract
 from pipelines.store.manifest import Manifest
 from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
@@ -58,10 +61,6 @@ def proposal_row(proposal: Proposal) -> dict[str, Any]:
 
 def read_proposals(bank: Manifest) -> list[Proposal]:
     """The proposals of a round's bank."""
-    from generators.generation.proposing.proposers import Proposal
-    from generators.generation.task_worlds.task_world import Idea
-    from generators.tasks.task_spec import Contract
-
     rows = {row["task_id"]: row for row in bank.read("proposals", Proposals.schema).to_pylist()}
     found = []
     for task in bank.read("tasks", Tasks.schema).to_pylist():

@@ -21,6 +21,7 @@ from generators.devices.desktop import accessibility_tree as tree
 from generators.harvesting.desktop_elements import DesktopElement, elements_of, sayable
 from generators.tasks.world_interface import WorldError
 from generators.worlds.desktop.desktop_world import DesktopWorld
+from generators.worlds.desktop.session import open_desktop
 from generators.worlds.desktop.tasks_files import LIST_VIEW, VIEW_FILE
 from schemas.actions import Click
 from schemas.ids import digest
@@ -279,8 +280,6 @@ def harvest_desktop(
 ) -> HarvestReport:
     """Harvest programs (all of `PROGRAMS` unless named) on a private desktop into a folder that must be empty. Raises
     `ValueError` for an unknown program or a folder with something in it, `DesktopMissing` where programs lack."""
-    from generators.worlds.desktop.session import open_desktop
-
     if unknown := sorted(set(programs) - set(PROGRAMS)):
         raise ValueError(f"harvest desktop: unknown programs {unknown!r:.120}; known are {', '.join(PROGRAMS)}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

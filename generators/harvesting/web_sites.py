@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from generators.devices.browser import Viewport, open_browser
+from generators.devices.browser import Viewport, find_chromium, open_browser
 from generators.tasks.world_interface import WorldError
+from generators.worlds.registry import open_world
+from generators.worlds.static_pages.static_pages_world import HTML, open_web, pages_of
 from generators.worlds.webapps.reading import STILL
+from generators.worlds.webapps.server import need
+from generators.worlds.webapps.web_app_world import WebAppWorld
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -75,9 +79,6 @@ class HarvestSite:
 
 def check_ready(targets: Iterable[str]) -> None:
     """Raises `BrowserMissing` or `AppMissing`, which say what to install, before anything is started."""
-    from generators.devices.browser import find_chromium
-    from generators.worlds.webapps.server import need
-
     find_chromium()
     for target in targets:
         if target in PACKAGES:
@@ -86,8 +87,6 @@ def check_ready(targets: Iterable[str]) -> None:
 
 def site_pages(target: str) -> tuple[str, ...]:
     """The pages of a target without opening it. Raises `ValueError` for what is no folder, file, address or app."""
-    from generators.worlds.static_pages.static_pages_world import HTML, pages_of
-
     if target in APPS:
         return APPS[target]
     if urlsplit(target).scheme in ("http", "https"):
@@ -120,8 +119,6 @@ def open_site(target: str) -> Iterator[HarvestSite]:
 @contextmanager
 def _open_folder(folder: Path, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
     """Time, chance and motion are held still; nothing outside the folder is shown."""
-    from generators.worlds.static_pages.static_pages_world import open_web
-
     with open_web(folder, folder.name) as world:
 
         def show(name: str, width: int, height: int) -> Page:
@@ -134,9 +131,6 @@ def _open_folder(folder: Path, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
 
 @contextmanager
 def _open_app(name: str, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
-    from generators.worlds.registry import open_world
-    from generators.worlds.webapps.web_app_world import WebAppWorld
-
     with open_world(name) as world:
         if not isinstance(world, WebAppWorld):
             raise ValueError(f"{name}: expected a web app, found {type(world).__name__}")

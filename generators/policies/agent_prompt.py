@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from generators.policies.chat_endpoint import picture
 from generators.policies.policy import PastTurn, PolicyView
+from schemas.action_types import PressEnter, Type
 from schemas.actions import render
 from schemas.ids import canonical_json
 
@@ -95,8 +96,6 @@ class AgentPrompt:
 
 def without_typed_enters(past: Sequence[PastTurn]) -> list[PastTurn]:
     """Past turns without each PressEnter that stands right after a Type: the adapter pressed it."""
-    from schemas.action_types import PressEnter, Type
-
     return [
         said
         for number, said in enumerate(past)

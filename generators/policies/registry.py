@@ -11,12 +11,26 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
+from generators.policies.chat_endpoint import ChatEndpoint, Sampling
+from generators.policies.demonstrations import WithDemonstrations, name_with_demonstrations
+from generators.policies.oracles.fsm_oracle import FsmGuide
+from generators.policies.oracles.intent_oracle import IntentGuide
+from generators.policies.oracles.miniwob_oracle import MiniwobGuide
 from generators.policies.oracles.oracle import Guide
+from generators.policies.oracles.plan_oracles import PhoneGuide, RecordedGuide
 from generators.policies.policy import CannotDo, Policy
 from generators.policies.policy_maker import PolicyMaker
+from generators.policies.propose_and_judge import ProposeAndJudge, RuleJudge, name_with_proposals
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import World
+from generators.worlds.app_tasks import work_of
+from generators.worlds.miniwob.miniwob_world import MiniwobWorld
+from generators.worlds.webapps.web_app_task import action_of as on_page
+from generators.worlds.wrappers.wrapper import innermost
 from pipelines.extensions import find_part
+from quality.model_client.rate_limit import RateLimits
+from quality.model_client.retry import Retry
 
 if TYPE_CHECKING:
     from generators.policies.demonstrations import DemonstrationMemory
@@ -31,8 +45,6 @@ def guide_for(contract: Contract, paths: Paths | None = None, world: World | Non
     """The guide of a contract: its recorded path if there is one, else that of its app's plan, else of its evaluator's
     world. `world`: the open one that it is carried out in, which MiniWoB++'s guide reads. Raises `CannotDo` where there
     is none, as for a task that annotators decide, and `ValueError` for a page that isn't open in this process."""
-    from generators.policies.oracles.plan_oracles import PhoneGuide, RecordedGuide
-
     path = paths(contract) if paths is not None else None
     if path is not None:
         return RecordedGuide(lambda _: path)
@@ -41,8 +53,6 @@ def guide_for(contract: Contract, paths: Paths | None = None, world: World | Non
         return app
     rule = contract.evaluator.get("rule")
     if rule == "state_conditions" and "kind" in contract.initial_state:
-        from generators.policies.oracles.fsm_oracle import FsmGuide
-
         return FsmGuide()
     if rule == "phone_state":
         return PhoneGuide()
@@ -56,10 +66,6 @@ def guide_for(contract: Contract, paths: Paths | None = None, world: World | Non
 
 def _page_guide(contract: Contract, world: World) -> Guide:
     """The guide of a MiniWoB++ page. Raises `ValueError` where the world is only spoken to from afar."""
-    from generators.policies.oracles.miniwob_oracle import MiniwobGuide
-    from generators.worlds.miniwob.miniwob_world import MiniwobWorld
-    from generators.worlds.wrappers.wrapper import innermost
-
     page = innermost(world)
     if not isinstance(page, MiniwobWorld):
         raise ValueError(
@@ -71,14 +77,10 @@ def _page_guide(contract: Contract, world: World) -> Guide:
 
 def _app_guide(contract: Contract) -> Guide | None:
     """The guide of a task of a real web app or a desktop program; None for one that no family of theirs made."""
-    from generators.worlds.app_tasks import work_of
-
     work = work_of(contract)
     if work is None:
         return None
-    from generators.policies.oracles.intent_oracle import IntentGuide
     from generators.worlds.desktop.plan import action_of as on_desktop
-    from generators.worlds.webapps.web_app_task import action_of as on_page
 
     return IntentGuide(lambda _: work.plan, on_desktop if contract.target.startswith("desktop/") else on_page)
 
@@ -126,11 +128,7 @@ def openai(
     extra: Mapping[str, Any] | None = None,
 ) -> PolicyMaker:
     """A model behind the OpenAI protocol (`openai_agent.OpenAIAgent`); all executions share one endpoint."""
-    from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
-    from generators.policies.chat_endpoint import ChatEndpoint, Sampling
     from generators.policies.openai_agent import OpenAIAgent
-    from quality.model_client.rate_limit import RateLimits
-    from quality.model_client.retry import Retry
 
     limits = RateLimits(requests_per_minute, tokens_per_minute)
     endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=timeout_s), limits=limits)
@@ -166,8 +164,6 @@ def with_demonstrations(policies: PolicyMaker, memory: DemonstrationMemory, k: i
 
     The memory is taken as it stands: what is verified during a run enters with the next one, or results would depend on
     which execution ended first."""
-    from generators.policies.demonstrations import WithDemonstrations, name_with_demonstrations
-
     held = memory.copy()
 
     def make(contract: Contract, world: World) -> Policy:
@@ -178,8 +174,6 @@ def with_demonstrations(policies: PolicyMaker, memory: DemonstrationMemory, k: i
 
 def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | None = None) -> PolicyMaker:
     """`count` policies propose and a judge picks; 1 is the identity."""
-    from generators.policies.propose_and_judge import ProposeAndJudge, RuleJudge, name_with_proposals
-
     if count < 1:
         raise ValueError(f"proposals: expected at least 1, found {count}")
     picks = judge or RuleJudge()

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from generators.worlds.pages.page_task import holds as values_hold
+from generators.worlds.phone.phone_task import evaluate
+from generators.worlds.webapps.evaluate import holds as checks_hold
+
 Evaluator = Mapping[str, Any]
 State = Mapping[str, Any]
 
 
 def _phone_state(evaluator: Evaluator, state: State, answer: str) -> bool:
-    from generators.worlds.phone.phone_task import evaluate
-
     return evaluate(evaluator, dict(state), answer)
 
 
@@ -26,8 +28,6 @@ def _state_conditions(evaluator: Evaluator, state: State, answer: str) -> bool:
 
 def _page_state(evaluator: Evaluator, state: State, answer: str) -> bool:
     """{"checks": [[dotted path, value], ...]}"""
-    from generators.worlds.pages.page_task import holds as values_hold
-
     checks = tuple((path, value) for path, value in evaluator["checks"])
     return bool(checks) and values_hold(dict(state), checks)
 
@@ -45,8 +45,6 @@ def _desktop_state(evaluator: Evaluator, state: State, answer: str) -> bool:
 
 
 def _webapp_state(evaluator: Evaluator, state: State, answer: str) -> bool:
-    from generators.worlds.webapps.evaluate import holds as checks_hold
-
     return checks_hold(evaluator, state, answer)
 
 

@@ -12,17 +12,16 @@ import base64
 import itertools
 import json
 import os
-import re
 import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from quality.model_client.answer_cache import CachedAnswer, read_entry
+from quality.model_client.endpoint import ModelEndpoint
 from quality.model_client.errors import ModelError
 from quality.model_client.questions import (
     TEMPERATURE,
@@ -36,10 +35,10 @@ from quality.model_client.questions import (
     read_body,
     read_usage,
 )
-from quality.model_client.rate_limit import RateLimiter, RateLimits
-from quality.model_client.retry import POLL_S, RERUN, Breaker, Failure, Retry, sort_failure
+from quality.model_client.rate_limit import RateLimiter
+from quality.model_client.retry import POLL_S, RERUN, Breaker, Failure, sort_failure
 from quality.model_client.sender import CallSlots, Sender
-from quality.model_client.spending import AnswerBook, Ceiling, CeilingReached
+from quality.model_client.spending import AnswerBook, CeilingReached
 from quality.model_client.unanswered import Unanswerable, UnansweredQuestions, control_request, read_no_answer
 
 SENDERS = 16
@@ -47,33 +46,6 @@ SHARED = 4
 """Event loops at most, and questions under way that are worth another one."""
 READY = 2
 """Questions under way at a time, in units of the concurrency: those not in flight are drawn, or wait to try again."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelEndpoint:
-    """What is asked, and how: see `ModelClient`."""
-
-    base_url: str
-    model: str
-    cache: Path | None
-    retry: Retry
-    concurrency: int
-    max_tokens: int
-    limits: RateLimits | None
-    ceiling: Ceiling
-    ask_again: int = 0
-
-    def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise ValueError(f"concurrency: expected at least 1, found {self.concurrency}")
-        if not self.base_url.startswith(("http://", "https://")):
-            raise ValueError(f"base URL: expected http://… or https://…, found {self.base_url[:80]!r}")
-
-    @property
-    def name(self) -> str:
-        """How messages call it; a password in the URL isn't shown."""
-        shown = re.sub(r"//[^/@]*@", "//", self.base_url)
-        return f"judge {self.model} at {shown}"
 
 
 @dataclass

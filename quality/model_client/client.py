@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from quality.model_client.calls import Engine, ModelEndpoint
+from quality.model_client.calls import Engine
+from quality.model_client.endpoint import ModelEndpoint
 from quality.model_client.errors import ModelError
 from quality.model_client.prices import Prices
 from quality.model_client.questions import (

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from trainer.modeling.checkpoint import Checkpoint
+from trainer.serving.limits import ServeLimits
 
 KEY_VARIABLE = "VESPER_SERVE_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -67,20 +68,6 @@ _WITHOUT_EFFECT = (
 )
 """Parameters of the protocol that say nothing of the reply: any value is taken."""
 _KNOWN = frozenset({*_ONLY, *_HEEDED, *_WITHOUT_EFFECT})
-
-
-@dataclass(frozen=True, slots=True)
-class ServeLimits:
-    """What a request may hold at most."""
-
-    body_bytes: int = 48 * 2**20
-    images: int = 8
-    image_bytes: int = 20 * 2**20
-    image_pixels: int = 40_000_000
-    text_chars: int = 200_000
-    turns: int = 64
-    max_tokens: int = 2048
-    n: int = 16
 
 
 class RequestRefused(ValueError):

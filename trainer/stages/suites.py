@@ -22,8 +22,9 @@ from trainer.runtime.tracking import OnEvent
 from trainer.stages.assets import checkpoint_folder
 from trainer.stages.settings import stage_settings
 from trainer.suites.leaderboard import SUITES_GROUP, figures, measured, put_report
+from trainer.suites.options import EvaluationSubject, SuiteOptions
 from trainer.suites.registry import SUITES, suite
-from trainer.suites.run import EvaluationSubject, SuiteOptions, run_suite
+from trainer.suites.run import run_suite
 
 AGENT, CODE_VERSION = "checkpoints/unified", "2"
 WORLDS = tuple(name for name, one in SUITES.items() if one.kind == "worlds")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,72 +15,12 @@ from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
-    from pipelines.prompts import HistoryForm
     from pipelines.store import Store
     from trainer.evaluation.controls import BlindTable
-    from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, Words
+    from trainer.suites.answering import CheckpointAnswers, EndpointAnswers
+from trainer.suites.options import DEFAULT_EPISODES, EvaluationSubject, SuiteOptions
 
-DEFAULT_EPISODES = 100
 KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world")
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationSubject:
-    """What is evaluated: a checkpoint folder, or the name of a model behind an OpenAI-protocol endpoint.
-
-    `history` and `thinking` are how a served model is asked in worlds (`thinking`, of one that is told what is wanted,
-    everywhere it acts): the form of its past turns, and whether for thoughts. A checkpoint's preset tells its own."""
-
-    checkpoint: Path | None = None
-    base_url: str = ""
-    model: str = ""
-    words: Words = "told"
-    device: str = "cpu"
-    history: HistoryForm = "action"
-    thinking: bool = False
-
-    def __post_init__(self) -> None:
-        served = bool(self.base_url and self.model)
-        if bool(self.base_url) != bool(self.model):
-            raise ValueError("a served model needs both --base-url and --model")
-        if served == (self.checkpoint is not None):
-            raise ValueError("expected a checkpoint folder, or --base-url and --model, and not both")
-        if not served and (self.history != "action" or self.thinking):
-            raise ValueError(
-                "--history and --thinking are for served models: a checkpoint is asked as its preset.json "
-                "says that it was trained; leave them out"
-            )
-        if self.checkpoint is not None and not (self.checkpoint / "config.json").is_file():
-            raise ValueError(f"{self.checkpoint}: expected a checkpoint folder with config.json, found none")
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteOptions:
-    """`store`: unified sources, held-out shards, training shards for the blind table; `raw`: native files of the suite.
-    `limit`: questions, episodes or steps' episodes at most; `style`: how worlds are drawn (`full`, `nano`; None: by the
-    checkpoint); `before`: the checkpoint to compare a latent space with; `state`: keeps journals of episodes;
-    `max_new_tokens`: of a reply (None: as a checkpoint's preset has it, of a served model `answering.served_tokens`).
-    """
-
-    store: Store | None = None
-    raw: Path | None = None
-    limit: int | None = None
-    seed: int = 0
-    attempts: int = 1
-    temperature: float = 0.0
-    workers: int = 1
-    style: str | None = None
-    only: tuple[str, ...] = ()
-    before: Path | None = None
-    state: Path | None = None
-    max_new_tokens: int | None = None
-    adb_path: str = "adb"
-    console_port: int = 5554
-    progress: bool = False
-
-    def __post_init__(self) -> None:
-        if self.max_new_tokens is not None and self.max_new_tokens < 1:
-            raise ValueError(f"--max-new-tokens: expected 1 or more, found {self.max_new_tokens}")
 
 
 def run_suite(

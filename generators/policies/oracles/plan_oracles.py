@@ -14,6 +14,7 @@ from generators.policies.oracles.oracle import Advice, Search, click_on, named
 from generators.tasks.task_spec import Contract
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.phone.phone_task import Intent
+from generators.worlds.phone.phone_tasks import FAMILIES, make_task
 from schemas.action_types import (
     POINTED,
     CallUser,
@@ -44,8 +45,6 @@ _KEYS: dict[str, Action] = {"home": PressHome(), "back": PressBack(), "enter": P
 def phone_plan(contract: Contract) -> tuple[Intent, ...]:
     """The plan of a task of the phone's families, made anew from its start and found by its id. Raises `ValueError` for
     a contract that no family makes."""
-    from generators.worlds.phone.phone_tasks import FAMILIES, make_task
-
     seed = contract.initial_state.get("seed")
     if isinstance(seed, int):
         for family in contract.capabilities:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from generators.proving.embedded import defects
 from generators.proving.embedded.defects import DefectRates, PlantedDefect
+from generators.worlds.pages.own_pages import open_pages
 from generators.worlds.pages.recording import OracleTally, RecordedEpisode, RecordingPlan, record, with_splits
 
 Size = Literal["tiny", "demo"]
@@ -118,8 +119,6 @@ def _episodes(
     **planting: Any,
 ) -> tuple[list[RecordedEpisode], WrittenSource]:
     """Record, name, split and damage the episodes of a navigation source."""
-    from generators.worlds.pages.own_pages import open_pages
-
     count, tally = COUNTS[config.size][source], OracleTally()
     chosen: list[RecordedEpisode] = []
     seed = first_seed + config.seed * 10_000

@@ -23,6 +23,7 @@ from generators.proving.judge_bench.recorders.failing_policies import fail
 from generators.proving.judge_bench.recorders.losses import KINDS
 from generators.proving.judge_bench.tables import BenchTables, Label
 from generators.proving.judge_bench.trace import GroundingScreen, Trace
+from generators.proving.judge_bench.worlds import recorders
 from generators.tasks.world_interface import World
 from quality.items.truth import BAND_OF
 from schemas.ids import digest
@@ -69,10 +70,6 @@ def build(folder: Path, config: BenchConfig, pages: Path | None = None) -> dict[
     `pages`: the unpacked html pages of others (see deploy/get_pages.sh); None = that world is left out, and the report
     says so. Raises `ValueError` for a folder that holds something else than a bench.
     """
-    from generators.proving.judge_bench.worlds import (
-        recorders,  # every world there is; the graph reads only the version
-    )
-
     if folder.exists() and any(folder.iterdir()) and not (folder / "truth.parquet").exists():
         raise ValueError(f"{folder}: expected an empty folder or an earlier judge bench; name another one")
     shutil.rmtree(folder, ignore_errors=True)

@@ -17,6 +17,9 @@ from quality.evidence.reading import reader_beside
 from quality.judges.judge import Judge, identity
 from quality.judges.nano.judge import model_version
 from quality.judges.nano.training import TRAINING_VERSION, NanoConfig, train_nano
+from quality.judges.registry import JudgeConfig, build_judge
+from quality.proving import bench_report
+from quality.proving.judge_bench import measure
 from schemas.ids import digest
 
 BENCH, NANO = "bench/judge", "checkpoints/nano_judge"
@@ -95,17 +98,12 @@ def train_judge(store: Store, read: bool = False) -> Manifest:
 
 def offline_judge(store: Store, name: str, read: bool = False) -> Judge:
     """The rules judge, or the store's nano judge. Raises `StoreError` if that isn't trained."""
-    from quality.judges.registry import JudgeConfig, build_judge
-
     nano = nano_folder(store.require(NANO)) if name == "nano" else None
     return build_judge(JudgeConfig(name, nano=nano, cache=_cache(store), read=read))
 
 
 def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
     """Figures of a judge on what of the bench is held out, with and without the UI tree, and their pictures."""
-    from quality.proving import bench_report
-    from quality.proving.judge_bench import measure
-
     bench = store.require(BENCH)
     judge = offline_judge(store, name, read)
     inputs = {bench.asset: bench.version}

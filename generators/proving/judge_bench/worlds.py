@@ -10,6 +10,7 @@ from generators.proving.judge_bench.recorders.miniwob_tasks import MiniwobRecord
 from generators.proving.judge_bench.recorders.odd_pages import OddPages
 from generators.proving.judge_bench.recorders.own_pages import OwnPagesRecorder
 from generators.proving.judge_bench.recorders.phone_tasks import PhoneRecorder
+from generators.proving.judge_bench.recorders.web_pages import WebPages
 
 
 def recorders(pages: Path | None = None) -> dict[str, tuple[float, Any]]:
@@ -25,8 +26,6 @@ def recorders(pages: Path | None = None) -> dict[str, tuple[float, Any]]:
         "fsm": (0.15, FsmRecorder()),
     }
     if pages is not None:
-        from generators.proving.judge_bench.recorders.web_pages import WebPages
-
         found["web_pages"] = (0.2, WebPages(pages))
     total = sum(share for share, _ in found.values())
     return {name: (share / total, recorder) for name, (share, recorder) in found.items()}

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from generators.devices.browser import Viewport, open_browser
 from generators.proving.perception.screens import SIZES, Pasted, PastedScreen
 from generators.proving.perception.sheets import VERSION as SHEET_VERSION
 from generators.proving.perception.sheets import (
@@ -173,8 +174,6 @@ def draw_layout(page: Page, seed: str, folder: Path) -> None:
 
 def draw_layouts(folder: Path, seeds: Sequence[str], on_done: Callable[[int], Any] = lambda count: None) -> None:
     """Draw the layouts that don't lie in the folder yet, in one browser."""
-    from generators.devices.browser import Viewport, open_browser
-
     folder.mkdir(parents=True, exist_ok=True)
     missing = [seed for seed in seeds if not _drawing(folder, seed).exists()]
     if not missing:

@@ -11,9 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from generators.devices.browser import Camera, Viewport
 from generators.tasks.world_interface import WorldError
 from generators.worlds.android.backend import App, BackendError
 from generators.worlds.android.uiautomator import dump_xml, nodes_of
+from generators.worlds.phone.phone_world import open_phone
+from generators.worlds.phone.snapshot import TITLES
 
 if TYPE_CHECKING:
     from generators.worlds.phone.phone_world import PhoneWorld
@@ -45,9 +48,6 @@ class PhoneScreen:
 
     def __init__(self, world: PhoneWorld, thread: ThreadPoolExecutor) -> None:
         """Made in `thread`, the one that opened the world."""
-        from generators.devices.browser import Camera, Viewport
-        from generators.worlds.phone.snapshot import TITLES
-
         self.size_px = world.size_px
         self.apps = tuple(App(title, f"{PACKAGE}.{name}") for name, title in TITLES.items())
         self._world, self._thread = world, thread
@@ -131,8 +131,6 @@ class PhoneScreen:
 @asynccontextmanager
 async def open_phone_screen() -> AsyncIterator[PhoneScreen]:
     """A phone in a Chromium of its own, which closes with the block. Raises `BrowserMissing`."""
-    from generators.worlds.phone.phone_world import open_phone
-
     thread = ThreadPoolExecutor(1, thread_name_prefix="phone-screen")
     loop = asyncio.get_running_loop()
     stack = ExitStack()

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from generators.devices.browser import BrowserMissing
 from generators.worlds.android.adbd import HOST, serve_adb
 from generators.worlds.android.emulated_phone import EmulatedPhone
 from generators.worlds.android.phone_screen import open_phone_screen
@@ -28,8 +29,6 @@ async def serve_phone(port: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 1 with a one-line reason where it can't start."""
-    from generators.devices.browser import BrowserMissing
-
     parser = argparse.ArgumentParser(prog="serve", description=__doc__)
     parser.add_argument("--port", type=int, default=5555, help="0 takes a free one; default 5555")
     try:

@@ -30,7 +30,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action
+from schemas.actions import Action, scroll_direction
 from schemas.coordinates import box_to_unit
 from schemas.ids import canonical_json, digest
 
@@ -207,8 +207,6 @@ class InterpretedWorld:
 
 def direction_of(action: Scroll) -> str:
     """Content direction of a Scroll."""
-    from schemas.actions import scroll_direction
-
     if action.direction or action.start is None or action.end is None:
         return action.direction
     return scroll_direction(action.start, action.end)

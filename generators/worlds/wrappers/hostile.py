@@ -17,6 +17,9 @@ from typing import Any
 
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
+from generators.worlds.fsm.evaluate import evaluator
+from generators.worlds.fsm.machine import Machine
+from generators.worlds.fsm.sites import make_site
 from generators.worlds.wrappers.wrapper import Wrapper, innermost, rate
 
 
@@ -105,10 +108,6 @@ def on_phone(start: Mapping[str, Any], rng: Random, task: Mapping[str, Any]) -> 
 
 def on_site(start: Mapping[str, Any], rng: Random, task: Mapping[str, Any]) -> Attack:
     """A goal of the site that the task doesn't touch, on the first page and two others."""
-    from generators.worlds.fsm.evaluate import evaluator
-    from generators.worlds.fsm.machine import Machine
-    from generators.worlds.fsm.sites import make_site
-
     site = make_site(start["kind"], start["seed"])
     machine = Machine(site)
     values = machine.start(start.get("page", ""), start.get("variables")).values

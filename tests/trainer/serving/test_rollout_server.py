@@ -15,8 +15,9 @@ from generators.policies.chat_endpoint import picture
 from trainer.modeling import sampling_memory
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.online.vllm.client import ServerError, VllmClient
+from trainer.serving.limits import ServeLimits
 from trainer.serving.rollout_server import RolloutServer
-from trainer.serving.serve import RequestRefused, ServeLimits, serving
+from trainer.serving.serve import RequestRefused, serving
 
 pytestmark = pytest.mark.real_parts
 

@@ -21,7 +21,8 @@ from dagster_project.cli import main
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling, picture
 from pipelines.prompts import messages, navigation_text
 from trainer.modeling.checkpoint import load_checkpoint
-from trainer.serving.serve import ChatServer, ServeLimits, serving
+from trainer.serving.limits import ServeLimits
+from trainer.serving.serve import ChatServer, serving
 
 pytestmark = [pytest.mark.real_parts, pytest.mark.slow]
 

@@ -19,7 +19,8 @@ from pipelines.store import PartSpec, PartWriter, Store
 from schemas.action_types import Click
 from trainer.suites import leaderboard
 from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, trained_agents
-from trainer.suites.run import EvaluationSubject, SuiteOptions, _kept, run_suite
+from trainer.suites.options import EvaluationSubject, SuiteOptions
+from trainer.suites.run import _kept, run_suite
 from trainer.suites.steps import told_messages
 from trainer.suites.worlds import world_success
 

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from generators.proving.judge_bench.recorders.losses import Losses
+from generators.proving.judge_bench.recorders.web_pages_grounding import screen
 from generators.proving.judge_bench.recorders.web_pages_oracle import Clause, WebPageOracle
 from generators.proving.judge_bench.recorders.web_pages_skills import SKILLS
 from generators.proving.judge_bench.recorders.web_pages_words import joined, thinks
@@ -184,8 +185,6 @@ class WebPages:
     # --- grounding
     def grounding(self, world: WebWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
         """See `Recorder.grounding`: screens with at least eight expressions, equal on two visits."""
-        from generators.proving.judge_bench.recorders.web_pages_grounding import screen
-
         made = 0
         for number, (page, rng) in enumerate(self.turns(seed, "grounding")):
             if made == count or number >= 3 * count + 2 * len(self.groups):
