@@ -134,9 +134,8 @@ class InterpretedWorld:
             text = self._mark(e)
         else:
             text = " ".join(part for part in (name, self.machine.text(values, e.detail)) if part)
-        return ScreenElement(
-            tuple(box_to_unit(box, self.size_px)), KINDS[e.kind], text, name, e.id, e.kind in CLICKABLE
-        )  # type: ignore[arg-type]
+        unit = tuple(box_to_unit(box, self.size_px))
+        return ScreenElement(unit, KINDS[e.kind], text, name, e.id, e.kind in CLICKABLE)  # type: ignore[arg-type]
 
     def _mark(self, e: SiteElement) -> str:
         held = self.moment.values[self.machine.place[e.variable]]
