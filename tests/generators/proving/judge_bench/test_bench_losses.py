@@ -32,7 +32,7 @@ def test_a_build_says_what_its_recorders_lost(
     (pages / "huge-list.html").write_text("<p>" + "x" * LARGEST_BYTES)
     (pages / "bare.html").write_text("<p>Nothing to do here</p>")
     recorder = WebPages(pages, "small")
-    monkeypatch.setattr("generators.proving.judge_bench.worlds.recorders", lambda pages: {"web_pages": (1.0, recorder)})
+    monkeypatch.setattr("generators.proving.judge_bench.build.recorders", lambda pages: {"web_pages": (1.0, recorder)})
     report = build(tmp_path / "bench", BenchConfig(traces=4, screens=2, copies=1, natural=0, seed=1))
     assert json.loads((tmp_path / "bench" / "bench.json").read_text()) == report
 
