@@ -132,7 +132,7 @@ def test_nothing_that_a_judge_reads_tells_the_label(bench: Path) -> None:
 
 def test_the_same_configuration_gives_the_same_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {name: entry for name, entry in recorders().items() if name in ("own_phone", "miniwob")}
-    monkeypatch.setattr("generators.proving.judge_bench.worlds.recorders", lambda pages: found)
+    monkeypatch.setattr("generators.proving.judge_bench.build.recorders", lambda pages: found)
     few = BenchConfig(traces=3, screens=2, copies=1, natural=0, seed=5)
     build(tmp_path / "one", few)
     with ThreadPoolExecutor(1) as thread:  # which has a Chromium of its own
@@ -153,7 +153,7 @@ def test_of_a_corpus_itself_as_gold_the_truth_is_its_sound_share(
 ) -> None:
     """Nothing was refined: the share after equals the share before, and all that is sound is kept."""
     found_worlds = {name: entry for name, entry in recorders().items() if name in ("own_phone", "miniwob")}
-    monkeypatch.setattr("generators.proving.judge_bench.worlds.recorders", lambda pages: found_worlds)
+    monkeypatch.setattr("generators.proving.judge_bench.build.recorders", lambda pages: found_worlds)
     corpus = tmp_path / "corpus"
     build(corpus, BenchConfig(traces=16, screens=8, copies=0, natural=0, low=0.303, seed=6))
     found = verify(corpus, corpus)
