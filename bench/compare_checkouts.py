@@ -69,11 +69,21 @@ def record(checkout: Path, out: Path, size: str, records: Path | None) -> None:
     done = out / "done"
     done.mkdir(parents=True, exist_ok=True)
 
-    def once(name: str, *commands: tuple[str, ...]) -> None:
-        """Run commands whose outputs lie in `out/name`, unless they were run before."""
+    def once(name: str, *commands: tuple[str, ...], may_refuse: bool = False) -> None:
+        """Run commands whose outputs lie in `out/name`, unless they were run before. With `may_refuse` a command that
+        refuses its input ends them, and its name is kept to be compared: both checkouts have to refuse it."""
         if (done / name).exists():
             return
-        took = sum(run(checkout, out / name, *command) for command in commands)
+        took = 0.0
+        for command in commands:
+            try:
+                took += run(checkout, out / name, *command)
+            except SystemExit:
+                if not may_refuse:
+                    raise
+                (out / name).mkdir(parents=True, exist_ok=True)
+                (out / name / "refused_by").write_text(command[0])
+                break
         (done / name).write_text(f"{took:.1f}\n")
         print(f"{checkout}: {name} in {took:.0f} s", flush=True)
 
@@ -88,7 +98,7 @@ def record(checkout: Path, out: Path, size: str, records: Path | None) -> None:
         commands.append(("refine", str(unified), "--out", str(gold)))
         commands.append(("shard", str(gold), "--out", str(out / folder.name / "shards")))
         commands.append(("scan", str(unified), "--out", str(out / folder.name / "scan")))
-        once(folder.name, *commands)
+        once(folder.name, *commands, may_refuse=True)
 
 
 def sources(checkout: Path) -> frozenset[str]:
