@@ -7,15 +7,13 @@ without Finished or CallUser has its last screen as a row without an action.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from PIL import Image
 
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
-from pipelines.store.images import read_image
+from pipelines.store.images import image_size, read_image
 from quality.items.item import Episode, make_episode
 from quality.items.screens import ScreenBank, ScreenSource
 from schemas.action_types import CallUser, Finished
@@ -110,8 +108,8 @@ def episode_of(done: ExecutedTrajectory, source: ScreenSource) -> Episode | None
         return None
     screens = []
     for sha256, elements in sorted(_elements([done]).items()):
-        with Image.open(io.BytesIO(source.screen_bytes(sha256))) as picture:  # its header: no judge asks for the phash
-            screens.append(_screen_row(sha256, picture.size, 0, elements))
+        size = image_size(source.screen_bytes(sha256))  # its header: no judge asks for the phash
+        screens.append(_screen_row(sha256, size, 0, elements))
     return make_episode(Steps.table(rows).to_pylist(), ScreenBank(Screens.table(screens), source))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.mapping.card import Descriptor
-from pipelines.store.images import ImageError, ImageInfo, read_image, read_pixels
+from pipelines.store.images import ImageError, ImageInfo, plain_image, read_pixels
 from pipelines.store.known_pictures import known_pictures
 from schemas.ids import digest
 
@@ -198,7 +198,8 @@ class RecordScreen:
         problem: str | None = "image_missing"
         if data is not None:
             try:
-                info, problem = _verified(data), None
+                data, info = _verified(data)
+                problem = None
             except ImageError as error:
                 problem = error.reason
         if frame is None and info is not None:
@@ -206,7 +207,7 @@ class RecordScreen:
         if frame is None and not normalised:
             raise RecordError("bad_frame", f"no usable picture ({problem}) and no size of the screen")
         width, height = frame or (None, None)
-        return cls(width, height, data if info else None, info, tuple(elements), problem)
+        return cls(width, height, data if info is not None else None, info, tuple(elements), problem)
 
     @classmethod
     def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = ()) -> RecordScreen:
@@ -229,17 +230,23 @@ class RecordScreen:
         return cls(width, height, data, info, tuple(elements), None)
 
 
-def _verified(data: bytes) -> ImageInfo:
-    """Decoded whole, unless the same bytes were before."""
+def _verified(data: bytes) -> tuple[bytes | None, ImageInfo]:
+    """(the bytes to store or None if the store holds them, what is known of them): decoded whole, unless the same
+    bytes were before. Raises `ImageError`."""
     known = known_pictures()
     if known is None:
-        return read_image(data)
-    sha256 = hashlib.sha256(data).hexdigest()
-    info = known.get(sha256)
-    if info is None:
-        info = read_image(data)
+        return plain_image(data)
+    native = hashlib.sha256(data).hexdigest()
+    if (info := known.get(native)) is not None:
+        return data, info
+    if (info := known.of_pixels(native)) is not None:  # not plain, and stored as PNG before
+        return None, info
+    stored, info = plain_image(data)
+    if stored is data:
         known.add(info)
-    return info
+    else:
+        known.add_pixels(native, info)
+    return stored, info
 
 
 @dataclass

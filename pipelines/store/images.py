@@ -1,4 +1,8 @@
-"""Screenshots: verified by decoding, stored by content, raw pixels written through one deterministic encoder."""
+"""Screenshots: verified by decoding, stored by content, raw pixels written through one deterministic encoder.
+
+A stored picture looks the same to whoever opens it. Bytes that mean one thing to a browser and another to a plain
+decoder (turned by an EXIF tag, transparent, 16 bits of grey, animated) are stored as the PNG of what a person sees.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,19 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, ImageFile
+from PIL import ExifTags, Image, ImageFile, ImageOps
 
 MAX_PIXELS = 40_000_000
 """Largest picture decoded (an 8K screen has 33 million); more is taken for a decompression bomb."""
 MAX_SIDE_PX = 40_000
-_EXTENSIONS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp", "GIF": "gif", "BMP": "bmp"}
+_EXTENSIONS = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif", "BMP": "bmp"}
+"""What Pillow calls a picture → the ending of its file. Of a JPEG with more pictures behind it (MPO, as phones write),
+every reader takes the first."""
+_OPENED = [kind for kind in _EXTENSIONS if kind != "MPO"]  # Pillow finds MPO while it opens a JPEG
+_PAPER = (255, 255, 255, 255)
+"""What shows through transparent pixels: the white of a browser's page."""
+_SIDEWAYS = frozenset({5, 6, 7, 8})
+"""EXIF orientations that swap width and height."""
 
 
 class ImageError(ValueError):
@@ -37,39 +48,72 @@ class ImageInfo:
 
 
 def open_image(data: bytes) -> Image.Image:
-    """Decode a picture fully to RGB, with the size checked before a pixel is decoded.
+    """Decode a picture fully to RGB as a person sees it (turned upright, on white where it is transparent), with the
+    size checked before a pixel is decoded.
 
     Raises `ImageError`: `image_empty`, `image_unreadable` (not a picture, or of a kind not accepted),
     `image_bomb` (more than `MAX_PIXELS`), `image_truncated`.
     """
-    return _decode(data)[0]
+    return _decode(data).image
 
 
 def image_size(data: bytes) -> tuple[int, int]:
-    """(width, height) in pixels as the header tells them; no pixel is decoded. Raises `ImageError`: `image_empty`,
-    `image_unreadable`, `image_bomb` (see `open_image`)."""
-    return _opened(data).size
+    """(width, height) in pixels of the picture that `open_image` gives, by its header; no pixel is decoded, but of a
+    PNG with an orientation. Raises `ImageError`: `image_empty`, `image_unreadable`, `image_bomb` (see `open_image`)."""
+    image = _opened(data)
+    width, height = image.size
+    if image.format == "PNG" and b"eXIf" not in data:  # Pillow would decode it to look behind the pixels
+        return width, height
+    try:
+        sideways = image.getexif().get(ExifTags.Base.Orientation) in _SIDEWAYS
+    except Exception as error:  # as in `_decode`
+        raise ImageError("image_truncated", f"{type(error).__name__}: {error}") from error
+    return (height, width) if sideways else (width, height)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    image: Image.Image
+    ext: str
+    plain: bool
+    """Whether a decoder that knows nothing of orientation, alpha and depth gives the same pixels."""
 
 
 def _opened(data: bytes) -> Image.Image:
     if not data:
         raise ImageError("image_empty")
     try:
-        image = Image.open(io.BytesIO(data), formats=list(_EXTENSIONS))
+        image = Image.open(io.BytesIO(data), formats=_OPENED)
     except Image.DecompressionBombError as error:
         raise ImageError("image_bomb", str(error)) from error
-    except (OSError, ValueError, SyntaxError, struct.error) as error:
+    except Exception as error:  # as in `_decode`
         raise ImageError("image_unreadable", f"{len(data)} bytes starting {data[:8]!r}") from error
     _check_size(*image.size)
     return image
 
 
-def _decode(data: bytes) -> tuple[Image.Image, str]:
-    image = _opened(data)
+def _decode(data: bytes) -> _Decoded:
+    opened = _opened(data)
+    ext = _EXTENSIONS[str(opened.format)]
     try:
-        return image.convert("RGB"), _EXTENSIONS[str(image.format)]
-    except (OSError, ValueError, SyntaxError, struct.error, zlib.error, EOFError) as error:
-        raise ImageError("image_truncated", str(error)) from error
+        opened.load()
+        animated = opened.format != "MPO" and getattr(opened, "is_animated", False)
+        image = ImageOps.exif_transpose(opened)
+        turned = opened.getexif().get(ExifTags.Base.Orientation, 1) != 1
+        deep = image.mode.startswith("I")
+        if deep:  # 16 bits of grey: `convert` would cut all above 255 to white
+            image = Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
+        see_through = image.has_transparency_data
+        if see_through:
+            image = image.convert("RGBA")
+            see_through = image.getchannel("A").getextrema() != (255, 255)
+        if see_through:
+            image = Image.alpha_composite(Image.new("RGBA", image.size, _PAPER), image)
+        return _Decoded(image.convert("RGB"), ext, not (animated or turned or deep or see_through))
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise anything on foreign bytes: struct.error, KeyError, OverflowError, …
+        raise ImageError("image_truncated", f"{type(error).__name__}: {error}") from error
 
 
 def _check_size(width: int, height: int) -> None:
@@ -79,8 +123,19 @@ def _check_size(width: int, height: int) -> None:
 
 def read_image(data: bytes) -> ImageInfo:
     """Verify a picture by decoding it whole. Raises `ImageError` (see `open_image`)."""
-    image, ext = _decode(data)
-    return ImageInfo(hashlib.sha256(data).hexdigest(), ext, image.width, image.height, phash(image))
+    return _info(data, _decode(data))
+
+
+def plain_image(data: bytes) -> tuple[bytes, ImageInfo]:
+    """The bytes of a picture as it is to be stored, and what is known of them: `data` itself if every decoder gives
+    the same pixels, else the PNG of what a person sees. Raises `ImageError` (see `open_image`)."""
+    decoded = _decode(data)
+    return (data, _info(data, decoded)) if decoded.plain else read_pixels(np.asarray(decoded.image))
+
+
+def _info(data: bytes, decoded: _Decoded) -> ImageInfo:
+    image = decoded.image
+    return ImageInfo(hashlib.sha256(data).hexdigest(), decoded.ext, image.width, image.height, phash(image))
 
 
 def read_pixels(pixels: np.ndarray) -> tuple[bytes, ImageInfo]:

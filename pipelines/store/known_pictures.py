@@ -1,7 +1,8 @@
 """What is known of pictures that were verified before, so that none is decoded twice.
 
     <home>/cache/pictures/<version>/ab.info     records of sha256, width, height, perceptual hash, kind
-    <home>/cache/pictures/<version>/ab.pixels   records of the digest of raw pixels → sha256 of their PNG
+    <home>/cache/pictures/<version>/ab.pixels   records of the digest of raw pixels, or of a picture that isn't
+                                                plain → sha256 of their PNG
 
 Files of fixed-size records, by the first two hex digits; workers append whole records, so several may write at once,
 and a record that was cut by a kill is passed over. What is looked up is a function of the bytes alone: an entry that
@@ -30,7 +31,7 @@ class KnownPictures:
     """Verified pictures of a store. `screens` is its folder of pictures, `folder` holds the records."""
 
     def __init__(self, folder: Path, screens: Path) -> None:
-        self._folder = folder / f"1-{MAX_PIXELS}-{MAX_SIDE_PX}"  # other limits verify anew
+        self._folder = folder / f"2-{MAX_PIXELS}-{MAX_SIDE_PX}"  # other limits or rules verify anew
         self._screens = screens
         self._new: dict[str, ImageInfo] = {}
         self._new_pixels: dict[str, str] = {}
@@ -47,7 +48,7 @@ class KnownPictures:
         return ImageInfo(sha256, ext, int(row["width"]), int(row["height"]), int(row["phash"]))
 
     def of_pixels(self, key: str) -> ImageInfo | None:
-        """The stored PNG of raw pixels by their digest; None if it isn't in the store."""
+        """The stored PNG of raw pixels, or of a picture that isn't plain, by their digest; None if it isn't stored."""
         sha256 = self._new_pixels.get(key)
         if sha256 is None:
             row = self._find(f"{key[:2]}.pixels", _PIXELS, "key", key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import zipfile
@@ -12,11 +11,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from PIL import Image
-
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError
 from pipelines.mapping.items import is_text
 from pipelines.native.record_readers import json_lines, json_list, parquet_rows
+from pipelines.store.images import ImageError, image_size
 from pipelines.suites import BadRow, SuiteItem
 
 Row = Mapping[str, Any]
@@ -235,9 +233,8 @@ def _size(row: Row, data: bytes | None) -> tuple[int, int] | None:
     if data is None:
         return None
     try:
-        with Image.open(io.BytesIO(data)) as picture:
-            return picture.size
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return image_size(data)
+    except ImageError:
         return None
 
 
