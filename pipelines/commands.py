@@ -21,6 +21,7 @@ from pipelines.store import Check, PartSpec, Store
 from pipelines.store.files import file_sha256
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import build_shards
+from pipelines.unify.changes import ChangeBands
 from pipelines.unify.unify import unify_source
 from schemas.ids import digest
 from schemas.tables import Quarantine, Samples, Table
@@ -29,7 +30,14 @@ SOURCE = "folder"
 """Name of the source whose gold the samples of a folder become."""
 
 
-def unify_directory(source: str, raw: Raw, out_dir: Path, *, beam_options: Sequence[str] = ()) -> dict[str, Any]:
+def unify_directory(
+    source: str,
+    raw: Raw,
+    out_dir: Path,
+    *,
+    beam_options: Sequence[str] = (),
+    bands: ChangeBands | None = None,
+) -> dict[str, Any]:
     """Native files → unified tables in a folder; returns the report. A second call with equal inputs does no work.
 
         OUT/steps-<part>.parquet  samples-<part>.parquet  screens-<part>.parquet  screens/ab/<sha256>.<ext>
@@ -43,7 +51,7 @@ def unify_directory(source: str, raw: Raw, out_dir: Path, *, beam_options: Seque
         raise ValueError(f"raw folder: expected a folder, found none at {raw.root}")
     out_dir.mkdir(parents=True, exist_ok=True)
     store = Store(out_dir / ".store")
-    manifest = unify_source(store, source, raw, beam_options=beam_options)
+    manifest = unify_source(store, source, raw, beam_options=beam_options, bands=bands)
     for stale in (*out_dir.glob("*-*.parquet"), *out_dir.glob("screens/*/*")):
         stale.unlink()
     for entry in manifest.files:
@@ -83,6 +91,11 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
         "quarantine_reasons": counts["reasons"],
         "loss": counts["losses"],
         "checks": {check.name: check.passed for check in manifest.checks},
+        "failed": {
+            check.name: f"found {check.found}; expected {check.expected}"
+            for check in manifest.checks
+            if not check.passed
+        },
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import hashlib
 import json
 import math
+import uuid
 from typing import Any
 
 
@@ -12,7 +15,8 @@ def canonical_json(value: Any) -> str:
     """JSON with sorted keys, no blanks, UTF-8 characters as they are, floats by `repr`.
 
     Bytes are written as `{"sha256": …, "bytes": n}` (pictures never enter a text column), non-finite floats as texts
-    ("nan", "inf"), which JSON has no numbers for. Unknown types raise `ValueError`.
+    ("nan", "inf"), which JSON has no numbers for; dates and times in ISO 8601, durations as `PT…S` of their seconds,
+    decimals and UUIDs as their texts: all that an Arrow table can hold. Other types raise `ValueError`.
     """
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
@@ -36,6 +40,12 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, bytes | bytearray):
         return {"sha256": hashlib.sha256(value).hexdigest(), "bytes": len(value)}
+    if isinstance(value, datetime.date | datetime.time):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return f"PT{value / datetime.timedelta(seconds=1)!r}S"
+    if isinstance(value, decimal.Decimal | uuid.UUID):
+        return str(value)
     if hasattr(value, "item"):  # numpy scalar
         return _plain(value.item())
     raise ValueError(f"canonical JSON: expected plain data, found {type(value).__name__}")

@@ -7,6 +7,7 @@ file written with the schema, so a reader can refuse what it doesn't know.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -94,6 +95,39 @@ class Table:
                 lengths = pc.list_value_length(pc.list_flatten(boxes) if field.type != BOX else boxes)
                 if pc.any(pc.not_equal(lengths, 4)).as_py():
                     raise ValueError(f"{cls.__name__}.{field.name}: expected boxes of 4 numbers")
+
+
+def check_rows(table: type[Table], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Raise `ValueError` for the first value of rows as dicts that a column of text, whole numbers or truths can't hold
+    (`UnicodeEncodeError`, which is one, for a lone surrogate): a bad value is found beside the record that it came
+    from, not when thousands of rows become a table. Columns of other types are left to `Table.table`."""
+    columns = _held_by(table)
+    for row in rows:
+        for name, (kind, low, high) in columns.items():
+            value = row.get(name)
+            if value is None:
+                continue
+            held = hasattr(value, "__index__") if kind is int else isinstance(value, kind)
+            if not held or (kind is int and not low <= value <= high):
+                wanted = f"a whole number from {low} to {high}" if kind is int else kind.__name__
+                raise ValueError(f"{name}: expected {wanted}, found {type(value).__name__} {value!r:.80}")
+            if kind is str:
+                value.encode()
+
+
+@functools.cache
+def _held_by(table: type[Table]) -> dict[str, tuple[type, int, int]]:
+    """Column → (what a cell is in Python, its least and its greatest whole number)."""
+    held: dict[str, tuple[type, int, int]] = {}
+    for column in table.schema:
+        if pa.types.is_string(column.type):
+            held[column.name] = (str, 0, 0)
+        elif pa.types.is_boolean(column.type):
+            held[column.name] = (bool, 0, 0)
+        elif pa.types.is_integer(column.type):
+            bits, signed = column.type.bit_width, pa.types.is_signed_integer(column.type)
+            held[column.name] = (int, -(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
+    return held
 
 
 class Steps(Table, version=1):

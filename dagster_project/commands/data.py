@@ -13,6 +13,7 @@ from pipelines.mapping.adapter import Raw
 from pipelines.raw.archives import SUFFIXES, is_archive, unpack
 from pipelines.sources import get
 from pipelines.store import Store
+from pipelines.unify.changes import ChangeBands
 from quality.commands.dedup_texts import dedup_file
 
 EXAMPLES = {
@@ -52,6 +53,13 @@ def _unify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--beam-option", action="append", default=[], metavar="--FLAG=VALUE", help="more flags for Beam"
     )
+    parser.add_argument(
+        "--damaged-files",
+        type=int,
+        default=0,
+        metavar="N",
+        help="native files that may be unreadable or end in the middle (default: none, as a download may be half done)",
+    )
     parser.set_defaults(run=unify)
 
 
@@ -90,17 +98,20 @@ def unify(options: argparse.Namespace) -> int:
         companions[name] = _folder(Path(path).expanduser(), options.out)
     flags = ([f"--runner={options.runner}"] if options.runner else []) + options.beam_option
     raw = Raw(_folder(options.raw.expanduser(), options.out), companions)
-    report = unify_directory(options.source, raw, options.out, beam_options=flags)
-    items = report["items"]
+    bands = ChangeBands(damaged_files=options.damaged_files)
+    report = unify_directory(options.source, raw, options.out, beam_options=flags, bands=bands)
+    records, items = report["records"], report["items"]
     unit = items["unit"].partition(":")[0]
     print(
         f"{options.source}: {items['in']} in, {items['mapped']} mapped, {items['quarantined']} quarantined "
-        f"(counted: {unit}); report in {options.out / 'report.json'}"
+        f"(counted: {unit}); {records['in']} records, {records['quarantined']} of them quarantined; "
+        f"report in {options.out / 'report.json'}"
     )
-    failed = [name for name, passed in report["checks"].items() if not passed]
+    failed = report["failed"]
     current = Store(options.out / ".store").current(f"unified/{options.source}")
     if current is None or current.data_version != report["data_version"]:  # only what passed becomes current
-        raise ValueError(f"checks failed: {', '.join(failed)}; see {options.out / 'report.json'}")
+        told = "; ".join(f"{name}: {said}" for name, said in failed.items())
+        raise ValueError(f"checks failed: {told}; see {options.out / 'report.json'}")
     if failed:
         unseen = [name for name in report["quarantine_reasons"] if name.startswith("unknown_")]
         told = f" ({', '.join(unseen)})" if unseen else ""

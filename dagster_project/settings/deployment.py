@@ -16,6 +16,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 
 from dagster_project.settings.environment import Environment
 from pipelines.home import default_home as home
+from pipelines.unify.changes import ChangeBands
 from schemas.settings import Flag, Number, Settings, SettingsError, Whole, setting
 
 FILE = Path(__file__).parents[1] / "deployment.yaml"
@@ -81,6 +82,7 @@ class SourceSettings(Settings):
     revision: str | None = setting(None, "The revision of its hub repository; null: the newest.")
     raw: str | None = setting(None, "The folder of its native files; null: <raw_root>/<source>.")
     companions: dict[str, str] = setting({}, "Companion → its folder, which is where all sources read it.")
+    changes: ChangeBands = setting(ChangeBands(), "How far it may move from its current version.")
 
 
 class LicencePolicy(Settings):

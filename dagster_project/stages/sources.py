@@ -216,7 +216,17 @@ def _unified(card: Descriptor, work: StageWork) -> Manifest:
     companions = {name: raw_folder(work, name) for name in card.companions}
     inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
     raw = Raw(raw_folder(work, card.id), companions)
-    return unify.unify_source(work.store, card.id, raw, inputs=inputs, beam_options=work.deployment.beam)
+    settings = work.deployment
+    native = settings.native_folder(card.id) is not None
+    return unify.unify_source(
+        work.store,
+        card.id,
+        raw,
+        inputs=inputs,
+        beam_options=settings.beam,
+        bands=settings.source(card.id).changes,
+        origin="native" if native else embedded_version(settings),
+    )
 
 
 def _verdicts(name: str, work: StageWork) -> Manifest:

@@ -7,6 +7,7 @@ It reads records as a stream (`records`) and maps one at a time (`map`), with an
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import functools
 import hashlib
@@ -36,6 +37,17 @@ class RecordError(ValueError):
         self.reason = reason
         self.detail = detail
         self.items = items
+
+
+OF_THE_NAME = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP})
+"""Errors of the operating system that a name in a record causes; others say that the disk or the rights are bad."""
+
+
+def is_of_the_name(error: Exception) -> bool:
+    """Whether opening failed because of the name: nothing is there, it is too long, or holds what no name can."""
+    if isinstance(error, OSError):
+        return error.errno in OF_THE_NAME
+    return isinstance(error, ValueError) and not isinstance(error, RecordError)  # a NUL, or a lone surrogate
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,12 @@ class Raw:
 
     def read(self, relative: str, companion: str | None = None) -> bytes:
         """Bytes of a file (see `path`). Raises `FileNotFoundError`."""
-        return self.path(relative, companion).read_bytes()
+        try:
+            return self.path(relative, companion).read_bytes()
+        except (OSError, ValueError) as error:
+            if not is_of_the_name(error):
+                raise
+            raise FileNotFoundError(errno.ENOENT, "no such file", relative) from error
 
     def read_if_there(self, relative: str, companion: str | None = None) -> bytes | None:
         """Bytes of a file, or None if it (or the companion) isn't there."""
@@ -98,12 +115,19 @@ class Raw:
         """Names in a folder, hidden ones left out; empty if it isn't there."""
         try:
             return frozenset(name for name in os.listdir(self._resolve(folder, companion)[1]) if name[0] != ".")
-        except (FileNotFoundError, NotADirectoryError):
+        except (OSError, ValueError) as error:
+            if not is_of_the_name(error):
+                raise
             return frozenset()
 
     def is_there(self, relative: str, companion: str | None = None) -> bool:
-        """Whether a file is there."""
-        return self.path(relative, companion).is_file()
+        """Whether a file is there; one whose name no file system takes isn't."""
+        try:
+            return self.path(relative, companion).is_file()
+        except (OSError, ValueError) as error:
+            if not is_of_the_name(error):
+                raise
+            return False
 
 
 def _walk(folder: str, inner: str, matches: Callable[[str], Any]) -> Iterator[str]:
@@ -141,7 +165,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A record that couldn't even be read; quarantined with what is known of it."""
+    """A record that couldn't even be read; quarantined with what is known of it. `ends`: its file can't be read on
+    behind it, so nobody knows what else was lost."""
 
     file: str
     locator: str
@@ -149,6 +174,7 @@ class Broken:
     detail: str = ""
     items: int = 0
     native: Any = None
+    ends: bool = False
 
 
 Reader = Callable[[Raw, str], Iterator[Record | Broken]]

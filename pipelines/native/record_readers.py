@@ -15,6 +15,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from pipelines.mapping.adapter import Broken, Raw, Record
 from pipelines.native import json_array
 
@@ -56,9 +59,9 @@ def json_list(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = on
     for index, value in json_array.elements(raw.path(file)):
         if isinstance(value, json_array.Damage):
             shown = {"text": value.rest[:SHOWN_CHARS]}
-            yield Broken(file, f"row {index}", value.reason, value.detail, count(value.rest), shown)
+            yield Broken(file, f"row {index}", value.reason, value.detail, count(value.rest), shown, ends=True)
             return
-        yield Record(file, f"row {index}", value, of_id(value))
+        yield _record(file, f"row {index}", value, of_id)
 
 
 def json_document(
@@ -82,7 +85,7 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
     except (EOFError, OSError, zlib.error) as error:
         if not file.endswith(".gz"):
             raise
-        yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0)
+        yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0, ends=True)
 
 
 def csv_rows(raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
@@ -94,36 +97,47 @@ def csv_rows(raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_
             header = next(reader, [])
             if missing := [name for name in columns if name not in header]:
                 detail = f"expected columns {columns}, missing {missing}"
-                yield Broken(file, "header", "missing_field", detail, 0, header)
+                yield Broken(file, "header", "missing_field", detail, 0, header, ends=True)
                 return
             for number, cells in enumerate(reader, 1):
                 yield _csv_row(file, f"row {number}", header, cells, of_id)
         except csv.Error as error:
-            yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1)
+            yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1, ends=True)
 
 
 def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
     """Rows of a parquet file as plain dicts, a few at a time (pictures are bytes)."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     number = 0
     try:
         with pq.ParquetFile(raw.path(file), pre_buffer=False) as table:  # else it keeps all bytes read
             for batch in table.iter_batches(batch_size=BATCH_ROWS):
-                for row in batch.to_pylist():
-                    yield Record(file, f"row {number}", row, of_id(row))
+                for row in python_rows(batch):
+                    where = f"row {number}"
+                    if isinstance(row, Exception):
+                        yield Broken(file, where, "bad_value", f"parquet: {type(row).__name__}: {row}"[:200], 1)
+                    else:
+                        yield _record(file, where, row, of_id)
                     number += 1
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError) as error:
         lost = _parquet_rows_left(raw, file, number)
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        yield Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost)
+        yield Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost, ends=True)
+
+
+def python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | Exception]:
+    """The rows of a batch as dicts. A cell that Python can't hold (text that isn't UTF-8, a year past 9999) costs its
+    row, which comes as the error."""
+    try:
+        yield from batch.to_pylist()
+    except (ValueError, OverflowError):  # nothing came yet: the list is made whole
+        for number in range(batch.num_rows):
+            try:
+                yield from batch.slice(number, 1).to_pylist()
+            except (ValueError, OverflowError) as error:
+                yield error
 
 
 def _parquet_rows_left(raw: Raw, file: str, read: int) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         return max(int(pq.read_metadata(raw.path(file)).num_rows) - read, 0)
     except (pa.ArrowException, OSError):
@@ -143,7 +157,15 @@ def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count
         cut = cut or (not ended and str(error).startswith("Unterminated string"))
         reason = "truncated_record" if cut else "bad_json"
         return Broken(file, locator, reason, str(error), count(text), {"text": text[:SHOWN_CHARS]})
-    return Record(file, locator, payload, of_id(payload))
+    return _record(file, locator, payload, of_id)
+
+
+def _record(file: str, locator: str, payload: Any, of_id: IdOf) -> Record | Broken:
+    """A record, if its id can be read."""
+    try:
+        return Record(file, locator, payload, of_id(payload))
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        return Broken(file, locator, "bad_record", f"its id: {type(error).__name__}: {error}", 1, payload)
 
 
 def _csv_row(file: str, locator: str, header: list[str], cells: list[str], of_id: IdOf) -> Record | Broken:
@@ -155,7 +177,7 @@ def _csv_row(file: str, locator: str, header: list[str], cells: list[str], of_id
         detail = f"{len(cells)} cells in a table of {len(header)}"
         return Broken(file, locator, "truncated_record", detail, one_item(whole), shown)
     row = dict(zip(header, cells, strict=True))
-    return Record(file, locator, row, of_id(row))
+    return _record(file, locator, row, of_id)
 
 
 def runs(

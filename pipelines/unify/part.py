@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines import sources
 from pipelines.mapping.adapter import (
@@ -26,6 +26,7 @@ from pipelines.mapping.adapter import (
     RecordError,
     RecordScreen,
     RejectedUnit,
+    is_of_the_name,
 )
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
@@ -34,13 +35,17 @@ from pipelines.unify.chunks import ChunkWriter
 from pipelines.unify.record_ids import OTHER, REPEAT, RecordIds
 from pipelines.unify.tracked_raw import TrackedRaw
 from schemas.ids import canonical_json, digest
+from schemas.tables import Samples, Steps, check_rows
 
 IDS, READS = "ids", "reads"
 """Side files of a part: digests of its records (see `record_ids`), and what it read (see `tracked`)."""
 
 
+DAMAGES_NAMED = 20
+"""Damaged files of a part that its counts name."""
 logger = logging.getLogger(__name__)
-_SURPRISES = (TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError)
+_OURS = (AssertionError, ImportError, MemoryError, NameError)
+"""What no record causes: a fault of the code or of the machine ends the part."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +83,18 @@ class Counts:
     images: int = 0
     images_missing: int = 0
     images_broken: int = 0
+    files: int = 0
+    damaged_files: int = 0
+    """Native files that can't be read to their end, or of which no record could be read."""
+    damages: Counter[str] = field(default_factory=Counter)
+    """`<file>: <reason>` of some of them."""
+    actions: Counter[str] = field(default_factory=Counter)
+    """Action type → steps."""
     reasons: Counter[str] = field(default_factory=Counter)
     losses: Counter[str] = field(default_factory=Counter)
 
     def plain(self) -> dict[str, Any]:
-        return {**vars(self), "reasons": dict(self.reasons), "losses": dict(self.losses)}
+        return {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(self).items()}
 
 
 def unify_part(item: PartArguments, out: PartWriter) -> dict[str, Any]:
@@ -94,16 +106,36 @@ def unify_part(item: PartArguments, out: PartWriter) -> dict[str, Any]:
     with using(store.known_pictures()), _without_collector():
         part = _Part(item, adapter, raw, store, out)
         if isinstance(adapter, BatchAdapter):
-            for found in adapter.batches(raw, item.files):
+            for found in _to_the_end(adapter.batches(raw, item.files), item.files):
                 part.batch(adapter, found) if isinstance(found, RecordBatch) else part.one(found)
         else:
-            for record in adapter.records(raw, item.files):
+            for record in _to_the_end(adapter.records(raw, item.files), item.files):
                 part.one(record)
-        counts = part.finish()
+        counts = part.finish(item.files)
     out.side(IDS, part.ids.dump())
     if (reads := raw.reads()) is not None:
         out.arrow(READS, reads)
     return counts.plain()
+
+
+_Found = TypeVar("_Found", bound=Record | Broken | RecordBatch)
+
+
+def _to_the_end(found: Iterator[_Found], files: Sequence[str]) -> Iterator[_Found | Broken]:
+    """What a reader finds. One that fails on what stands in a file leaves the rest of the part unread: that is a
+    damaged file, and neither the end of the source nor a secret."""
+    last = files[0]
+    try:
+        for one in found:
+            last = one.file if isinstance(one.file, str) else last
+            yield one
+    except _OURS:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and not is_of_the_name(error):
+            raise
+        logger.warning("%s: its reader stopped: %s: %s", last, type(error).__name__, error)
+        yield Broken(last, "behind what was read", "unreadable", f"{type(error).__name__}: {error}", ends=True)
 
 
 @contextlib.contextmanager
@@ -130,13 +162,20 @@ class _Part:
         self._store = store
         self._chunks = ChunkWriter(out)
         self._counts = Counts()
+        self._read: set[str] = set()
+        self._broken: dict[str, str] = {}
+        self._damaged: dict[str, str] = {}
         self._taken = taken_of(store.home, item.source)
 
-    def finish(self) -> Counts:
+    def finish(self, files: Sequence[str]) -> Counts:
         """Write the rest; all counts."""
         self._chunks.flush()
-        self._counts.images, self._counts.images_missing = self._chunks.images, self._chunks.images_missing
-        return self._counts
+        counts = self._counts
+        counts.images, counts.images_missing = self._chunks.images, self._chunks.images_missing
+        damaged = {file: why for file, why in self._broken.items() if file not in self._read} | self._damaged
+        counts.files, counts.damaged_files = len(files), len(damaged)
+        counts.damages.update(_storable(f"{file}: {damaged[file]}") for file in sorted(damaged)[:DAMAGES_NAMED])
+        return counts
 
     def batch(self, adapter: BatchAdapter, found: RecordBatch) -> None:
         """Records by column; those whose id must change are mapped alone."""
@@ -155,6 +194,10 @@ class _Part:
                 self._chunks.may_end()
                 return
             self._counts.records_in += len(found)
+            self._read.update([found.file] if isinstance(found.file, str) else found.file.unique().to_pylist())
+            if mapped.steps is not None:
+                types = pc.value_counts(mapped.steps["action_type"].drop_null())
+                self._counts.actions.update({str(pair["values"]): pair["counts"] for pair in types.to_pylist()})
             self._book(found.where, mapped, len(found), mapped.rejects)
             for name, table in (("steps", mapped.steps), ("samples", mapped.samples)):
                 if table is not None:
@@ -168,14 +211,26 @@ class _Part:
             self._counts.records_in += 1
             self._counts.records_quarantined += 1
             self._counts.items_in += record.items
+            self._broken.setdefault(record.file, record.reason)
+            if record.ends:
+                self._damaged.setdefault(record.file, record.reason)
             reject = RejectedUnit("record", record.items, record.reason, record.detail, record.native)
             self._quarantine(record.file, record.locator, reject)
         else:
+            self._alone(record)
+        self._chunks.may_end()
+
+    def _alone(self, record: Record) -> None:
+        self._read.add(record.file)
+        try:
             content = record.content_digest()
             native_id = record.native_id if record.native_id is not None else content
             decision = self.ids.check([native_id], [bytes.fromhex(content)[:16]]).get(0)
+        except (ValueError, TypeError, RecursionError) as error:
+            self._counts.records_in += 1
+            self._refuse(record, RecordError("bad_value", f"no digest: {type(error).__name__}: {error}"), "")
+        else:
             self._map(record, decision, native_id)
-        self._chunks.may_end()
 
     def _map(self, record: Record, decision: str | None, native_id: str) -> None:
         self._counts.records_in += 1
@@ -186,20 +241,25 @@ class _Part:
             if self._taken and self._taken.holds(native_id, mapped.steps, mapped.samples, mapped.screens):
                 raise RecordError(REASON, items=mapped.items)
         except RecordError as error:
-            self._counts.records_quarantined += 1
-            self._counts.items_in += error.items
-            reject = RejectedUnit("record", error.items, error.reason, error.detail, record.payload)
-            if error.reason == REASON or (self._taken and self._taken.native(native_id)):
-                reject = RejectedUnit("record", error.items, REASON, "on the store's takedown list", None)
-            self._quarantine(record.file, record.locator, reject)
+            self._refuse(record, error, native_id)
             return
         if decision == OTHER:
             _give_id(mapped, native_id, record.content_digest()[:8])
         where = (record.file, record.locator)
         self._book(lambda _: where, mapped, 1, [(0, reject) for reject in mapped.rejects])
+        self._counts.actions.update(row["action_type"] for row in mapped.steps if row.get("action_type"))
         self._chunks.rows("steps", mapped.steps)
         self._chunks.rows("samples", mapped.samples)
         self._keep_screens(mapped.screens)
+
+    def _refuse(self, record: Record, error: RecordError, native_id: str) -> None:
+        """Quarantine a record whole."""
+        self._counts.records_quarantined += 1
+        self._counts.items_in += error.items
+        reject = RejectedUnit("record", error.items, error.reason, error.detail, record.payload)
+        if error.reason == REASON or (self._taken and self._taken.native(native_id)):
+            reject = RejectedUnit("record", error.items, REASON, "on the store's takedown list", None)
+        self._quarantine(record.file, record.locator, reject)
 
     def _book(
         self,
@@ -233,7 +293,7 @@ class _Part:
             "detail": _storable(reject.detail[:500]),
             "file": _storable(file),
             "record": _storable(locator),
-            "native": canonical_json(reject.native),
+            "native": _shown(reject.native),
         }
         self._chunks.rows("quarantine", [row])
         self._counts.reasons[reason] += max(reject.items, 1) if reject.unit != "image" else 1
@@ -261,25 +321,23 @@ def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:
     """Native records are hostile until mapped: a shape the adapter didn't foresee costs the record, not the run."""
     try:
         mapped = adapter.map(record, raw)
-        _check_text(mapped)
-        return mapped
-    except RecordError:
+    except (RecordError, *_OURS):
         raise
     except KeyError as error:
         raise RecordError("missing_field", f"expected a field {error.args[0]!r}") from error
-    except _SURPRISES as error:
+    except Exception as error:
+        if isinstance(error, OSError) and not is_of_the_name(error):
+            raise
         raise RecordError("bad_record", f"{type(error).__name__}: {error}") from error
-
-
-def _check_text(mapped: Mapped) -> None:
-    """No table can hold a lone surrogate, which JSON can smuggle in: a record with one in a row, or in what it knows of
-    its screens, goes whole, counted as it would have been mapped. Raises `RecordError`."""
     try:
-        _encode_texts(mapped.steps)
-        _encode_texts(mapped.samples)
+        check_rows(Steps, mapped.steps)
+        check_rows(Samples, mapped.samples)
         _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
     except UnicodeEncodeError as error:
         raise RecordError("bad_value", f"a text holds a lone surrogate: {error.reason}", mapped.items) from error
+    except ValueError as error:
+        raise RecordError("bad_value", str(error), mapped.items) from error
+    return mapped
 
 
 def _encode_texts(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -288,6 +346,14 @@ def _encode_texts(rows: Iterable[Mapping[str, Any]]) -> None:
         for value in row.values():
             if isinstance(value, str):
                 value.encode()
+
+
+def _shown(native: Any) -> str:
+    """A native unit as the quarantine shows it, whatever it is."""
+    try:
+        return canonical_json(native)
+    except (ValueError, TypeError, RecursionError) as error:
+        return canonical_json({"not_shown": f"{type(native).__name__}: {error}"[:200]})
 
 
 def _storable(text: str) -> str:
@@ -301,7 +367,11 @@ def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: RecordBatch
         mapped = adapter.map_batch(batch, raw)
         _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
         return mapped
-    except (*_SURPRISES, RecordError, KeyError, pa.ArrowException) as error:
+    except _OURS:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and not is_of_the_name(error):
+            raise
         told = f"{type(error).__name__}: {error}"
         logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), told[:300])
         return None

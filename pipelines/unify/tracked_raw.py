@@ -7,9 +7,11 @@ appears redoes the part that missed it; nothing else is touched. Adapters need n
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from pipelines.mapping.adapter import Raw
+from pipelines.mapping.adapter import Raw, is_of_the_name
 from pipelines.raw.rawdata import KEPT
 from pipelines.store.files import file_sha256
 from schemas.ids import digest
@@ -52,7 +54,9 @@ class Folders:
             try:
                 with os.scandir(folder) as entries:
                     self._listed[folder] = {entry.name: entry for entry in entries}
-            except (FileNotFoundError, NotADirectoryError):
+            except (OSError, ValueError) as error:
+                if not is_of_the_name(error):
+                    raise
                 self._listed[folder] = None
         return self._listed[folder]
 
@@ -95,9 +99,11 @@ class TrackedRaw(Raw):
         try:
             with open(path, "rb", buffering=0) as stream:
                 data = stream.read()
-        except FileNotFoundError:
+        except (OSError, ValueError) as error:
+            if not is_of_the_name(error):
+                raise
             self._seen["file", companion, *_inner(root, path)] = False
-            raise
+            raise FileNotFoundError(errno.ENOENT, "no such file", relative) from error
         if not is_own:
             self._seen["file", companion, *_inner(root, path)] = hashlib.sha256(data).hexdigest()
         return data
@@ -133,12 +139,28 @@ class TrackedRaw(Raw):
             sha256 = found or None
             if kind == "file" and found is not False:  # True to what was read: a file that vanished since is a change
                 path = Path(self._roots[companion], folder, name)
-                if path.is_file():
-                    status = path.stat()
+                if (status := _status(path)) is not None:
                     size, mtime, sha256 = status.st_size, status.st_mtime_ns, sha256 or file_sha256(path)
-            rows.append((kind, companion, folder, name, size, mtime, sha256))
+            rows.append((kind, companion, _storable(folder), _storable(name), size, mtime, sha256))
         columns = zip(*rows, strict=True)
         return pa.table([pa.array(column, kind.type) for column, kind in zip(columns, READS)], schema=READS)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Of a file; None if there is none of the name."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        if not is_of_the_name(error):
+            raise
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def _storable(name: str) -> str:
+    """A name as a table can hold it. What isn't UTF-8 is written out, and so is looked for in vain on the next run:
+    such a part runs again if the file is there."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _visible(listed: Mapping[str, Any] | None) -> list[str]:

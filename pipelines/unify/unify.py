@@ -22,23 +22,35 @@ from pipelines.raw.rawdata import KEPT, FileHashes
 from pipelines.store import Check, PartResult, PartSpec, Store, find_part, run_part
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
+from pipelines.unify.changes import ChangeBands, change_checks, mapped_share
 from pipelines.unify.part import IDS, READS, PartArguments, unify_part
 from pipelines.unify.record_ids import across_parts
 from pipelines.unify.tracked_raw import Folders, TrackedRaw, changes
 from schemas.ids import digest
 
-CODE_VERSION = "5"
+CODE_VERSION = "6"
+DAMAGES_SHOWN = 12
+"""Damaged files that a check names."""
 DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
 
 
 def unify_source(
-    store: Store, source: str, raw: Raw, *, inputs: Mapping[str, str] | None = None, beam_options: Sequence[str] = ()
+    store: Store,
+    source: str,
+    raw: Raw,
+    *,
+    inputs: Mapping[str, str] | None = None,
+    beam_options: Sequence[str] = (),
+    bands: ChangeBands | None = None,
+    origin: str = "native",
 ) -> Manifest:
     """Map a source's native files to `unified/<source>`: tables steps, samples, screens, quarantine.
 
     `raw` is the folder with its companions; `beam_options` are Beam flags (default: one process, FnApiRunner; with
     `--runner=DaskRunner` a part is a task of the cluster at `--dask_client_address`).
     Native units are counted, each exactly once: in = mapped + quarantined; the manifest's counts hold the report.
+    A source with damaged files, or that fell behind its current version by more than `bands` allow, isn't made
+    current; `origin` says where its data is from, as only versions of one origin are compared.
     Raises `ValueError` if the source is unknown or the folder has none of its files.
     """
     adapter = sources.get(source)
@@ -64,8 +76,10 @@ def unify_source(
         KEPT.clear()
         for result in results:
             build.add(result)
-        counts = _sum_counts(results)
-        return build.commit(counts=counts, checks=_checks(counts))
+        bands = bands or ChangeBands()
+        counts = _sum_counts(results) | {"origin": origin}
+        checks = [*_checks(counts, bands), *change_checks(counts, store.current(asset), build.version, bands)]
+        return build.commit(counts=counts, checks=checks)
 
 
 def _part_key(group: tuple[str, ...]) -> str:
@@ -199,18 +213,40 @@ def _sum_counts(results: list[PartResult]) -> dict[str, Any]:
     return {**total, "reasons": reasons, "losses": losses}
 
 
-def _checks(counts: dict[str, Any]) -> list[Check]:
+def _damages(counts: dict[str, Any]) -> str:
+    """`30 of 36 files are damaged: a.json: bad_json, …`"""
+    number, named = counts["damaged_files"], sorted(counts["damages"])
+    if not number:
+        return f"{counts['files']} files read to their end"
+    shown = "; ".join(named[:DAMAGES_SHOWN]) + ("; …" if number > DAMAGES_SHOWN else "")
+    return f"{number} of {counts['files']} files damaged: {shown}"
+
+
+def _checks(counts: dict[str, Any], bands: ChangeBands) -> list[Check]:
     unseen = {name: number for name, number in counts["reasons"].items() if name.startswith("unknown_")}
-    items = f"{counts['items_in']} in, {counts['items_mapped']} mapped + {counts['items_quarantined']} quarantined"
+    items, records = (
+        f"{counts[f'{unit}_in']} {unit} in, {counts[f'{unit}_mapped']} mapped + {counts[f'{unit}_quarantined']} "
+        "quarantined"
+        for unit in ("items", "records")
+    )
+    found = f"{items}; {records}"
     return [
         Check(
             "nothing_lost",
-            counts["items_in"] == counts["items_mapped"] + counts["items_quarantined"],
-            items,
-            "in = mapped + quarantined",
+            counts["items_in"] == counts["items_mapped"] + counts["items_quarantined"]
+            and counts["records_in"] == counts["records_mapped"] + counts["records_quarantined"],
+            found,
+            "in = mapped + quarantined, of records and of items",
+        ),
+        Check(
+            "files_readable",
+            counts["damaged_files"] <= bands.damaged_files,
+            _damages(counts),
+            "every native file can be read to its end: bring the others again, or allow their number "
+            "(sources.<source>.changes.damaged_files)",
         ),
         Check("something_mapped", counts["items_mapped"] > 0, f"{counts['items_mapped']} items", "at least one"),
-        Check("mostly_mapped", counts["items_mapped"] * 2 >= counts["items_in"], items, "at least half are mapped"),
+        Check("mostly_mapped", mapped_share(counts) >= 0.5, found, "at least half of the records and of the items"),
         Check(
             "vocabulary_known",
             not unseen,

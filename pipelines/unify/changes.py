@@ -1,0 +1,86 @@
+"""How far a source may move from its last good version before it is held back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.store import Check, Manifest
+from pipelines.store.change_checks import has_not_fallen, has_not_shifted, share_has_not_fallen
+from pipelines.takedown.withdrawn import REASON as TAKEDOWN
+from schemas.settings import Number, Settings, Whole, setting
+
+
+AGAINST_CURRENT = "_against_current"
+"""How the names of these checks end."""
+
+
+class ChangeBands(Settings):
+    """How far a source may move from its current version. What falls further is built, and isn't made current:
+    `vesper promote --force --why ...` accepts it."""
+
+    damaged_files: Whole = setting(
+        0, "Native files that may be unreadable, or end in the middle, without holding the source back.", ge=0
+    )
+    rows: Number = setting(0.2, "Share of the mapped items that may be gone.", ge=0, le=1)
+    mapped: Number = setting(0.05, "By how much the mapped share of records or items may fall.", ge=0, le=1)
+    reasons: Number = setting(0.05, "By how much the share of one quarantine reason may rise; beyond it warns.", ge=0)
+    actions: Number = setting(0.15, "Share of the steps whose action type may change; beyond it warns.", ge=0, le=1)
+    scores: Number = setting(0.15, "Share of the judge's scores that may move; beyond it warns.", ge=0, le=1)
+
+
+def mapped_share(counts: Mapping[str, Any]) -> float:
+    """The mapped share of records or of items, the lower of the two; 1 of nothing. What a takedown refused is as good
+    as mapped: it was meant to go."""
+    gone = taken_items(counts)
+    shares = [
+        (counts[f"{unit}_mapped"] + gone) / counts[f"{unit}_in"]
+        for unit in ("records", "items")
+        if counts[f"{unit}_in"]
+    ]
+    return min([1.0, *shares])
+
+
+def taken_items(counts: Mapping[str, Any]) -> int:
+    """Items that a takedown refused."""
+    return int(counts["reasons"].get(TAKEDOWN, 0))
+
+
+def change_checks(counts: Mapping[str, Any], current: Manifest | None, version: str, bands: ChangeBands) -> list[Check]:
+    """Checks of a source's counts against those of its current version; none without one, or where that was built from
+    data of another origin (embedded, native), which says nothing about this. Where `version` is current already, what
+    it was found to be when it became so."""
+    if current is None or current.counts.get("origin") != counts.get("origin"):
+        return []
+    if current.version == version:
+        return [check for check in current.checks if check.name.endswith(AGAINST_CURRENT)]
+    before = current.counts
+    items, earlier = (one["items_mapped"] + taken_items(one) for one in (counts, before))
+    checks = [
+        has_not_fallen(f"items{AGAINST_CURRENT}", items, earlier, bands.rows, "items"),
+        share_has_not_fallen(
+            f"share{AGAINST_CURRENT}", mapped_share(counts), mapped_share(before), bands.mapped, "mapped"
+        ),
+        _reasons(counts, before, bands.reasons),
+    ]
+    if counts.get("actions") and before.get("actions"):
+        checks.append(
+            has_not_shifted(f"actions{AGAINST_CURRENT}", counts["actions"], before["actions"], bands.actions, "steps")
+        )
+    return checks
+
+
+def _reasons(counts: Mapping[str, Any], before: Mapping[str, Any], allowed: float) -> Check:
+    def shares(of: Mapping[str, Any]) -> dict[str, float]:
+        return {name: number / max(of["items_in"], 1) for name, number in of["reasons"].items()}
+
+    now, then = shares(counts), shares(before)
+    risen = {name for name, share in now.items() if name != TAKEDOWN and share - then.get(name, 0.0) > allowed}
+    named = ", ".join(f"{name} {then.get(name, 0.0):.1%} to {now[name]:.1%}" for name in sorted(risen)[:5])
+    return Check(
+        f"reasons{AGAINST_CURRENT}",
+        not risen,
+        named or "no reason rose",
+        f"no quarantine reason {100 * allowed:g} points above the current version",
+        blocking=False,
+    )
