@@ -10,7 +10,6 @@ from pipelines.store.change_checks import has_not_fallen, has_not_shifted, share
 from pipelines.takedown.withdrawn import REASON as TAKEDOWN
 from schemas.settings import Number, Settings, Whole, setting
 
-
 AGAINST_CURRENT = "_against_current"
 """How the names of these checks end."""
 
