@@ -164,12 +164,29 @@ def _refuse(bad: pa.Array, kind: pa.Array, why: str) -> None:
         raise ValueError(f"row {row}: {kind[row].as_py()}: {why}")
 
 
-def content_direction(x1: pa.Array, y1: pa.Array, x2: pa.Array, y2: pa.Array) -> pa.Array:
-    """`schemas.actions.scroll_direction` on columns; null where points are missing or equal."""
-    dx, dy = (pc.subtract(pc.cast(end, pa.int32()), pc.cast(start, pa.int32())) for start, end in ((x1, x2), (y1, y2)))
-    vertical = pc.greater_equal(pc.abs(dy), pc.abs(dx))
+def content_direction(
+    x1: pa.Array,
+    y1: pa.Array,
+    x2: pa.Array,
+    y2: pa.Array,
+    width_px: pa.Array | None = None,
+    height_px: pa.Array | None = None,
+) -> pa.Array:
+    """`schemas.actions.scroll_direction` on columns; null where points are missing or equal. Where a size is null or
+    not given, the screen is taken for square."""
+    dx, dy = _way(x1, x2), _way(y1, y2)
+    across, along = pc.abs(dx), pc.abs(dy)
+    if width_px is not None and height_px is not None:
+        known = pc.and_(pc.is_valid(width_px), pc.is_valid(height_px))
+        across = pc.multiply(across, pc.if_else(known, width_px, 1).cast(pa.int64()))
+        along = pc.multiply(along, pc.if_else(known, height_px, 1).cast(pa.int64()))
+    vertical = pc.greater_equal(along, across)
     word = pc.if_else(vertical, pc.if_else(pc.less(dy, 0), "down", "up"), pc.if_else(pc.less(dx, 0), "right", "left"))
     return pc.if_else(pc.and_(pc.equal(dx, 0), pc.equal(dy, 0)), None, word)
+
+
+def _way(start: pa.Array, end: pa.Array) -> pa.Array:
+    return pc.subtract(pc.cast(end, pa.int64()), pc.cast(start, pa.int64()))
 
 
 def _holds_empty(keys: pa.Array) -> pa.Array:
@@ -183,7 +200,18 @@ def _refuse_scrolls(column: dict[str, pa.Array]) -> None:
     unknown = pc.and_(pc.is_valid(word), pc.invert(_is_in(word, list(DIRECTIONS))))
     _refuse(pc.and_(scroll, unknown), kind, "unknown direction")
     follows = content_direction(column["x1"], column["y1"], column["x2"], column["y2"])
-    _refuse(pc.and_(scroll, pc.fill_null(pc.not_equal(word, follows), False)), kind, "direction contradicts its points")
+    goes = pc.if_else(
+        _is_in(word, ["up", "down"]),
+        pc.xor(pc.equal(word, "up"), pc.less(_way(column["y1"], column["y2"]), 0)),
+        pc.xor(pc.equal(word, "left"), pc.less(_way(column["x1"], column["x2"]), 0)),
+    )
+    still = pc.if_else(
+        _is_in(word, ["up", "down"]),
+        pc.equal(column["y1"], column["y2"]),
+        pc.equal(column["x1"], column["x2"]),
+    )
+    against = pc.or_(pc.invert(goes), still)
+    _refuse(pc.and_(scroll, pc.fill_null(against, False)), kind, "direction contradicts its points")
     still = pc.and_(pc.is_valid(column["x1"]), pc.is_null(follows))
     _refuse(pc.and_(scroll, still), kind, "equal points have no direction")
 

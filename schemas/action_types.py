@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schemas.key_names import ENTER, key_names
+
 ACTION_SPACE = "v1.5"
 DIRECTIONS = ("up", "down", "left", "right")
 """What the view does: `down` shows what lies below (the finger moves up)."""
@@ -34,17 +36,26 @@ def _check_text(kind: str, name: str, value: object) -> None:
         raise ValueError(f"{kind}.{name}: text holds a lone surrogate, which is no Unicode text: {value!r}")
 
 
-def scroll_direction(start: Point, end: Point) -> str:
+def scroll_direction(start: Point, end: Point, size_px: tuple[int, int] | None = None) -> str:
     """Content direction of a finger path: the longer axis decides (vertical on a tie); finger up = `down`.
 
-    Raises `ValueError` if the points are equal: no direction follows from them.
+    Which axis is longer is a matter of pixels: a phone is twice as tall as wide. `size_px` (width, height) is that of
+    the screen; without it the screen is taken for square. Raises `ValueError` if the points are equal: no direction
+    follows from them.
     """
     dx, dy = end[0] - start[0], end[1] - start[1]
     if dx == 0 and dy == 0:
         raise ValueError(f"scroll from {start} to {end}: equal points have no direction")
-    if abs(dy) >= abs(dx):
+    width, height = size_px or (1, 1)
+    if abs(dy) * height >= abs(dx) * width:
         return "down" if dy < 0 else "up"
     return "right" if dx < 0 else "left"
+
+
+def _is_way_of(direction: str, start: Point, end: Point) -> bool:
+    """Whether a finger path goes some way in a content direction; which axis is longer isn't known here."""
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    return {"down": dy < 0, "up": dy > 0, "right": dx < 0, "left": dx > 0}[direction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +106,7 @@ class Drag:
 
 @dataclass(frozen=True, slots=True)
 class Scroll:
-    """Scroll: the finger's path `start` → `end`, the content direction, or both; they must agree."""
+    """Scroll: the finger's path `start` → `end`, the content direction, or both; the path must go some way in it."""
 
     start: Point | None = None
     end: Point | None = None
@@ -113,7 +124,7 @@ class Scroll:
         _check_point("Scroll", "start", self.start)
         _check_point("Scroll", "end", self.end)
         follows = scroll_direction(self.start, self.end)
-        if self.direction and self.direction != follows:
+        if self.direction and not _is_way_of(self.direction, self.start, self.end):
             raise ValueError(
                 f"Scroll: direction {self.direction!r} contradicts its points {self.start} -> {self.end} ({follows!r})"
             )
@@ -163,7 +174,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Hotkey:
-    """One to three keys pressed together (web, desktop)."""
+    """One to three keys pressed together (web, desktop), each under its one name (`schemas.key_names`)."""
 
     keys: tuple[str, ...]
 
@@ -174,6 +185,7 @@ class Hotkey:
             _check_text("Hotkey", "keys", key)
             if not key:
                 raise ValueError(f"Hotkey.keys: expected names of keys, found an empty one in {self.keys!r}")
+        object.__setattr__(self, "keys", key_names(self.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +221,13 @@ class PressRecent(_Bare):
     """The Recent-apps key (mobile)."""
 
     __slots__ = ()
+
+
+def pressed(keys: tuple[str, ...]) -> PressEnter | Hotkey:
+    """Keys pressed together as an action; Enter alone, whatever it is called, is `PressEnter`. Raises `ValueError` as
+    `Hotkey` does."""
+    hotkey = Hotkey(keys)
+    return PressEnter() if hotkey.keys == (ENTER,) else hotkey
 
 
 Action = (

@@ -34,6 +34,7 @@ from schemas.action_types import (
     Scroll,
     Type,
     Wait,
+    pressed,
     scroll_direction,
 )
 
@@ -63,6 +64,7 @@ __all__ = [
     "parse",
     "parse_reply",
     "render",
+    "pressed",
     "scroll_direction",
 ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schemas.key_names import key_name
+
 ALT, CONTROL, META, SHIFT = 1, 2, 4, 8
 """Bits of `modifiers`."""
 
@@ -41,24 +43,6 @@ _NAMED = {
     "up": Key("ArrowUp", "ArrowUp", 38),
     **{f"f{number}": Key(f"F{number}", f"F{number}", 111 + number) for number in range(1, 13)},
 }
-_ALIASES = {
-    "arrowdown": "down",
-    "arrowleft": "left",
-    "arrowright": "right",
-    "arrowup": "up",
-    "cmd": "meta",
-    "command": "meta",
-    "control": "ctrl",
-    "del": "delete",
-    "escape": "esc",
-    "option": "alt",
-    "pgdn": "pagedown",
-    "pgup": "pageup",
-    "return": "enter",
-    "super": "meta",
-    "win": "meta",
-    "windows": "meta",
-}
 _MARKS = {
     ";": ("Semicolon", 186),
     "=": ("Equal", 187),
@@ -83,7 +67,4 @@ def find_key(name: str) -> Key | None:
             return Key(name, f"Digit{name}", ord(name), name)
         if name in _MARKS:
             return Key(name, *_MARKS[name], name)
-    plain = name.lower() if len(name) == 1 else name.lower().replace("_", "").replace("-", "").replace(" ", "")
-    if name == " ":
-        plain = "space"
-    return _NAMED.get(_ALIASES.get(plain, plain))
+    return _NAMED.get(key_name(name))

@@ -24,30 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.mapping.card import Descriptor
+from pipelines.mapping.record_error import RecordError, is_of_the_name
 from pipelines.store.images import ImageError, ImageInfo, plain_image, read_pixels
 from pipelines.store.known_pictures import known_pictures
 from schemas.ids import digest
-
-
-class RecordError(ValueError):
-    """A record that can't be mapped at all: it is quarantined whole. `items` = native items that go with it."""
-
-    def __init__(self, reason: str, detail: str = "", items: int = 1) -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason = reason
-        self.detail = detail
-        self.items = items
-
-
-OF_THE_NAME = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP})
-"""Errors of the operating system that a name in a record causes; others say that the disk or the rights are bad."""
-
-
-def is_of_the_name(error: Exception) -> bool:
-    """Whether opening failed because of the name: nothing is there, it is too long, or holds what no name can."""
-    if isinstance(error, OSError):
-        return error.errno in OF_THE_NAME
-    return isinstance(error, ValueError) and not isinstance(error, RecordError)  # a NUL, or a lone surrogate
 
 
 @dataclass(frozen=True)

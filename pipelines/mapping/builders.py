@@ -10,7 +10,7 @@ from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import ItemError
 from pipelines.prompts import grounding_text, messages, point_answer, point_text
 from pipelines.prompts.tokens import count_tokens
-from schemas.actions import Action, format
+from schemas.actions import Action, Scroll, format, scroll_direction
 from schemas.coordinates import centre_in_units
 from schemas.ids import canonical_json, sample_id
 
@@ -55,6 +55,20 @@ class _Builder:
         self._count(word, "dropped")
         where = {"native": native, "native_index": native_index, "record": self._record.native_id}
         self._mapped.rejects.append(RejectedUnit("item", items, reason, detail, where))
+
+
+DIRECTION_FROM_POINTS = "direction_from_points"
+"""Rule of a scroll whose direction no native word says."""
+
+
+def _in_pixels(action: Action, screen: RecordScreen | None, rules: Sequence[str]) -> Action:
+    """A scroll whose direction follows from its points goes the way that is longer on its screen."""
+    if not isinstance(action, Scroll) or action.start is None or action.end is None:
+        return action
+    if action.direction and DIRECTION_FROM_POINTS not in rules:
+        return action
+    size = (screen.width_px, screen.height_px) if screen and screen.width_px and screen.height_px else None
+    return Scroll(action.start, action.end, scroll_direction(action.start, action.end, size))
 
 
 class EpisodeBuilder(_Builder):
@@ -107,7 +121,7 @@ class EpisodeBuilder(_Builder):
         self._mapped.items += 1
         self._mapped.mapped += 1
         self._count(word, status)
-        for place, action in enumerate(listed):
+        for place, action in enumerate(_in_pixels(one, screen, rules) for one in listed):
             part = [f"part {place + 1} of {len(listed)}"] if len(listed) > 1 else []
             self._row(
                 action,

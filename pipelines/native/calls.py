@@ -36,18 +36,17 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Finished,
-    Hotkey,
     Hover,
     Launch,
     LongPress,
     Point,
     PressBack,
-    PressEnter,
     PressHome,
     PressRecent,
     Scroll,
     Type,
     Wait,
+    pressed,
 )
 from schemas.coordinates import OffScreen, point_to_unit
 
@@ -307,12 +306,8 @@ def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls
     rules = ("press_of_a_chord",) if chord and word == "press" else ()
     if chord and len(names) > 3:
         raise CallError("no_counterpart", f"a hotkey of {len(names)} keys; the space has at most 3", word)
-    made: list[Action] = [_key(tuple(names))] if chord else [_key((key,)) for key in names]
+    made: list[Action] = [pressed(tuple(names))] if chord else [pressed((key,)) for key in names]
     return MappedCalls(tuple(made * times), word, False, rules)
-
-
-def _key(keys: tuple[str, ...]) -> Action:
-    return PressEnter() if keys in (("enter",), ("return",)) else Hotkey(keys)
 
 
 def _launch(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.actions import Action, Click, DoubleClick, Drag, Hotkey, PressEnter, Scroll, Type
+from schemas.actions import Action, Click, DoubleClick, Drag, PressEnter, Scroll, Type, pressed
 from schemas.coordinates import OffScreen, box_to_unit, point_to_unit
 
 DRAG_PX = 3.0
@@ -97,7 +97,7 @@ class DomGesture:
                     if self.direction
                     else ("no_counterpart", "scroll_direction_unknown")
                 )
-            return PressEnter() if self.word == ENTER else Hotkey(self.keys)
+            return PressEnter() if self.word == ENTER else pressed(self.keys)
         except OffScreen as error:
             return "off_screen", str(error)
         except ValueError as error:

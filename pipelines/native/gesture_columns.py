@@ -135,9 +135,9 @@ def actions(found: Gestures) -> Actions:
     return Actions(kind, start, end)
 
 
-def texts(found: Gestures, made: Actions, wanted: np.ndarray | None = None) -> pa.Array:
+def texts(found: Gestures, made: Actions, pictures: BatchPictures, wanted: np.ndarray | None = None) -> pa.Array:
     """The canonical action texts of all rows, or of some in a given order; null where there is no action. Each kind is
-    written for its rows only."""
+    written for its rows only. A swipe goes the way that is longer on its screen."""
     order, pieces = [], []
     for number, (_, name, _) in enumerate(_KINDS):
         rows = np.flatnonzero(made.kind == number)
@@ -148,7 +148,8 @@ def texts(found: Gestures, made: Actions, wanted: np.ndarray | None = None) -> p
             text = action_text(name, point=_columns(made.start[rows]))
         elif number == _SWIPE:
             points = (*_columns(made.start[rows]), *_columns(made.end[rows]))
-            text = scroll_text(*points, direction=content_direction(*points))
+            size = (pictures.width_px.take(chosen), pictures.height_px.take(chosen))
+            text = scroll_text(*points, direction=content_direction(*points, *size))
         else:
             content = plain(found.text.take(chosen)) if number == _TYPE else pa.repeat(pa.scalar(""), len(rows))
             text = action_text(name, content=content)
@@ -266,7 +267,7 @@ def map_gestures(
         "width_px": picked(pictures.width_px, rows),
         "height_px": picked(pictures.height_px, rows),
         "action_type": taken([name for _, name, _ in _KINDS], kind),
-        "action_text": texts(found, made, rows),
+        "action_text": texts(found, made, pictures, rows),
         "target_box": boxes(len(rows), places[box_rows], sides),
         "episode_outcome": episodes.outcome.take(record),
         "native_action": picked(found.native, rows),

@@ -17,16 +17,15 @@ from schemas.actions import (
     Action,
     Click,
     Finished,
-    Hotkey,
     Launch,
     LongPress,
     Point,
     PressBack,
-    PressEnter,
     PressHome,
     Scroll,
     Type,
     Wait,
+    pressed,
 )
 from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
 
@@ -203,7 +202,7 @@ def _made(step: Step, word: str) -> tuple[list[Action], bool, list[str]]:
         keys = tuple(key.strip().lower() for key in _text(step, word).split("+"))
         if len(keys) > 3:
             raise ItemError("no_counterpart", f"{len(keys)} keys at once", word)
-        return [PressEnter() if keys in (("enter",), ("return",)) else Hotkey(keys)], False, []
+        return [pressed(keys)], False, []
     return [Finished("" if step.value in _NULLS else _text(step, word))], False, []
 
 

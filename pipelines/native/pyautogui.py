@@ -19,13 +19,13 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Finished,
-    Hotkey,
     Hover,
     Point,
     PressEnter,
     Scroll,
     Type,
     Wait,
+    pressed,
 )
 from schemas.coordinates import OffScreen, point_to_unit
 
@@ -324,12 +324,12 @@ def _keyboard(word: str, arguments: dict[str, Any]) -> tuple[list[Action], bool,
         presses = arguments.get("presses", 1)
         if type(presses) is not int or not 1 <= presses <= 100:
             raise CallError("bad_value", f"press: presses={presses!r:.40}; expected 1 to 100", word)
-        return [_key(key) for key in _keys(arguments, word)] * presses, False, []
+        return [pressed((key,)) for key in _keys(arguments, word)] * presses, False, []
     if word == "hotkey":
         keys = _keys(arguments, word)
         if len(keys) > 3:
             raise CallError("no_counterpart", f"a hotkey of {len(keys)} keys; the space has at most 3", word)
-        return [_key(keys[0]) if len(keys) == 1 else Hotkey(tuple(keys))], False, []
+        return [pressed(tuple(keys))], False, []
     if word == "wait":
         return [Wait()], True, []
     status = arguments.get("status", "success")
@@ -364,10 +364,6 @@ def _keys(arguments: dict[str, Any], word: str) -> list[str]:
         if not isinstance(key, str) or not _KEY.fullmatch(key):
             raise CallError("bad_value", f"{word}: {key!r:.60} is no key", word)
     return names
-
-
-def _key(key: str) -> Action:
-    return PressEnter() if key in ("enter", "return") else Hotkey((key,))
 
 
 def _number(arguments: dict[str, Any], name: str, word: str) -> float:

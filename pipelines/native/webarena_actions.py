@@ -12,7 +12,7 @@ from pipelines.mapping.adapter import RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError
-from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type
+from schemas.actions import Action, Finished, Launch, PressBack, PressEnter, Scroll, Type, pressed
 
 _FENCE = re.compile(r"```(.*?)```", re.DOTALL)
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*(.*)", re.DOTALL)
@@ -105,8 +105,6 @@ def _made(word: str, rest: str) -> list[Action]:
             raise ItemError("bad_value", f"scroll: expected up or down, found {inner[:60]!r}", word)
         return [Scroll(direction=direction)]
     keys = tuple(key.strip().lower() for key in inner.split("+"))
-    if keys == ("enter",):
-        return [PressEnter()]
     if len(keys) > 3:
         raise ItemError("no_counterpart", f"{len(keys)} keys at once", word)
-    return [Hotkey(keys)]
+    return [pressed(keys)]

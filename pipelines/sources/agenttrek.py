@@ -38,7 +38,7 @@ from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import turns
 from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
 from pipelines.native.record_readers import count_of, json_lines, json_list
-from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
+from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait, pressed
 from schemas.ids import digest
 
 _CHATS = ("messages", "conversations")
@@ -206,4 +206,4 @@ def _made(call: PyAutoGuiCall) -> tuple[str, Action, bool]:
         raise ItemError("bad_value", f"press: {text[:60]!r}", word)
     if len(keys) > 3:
         raise ItemError("no_counterpart", f"{len(keys)} keys at once", word)
-    return word, PressEnter() if keys == ("enter",) else Hotkey(keys), True
+    return word, pressed(keys), True

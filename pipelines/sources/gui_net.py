@@ -42,7 +42,6 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native.chat import turns, without_pictures
 from pipelines.native.record_readers import field_id, json_list
-from schemas.action_types import scroll_direction
 from schemas.actions import (
     Action,
     CallUser,
@@ -60,6 +59,7 @@ from schemas.actions import (
     Scroll,
     Type,
     Wait,
+    pressed,
 )
 from schemas.coordinates import OffScreen, point_to_unit
 from schemas.ids import digest
@@ -241,7 +241,7 @@ def _action(native: dict[str, Any], word: str) -> Action:
         if word != "SWIPE":
             return Drag(points[0], points[1])
         try:
-            return Scroll(points[0], points[1], scroll_direction(points[0], points[1]))
+            return Scroll(points[0], points[1])  # its direction: see `EpisodeBuilder`
         except ValueError as error:
             raise ItemError("bad_value", str(error), word) from error
     if word == "SCROLL":
@@ -255,7 +255,7 @@ def _action(native: dict[str, Any], word: str) -> Action:
             raise ItemError("missing_field", f"HOT_KEY: expected keys, found {value!r:.40}", word)
         if len(keys) > 3:
             raise ItemError("no_counterpart", f"a hotkey of {len(keys)} keys; the space has at most 3", word)
-        return Hotkey(tuple(key.strip().lower() for key in keys))
+        return pressed(tuple(keys))
     text = value if isinstance(value, str) and is_text(value) else ""
     if word == "INPUT":
         if not text:

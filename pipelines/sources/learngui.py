@@ -272,7 +272,7 @@ def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, Any]) -> tuple[Ac
     size = _frame(screen, "SWIPE")
     start, end = (pixel_point(amex.get(name), size, "SWIPE") for name in ("touch_coord", "lift_coord"))
     try:
-        direction = scroll_direction(start, end)
+        direction = scroll_direction(start, end, size)
     except ValueError as error:
         raise ItemError("bad_value", str(error), "SWIPE") from error
     rules = ["points_of_amex", "direction_from_points"]

@@ -250,7 +250,7 @@ def _scroll(argument: str, size: tuple[int, int]) -> Scroll:
     except OffScreen as error:
         raise ItemError("off_screen", str(error), "scroll") from error
     try:
-        return Scroll(start, end, scroll_direction(start, end))
+        return Scroll(start, end, scroll_direction(start, end, size))
     except ValueError as error:
         raise ItemError("bad_value", str(error), "scroll") from error
 

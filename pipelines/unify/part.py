@@ -26,8 +26,8 @@ from pipelines.mapping.adapter import (
     RecordError,
     RecordScreen,
     RejectedUnit,
-    is_of_the_name,
 )
+from pipelines.mapping.record_error import is_of_the_name
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
 from pipelines.takedown.withdrawn import REASON, taken_of

@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from pipelines.mapping.adapter import Raw, is_of_the_name
+from pipelines.mapping.adapter import Raw
+from pipelines.mapping.record_error import is_of_the_name
 from pipelines.raw.rawdata import KEPT
 from pipelines.store.files import file_sha256
 from schemas.ids import digest

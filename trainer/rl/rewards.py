@@ -19,8 +19,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.action_types import POINTED, REFUSED
-from schemas.actions import Action, CallUser, Drag, Hotkey, Launch, Point, Scroll, Type, parse_reply, scroll_direction
+from schemas.actions import (
+    Action,
+    CallUser,
+    Drag,
+    Hotkey,
+    Launch,
+    Point,
+    Scroll,
+    Type,
+    parse_reply,
+    pressed,
+    scroll_direction,
+)
 from schemas.coordinates import contains
+from trainer.rl.addresses import same_address
 from trainer.rl.box_reward import BOX, best_iou, size_agreement
 from trainer.rl.confidence import confidence_reward, without_confidence
 from trainer.rl.own_terms import group_values, labelled, reply_values, total_bounds, weighted
@@ -122,6 +135,7 @@ def score_action(
 
     Actions without parameters, and Finished, whose text isn't scored, earn the type alone.
     """
+    prediction, truth = as_pressed(prediction), as_pressed(truth)
     if prediction is None or not type_match(prediction, truth):
         return 0.0
     return 1.0 + _arguments(prediction, truth, boxes, config)
@@ -169,21 +183,23 @@ def _r_scroll(found: Scroll, expected: Scroll, config: RewardConfig) -> float:
 
 
 def direction_of(scroll: Scroll) -> str:
-    """The content direction of a scroll, from its points where it has them."""
-    if scroll.start is not None and scroll.end is not None:
+    """The content direction of a scroll: as it says, else by its points."""
+    if not scroll.direction and scroll.start is not None and scroll.end is not None:
         return scroll_direction(scroll.start, scroll.end)
     return scroll.direction
 
 
 def _same_keys(prediction: Hotkey, truth: Hotkey) -> bool:
-    return {key.casefold() for key in prediction.keys} == {key.casefold() for key in truth.keys}
+    return set(prediction.keys) == set(truth.keys)
 
 
 def _launch_f1(prediction: Launch, truth: Launch) -> float:
     """F1 of the name or of the address; an app for a URL, or the reverse, earns nothing."""
     if bool(prediction.app) != bool(truth.app):
         return 0.0
-    return content_f1(prediction.app or prediction.url, truth.app or truth.url)
+    if truth.url:
+        return float(same_address(prediction.url, truth.url))
+    return content_f1(prediction.app, truth.app)
 
 
 _CJK = "\u3001-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
@@ -200,8 +216,13 @@ def content_f1(found: str, expected: str) -> float:
 
 
 def type_match(prediction: Action | None, truth: Action) -> bool:
-    """Whether both are the same one of the 16 action types."""
-    return type(prediction) is type(truth)
+    """Whether both are the same one of the 16 action types; the Enter key is PressEnter, however it is written."""
+    return type(as_pressed(prediction)) is type(as_pressed(truth))
+
+
+def as_pressed(action: Any) -> Any:
+    """The Enter key alone as `PressEnter`; any other action itself."""
+    return pressed(action.keys) if isinstance(action, Hotkey) else action
 
 
 def step_success(
@@ -212,6 +233,7 @@ def step_success(
     Type equal, and: a point inside the target box or d < δ2; both ends of a drag d < δ2; scroll direction equal; the
     same set of keys; content F1 ≥ 0.5. Finished and actions without parameters need the type alone.
     """
+    prediction, truth = as_pressed(prediction), as_pressed(truth)
     if prediction is None or not type_match(prediction, truth):
         return False
     found: Any = prediction

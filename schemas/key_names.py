@@ -1,0 +1,68 @@
+"""One name for each key, whatever a dataset, a model or a person calls it."""
+
+from __future__ import annotations
+
+MODIFIERS = frozenset({"alt", "ctrl", "meta", "shift"})
+ENTER = "enter"
+_ALIASES = {
+    "arrowdown": "down",
+    "arrowleft": "left",
+    "arrowright": "right",
+    "arrowup": "up",
+    "bksp": "backspace",
+    "cmd": "meta",
+    "command": "meta",
+    "control": "ctrl",
+    "controlormeta": "ctrl",
+    "del": "delete",
+    "downarrow": "down",
+    "escape": "esc",
+    "ins": "insert",
+    "kpenter": "enter",
+    "leftarrow": "left",
+    "numpadenter": "enter",
+    "option": "alt",
+    "pagedn": "pagedown",
+    "pgdn": "pagedown",
+    "pgdown": "pagedown",
+    "pgup": "pageup",
+    "printscreen": "prtsc",
+    "prntscrn": "prtsc",
+    "prtscn": "prtsc",
+    "prtscr": "prtsc",
+    "return": "enter",
+    "rightarrow": "right",
+    "spacebar": "space",
+    "super": "meta",
+    "uparrow": "up",
+    "win": "meta",
+    "windows": "meta",
+    "\n": "enter",
+    "\r": "enter",
+    "\t": "tab",
+    " ": "space",
+}
+_SIDES = {
+    f"{name}{side}": name for name in ("alt", "ctrl", "shift", "win", "option", "meta") for side in ("left", "right")
+}
+
+
+def key_name(said: str) -> str:
+    """The name of a key: `Return` → `enter`, `Control` and `ctrlleft` → `ctrl`, `ArrowDown` → `down`; case, blanks,
+    `_` and `-` within a name don't count. A single character is its own name, a name that isn't known stays as it is,
+    in lower case."""
+    if len(said) == 1:
+        return _ALIASES.get(said, said)
+    name = said.strip().lower().replace("_", "").replace("-", "").replace(" ", "")
+    if len(name) < 2:  # a mark among blanks
+        return name or said
+    name = _SIDES.get(name, name)
+    return _ALIASES.get(name, name)
+
+
+def key_names(said: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of keys pressed together. With a modifier, the case of a letter says nothing: Ctrl+C is ctrl, c."""
+    names = tuple(key_name(key) for key in said)
+    if len(names) > 1 and MODIFIERS.intersection(names):
+        return tuple(name.lower() if len(name) == 1 and name.isascii() else name for name in names)
+    return names
