@@ -8,6 +8,17 @@ from typing import Any
 from pipelines.mapping.adapter import RecordScreen
 
 MISFIT = "image_misfit"
+MAX_SIDE_PX = 100_000
+"""No screen is wider or taller; a page that was photographed whole can be as tall as this."""
+
+
+def whole_sides(size: Any) -> tuple[int, int] | None:
+    """(width, height) in px of two positive whole numbers, which tools that know no ints with nulls write as floats;
+    None of anything else."""
+    if not isinstance(size, list | tuple) or len(size) != 2:
+        return None
+    sides = [int(side) for side in size if type(side) in (int, float) and 0 < side <= MAX_SIDE_PX and side == int(side)]
+    return (sides[0], sides[1]) if len(sides) == 2 else None
 
 
 def fitting_screen(

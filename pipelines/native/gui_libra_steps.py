@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.mapping.adapter import Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.frames import fitting_screen, whole_sides
 from pipelines.mapping.items import ItemError
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import tells_steps, turns, without_pictures
@@ -53,7 +53,6 @@ _WORDS = {
 }
 _NULLS: tuple[Any, ...] = (None, "None", "", [])
 OTHER = "other actions"
-MAX_SIDE_PX = 100_000
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,11 @@ def rl_step(row: Mapping[str, Any]) -> Step:
     if not isinstance(answer, Mapping) or not isinstance(source, str):
         raise RecordError("missing_field", "expected an answer and a data_source")
     size = (answer.get("image_width"), answer.get("image_height"))
-    if not all(type(side) is int and 0 < side <= MAX_SIDE_PX for side in size):
+    frame = whole_sides(size)
+    if frame is None:
         raise RecordError("bad_frame", f"image_width, image_height: expected positive ints, found {size!r:.60}")
     picture = images[0] if isinstance(images, list) and len(images) == 1 else None
     data = picture.get("bytes") if isinstance(picture, Mapping) else None
-    frame: tuple[int, int] = size  # type: ignore[assignment]
     return Step(
         *_instruction(row.get("context")),
         source,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
+from pipelines.mapping.frames import whole_sides
 from pipelines.mapping.items import ItemError
 from pipelines.native.record_readers import json_list
 from pipelines.native.spill import Spill
@@ -261,9 +262,8 @@ def screen_of(raw: Raw, file: str, row: Mapping[str, Any], *, encoded: bool = Tr
             problem = error.reason
     frame = None
     if data is None and isinstance(size, Mapping):
-        sides = size.get("width"), size.get("height")
-        frame = sides if all(type(side) is int and side > 0 for side in sides) else None  # type: ignore[operator]
-    screen = RecordScreen.load(data, frame=frame, normalised=True)  # type: ignore[arg-type]
+        frame = whole_sides((size.get("width"), size.get("height")))
+    screen = RecordScreen.load(data, frame=frame, normalised=True)
     if problem is None:
         return screen
     return RecordScreen(screen.width_px, screen.height_px, None, None, (), problem)

@@ -23,6 +23,9 @@ from pipelines.native import json_array
 
 ItemCount = Callable[[str], int]
 IdOf = Callable[[Any], str | None]
+BOM = "\ufeff"
+"""The byte order mark that some editors and exports put before UTF-8."""
+FIRST_LINE_BYTES = 64 << 20
 SHOWN_CHARS = 2000
 BATCH_ROWS = 32
 """Rows of parquet at a time: with a 4K picture in each that is some 300 MB."""
@@ -55,7 +58,11 @@ def field_id(*names: str) -> IdOf:
 
 
 def json_list(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item) -> Iterator[Record | Broken]:
-    """Elements of a JSON array, one at a time; the stream ends where the file is damaged."""
+    """Elements of a JSON array, one at a time; the stream ends where the file is damaged. JSON lines under the same
+    ending are read as what they are."""
+    if holds_json_lines(raw, file):
+        yield from json_lines(raw, file, of_id=of_id, count=count)
+        return
     for index, value in json_array.elements(raw.path(file)):
         if isinstance(value, json_array.Damage):
             shown = {"text": value.rest[:SHOWN_CHARS]}
@@ -68,7 +75,7 @@ def json_document(
     raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item
 ) -> Iterator[Record | Broken]:
     """A file that is one JSON value: one record."""
-    text = raw.read(file).decode("utf-8", "backslashreplace")
+    text = raw.read(file).decode("utf-8", "backslashreplace").removeprefix(BOM)
     yield _json(file, "document", text, ended=False, of_id=of_id, count=count)
 
 
@@ -80,12 +87,27 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     text = line.decode("utf-8", "backslashreplace")
+                    text = text.removeprefix(BOM) if number == 1 else text
                     ended = line.endswith(b"\n")
                     yield _json(file, f"line {number}", text, ended=ended, of_id=of_id, count=count)
     except (EOFError, OSError, zlib.error) as error:
         if not file.endswith(".gz"):
             raise
         yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0, ends=True)
+
+
+def holds_json_lines(raw: Raw, file: str) -> bool:
+    """Whether a file is JSON lines, whatever its ending says: it begins with an object that its first line ends."""
+    with raw.path(file).open("rb") as stream:
+        first = stream.readline(FIRST_LINE_BYTES).decode("utf-8", "backslashreplace").removeprefix(BOM).strip()
+        more = stream.read(1)
+    if not first.startswith("{") or not more:
+        return False
+    try:
+        json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def csv_rows(raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:

@@ -35,6 +35,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
+from pipelines.mapping.frames import whole_sides
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
@@ -193,8 +194,8 @@ def device_size(value: Any, word: str) -> tuple[int, int] | None:
     """`device_dim` → width and height; None where it isn't said. Raises `ItemError`: bad_frame."""
     if value is None:
         return None
-    if isinstance(value, list) and len(value) == 2 and all(type(side) is int and side > 0 for side in value):
-        return value[0], value[1]
+    if (size := whole_sides(value)) is not None:
+        return size
     raise ItemError("bad_frame", f"device_dim: expected two positive ints, found {value!r:.60}", word)
 
 

@@ -25,7 +25,7 @@ import posixpath
 from pipelines.derivers.grounding import expression
 from pipelines.mapping.adapter import Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.frames import fitting_screen, whole_sides
 from pipelines.native.flat_rows import Columns, FlatRowAdapter, Row
 from pipelines.native.record_readers import json_lines
 
@@ -84,11 +84,14 @@ class Groundui18kAdapter(FlatRowAdapter):
     def screen(self, record: Record, raw: Raw) -> RecordScreen:
         """The picture, if it has the shape of `resolution`. Raises `RecordError`: bad_frame, unsafe_path."""
         row, folder = record.payload, posixpath.dirname(record.file)
-        size = row.get("resolution")
-        if not (isinstance(size, list) and len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
-            raise RecordError("bad_frame", f"resolution: expected two positive ints, found {size!r:.60}")
+        said = row.get("resolution")
+        size = whole_sides(said)
+        if size is None:
+            raise RecordError(
+                "bad_frame", f"resolution: expected two positive ints, found {row.get('resolution')!r:.60}"
+            )
         data = raw.first(posixpath.join(folder, place, row["image"]) for place in ("images", ""))
-        return fitting_screen(data, (size[0], size[1]))
+        return fitting_screen(data, size)
 
     def frame(self, row: Row, screen: RecordScreen) -> tuple[float, float]:
         """Pixels of `resolution`."""

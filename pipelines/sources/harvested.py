@@ -27,6 +27,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
+from pipelines.mapping.frames import whole_sides
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
@@ -107,10 +108,10 @@ class HarvestedAdapter(Adapter):
 def _size(row: Mapping[str, Any], items: int) -> tuple[int, int]:
     if row.get("platform") not in PLATFORMS:
         raise RecordError(f"unknown_platform:{str(row.get('platform'))[:40]}", f"expected one of {PLATFORMS}", items)
-    size = row.get("size_px")
-    if not (isinstance(size, list) and len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
-        raise RecordError("bad_frame", f"size_px: expected two whole numbers, found {size!r:.60}", items)
-    return size[0], size[1]
+    size = whole_sides(row.get("size_px"))
+    if size is None:
+        raise RecordError("bad_frame", f"size_px: expected two whole numbers, found {row.get('size_px')!r:.60}", items)
+    return size
 
 
 def _picture(record: Record, raw: Raw, name: str, items: int) -> bytes | None:

@@ -37,7 +37,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
-from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.frames import fitting_screen, whole_sides
 from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_document
@@ -149,9 +149,10 @@ class MotifAdapter(Adapter):
             raise RecordError("missing_field", "expected the texts trace_id, goal and app", count)
         if not goal.strip():
             raise RecordError("empty_text", "the goal is empty", count)
-        size = (row.get("screen_w"), row.get("screen_h"))
-        if not all(type(side) is int and side > 0 for side in size):
-            raise RecordError("bad_frame", f"screen_w, screen_h: expected two positive ints, found {size!r}", count)
+        said = (row.get("screen_w"), row.get("screen_h"))
+        size = whole_sides(said)
+        if size is None:
+            raise RecordError("bad_frame", f"screen_w, screen_h: expected two positive ints, found {said!r:.80}", count)
         for name, wanted in (
             ("images", (count + 1,)),
             ("raw_gestures", (count, count + 1)),

@@ -43,7 +43,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder, SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.frames import fitting_screen
+from pipelines.mapping.frames import fitting_screen, whole_sides
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, turns, without_pictures
@@ -55,7 +55,6 @@ from schemas.coordinates import UNITS, to_unit
 from schemas.ids import digest
 
 _KNOWN = frozenset({"image", "conversations", "width", "height"})
-MAX_SIDE_PX = 100_000
 _TASK = re.compile(r"\bTask:[ \t]*(.*?)\s*\n\s*Previous operations:(.*)", re.DOTALL)
 _STEP = re.compile(r"^\s*Step (\d{1,4}):", re.MULTILINE)
 _ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
@@ -293,9 +292,10 @@ def _screen(raw: Raw, root: str, row: Mapping[str, Any]) -> RecordScreen:
     width, height = row.get("width"), row.get("height")
     if width is None and height is None:
         return RecordScreen.load(data, normalised=True)
-    if not all(type(side) is int and 0 < side <= MAX_SIDE_PX for side in (width, height)):
+    size = whole_sides((width, height))
+    if size is None:
         raise RecordError("bad_frame", f"width, height: expected positive ints, found {width!r:.40}, {height!r:.40}")
-    return fitting_screen(data, (width, height))  # type: ignore[arg-type]
+    return fitting_screen(data, size)
 
 
 def _sample(builder: SampleBuilder, row: _Row, screen: RecordScreen) -> None:

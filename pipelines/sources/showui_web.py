@@ -9,10 +9,13 @@ A raw element of the array `metadata/hf_train.json` (made up):
         {"instruction": "Contact us", "bbox": [0.1, 0.02, 0.2, 0.05], "point": [0.15, 0.04], "data_type": "text"}],
      "element_size": 1}
 
+The published file has `class_name`, a role such as `ListItem`, in the place of `data_type`: then all are texts.
+
 | native | unified |
 |---|---|
 | text element | "Where is <text>?" → centre of `bbox`; "What is at [x,y]?" → the text |
 | text that stands on several places of the page | "What is at [x,y]?" alone (lossy: `ambiguous_name`) |
+| `class_name` | role of the screen's element |
 | another `data_type` | quarantined: `unknown_action:<word>` |
 | `point` | not used: two decimals, where the box has more |
 
@@ -27,14 +30,14 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.frames import fitting_screen, whole_sides
+from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import named_boxes
 from pipelines.native.named_boxes import Named
 from pipelines.native.record_readers import count_of, field_id, json_list
 
 _ROW = frozenset({"img_url", "img_size", "element", "element_size"})
-_ELEMENT = frozenset({"instruction", "bbox", "point", "data_type"})
+_ELEMENT = frozenset({"instruction", "bbox", "point", "data_type", "class_name"})
 
 DESCRIPTOR = Descriptor(
     id="showui_web",
@@ -67,7 +70,7 @@ class ShowuiWebAdapter(Adapter):
     """One record per screenshot."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     reader = partial(json_list, of_id=field_id("img_url"), count=count_of('"bbox"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
@@ -92,19 +95,23 @@ class ShowuiWebAdapter(Adapter):
 def _frame(size: Any, items: int) -> tuple[int, int] | None:
     if size is None:
         return None
-    if isinstance(size, list) and len(size) == 2 and all(type(side) is int and side > 0 for side in size):
-        return size[0], size[1]
+    if (sides := whole_sides(size)) is not None:
+        return sides
     raise RecordError("bad_frame", f"img_size: expected two positive ints, found {size!r:.60}", items)
 
 
 def _element(element: Any) -> Named:
     if not isinstance(element, dict):
         raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", "element")
-    kind, name = element.get("data_type"), element.get("instruction")
+    role, name = element.get("class_name"), element.get("instruction")
+    kind = element.get("data_type", "text" if isinstance(role, str) else None)
     if kind != "text":
-        raise ItemError(f"unknown_action:{str(kind)[:60]}", "data_type: expected text", "element")
+        found = f"found {kind!r:.60}" if "data_type" in element else "found none"
+        detail = f"data_type: expected text, or a class_name as the published file has it, {found}"
+        raise ItemError(f"unknown_action:{str(kind)[:60]}", detail, "element")
     if not isinstance(name, str):
         raise ItemError("missing_field", f"instruction: expected a text, found {name!r:.60}", "element")
     if not name.strip():
         raise ItemError("empty_text", "the element has no text", "element")
-    return Named(name, named_boxes.unit_box(element.get("bbox"), (1.0, 1.0), "element"), kind)
+    box = named_boxes.unit_box(element.get("bbox"), (1.0, 1.0), "element")
+    return Named(name, box, kind, role if isinstance(role, str) and is_text(role) else "")

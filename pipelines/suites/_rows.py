@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError
 from pipelines.mapping.items import is_text
-from pipelines.native.record_readers import json_lines, json_list, parquet_rows
+from pipelines.native.record_readers import holds_json_lines, json_lines, json_list, parquet_rows
 from pipelines.store.images import ImageError, image_size
 from pipelines.suites import BadRow, SuiteItem
 
@@ -149,7 +149,7 @@ def _records(raw: Raw, name: str) -> Iterator[Record | Broken]:
         yield from json_lines(raw, name)
     elif name.endswith(".parquet"):
         yield from parquet_rows(raw, name)
-    elif _opens_with(raw.path(name), b"{"):
+    elif _opens_with(raw.path(name), b"{") and not holds_json_lines(raw, name):
         yield from _document(raw, name)
     else:
         yield from json_list(raw, name)
