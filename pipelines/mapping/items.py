@@ -23,6 +23,13 @@ class ItemError(ValueError):
         self.word = word
 
 
+def picture_bytes(cell: Any) -> bytes | None:
+    """The encoded picture of a parquet cell: `{"bytes": ..., "path": ...}` as `datasets` writes it, or a plain binary
+    column as other tools do; None if it holds none."""
+    data = cell.get("bytes") if isinstance(cell, Mapping) else cell
+    return bytes(data) if isinstance(data, bytes | bytearray) else None
+
+
 def smallest_box(elements: Sequence[Mapping[str, Any]], action: Action) -> list[float] | None:
     """Box of the smallest element that holds the action's point (the first of equal ones); None if there is none."""
     point = getattr(action, "box", None)

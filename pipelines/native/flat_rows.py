@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, is_text, notices, picture_bytes, unknown_fields
 from pipelines.native.named_boxes import unit_box
 
 Row = Mapping[str, Any]
@@ -80,9 +80,7 @@ class FlatRowAdapter(Adapter, ABC):
 
     def encoded(self, row: Row) -> bytes | None:
         """The bytes of the picture in the row; None if it holds none."""
-        cell = row.get(self.columns.picture)
-        data = cell.get("bytes") if isinstance(cell, Mapping) else None
-        return data if isinstance(data, bytes) else None
+        return picture_bytes(row.get(self.columns.picture))
 
     def frame(self, row: Row, screen: RecordScreen) -> tuple[float, float]:
         """Width and height of the frame that boxes are given in: fractions, unless overridden."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.mapping.adapter import Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.frames import fitting_screen, whole_sides
-from pipelines.mapping.items import ItemError
+from pipelines.mapping.items import ItemError, picture_bytes
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import tells_steps, turns, without_pictures
 from schemas.actions import (
@@ -99,7 +99,7 @@ def rl_step(row: Mapping[str, Any]) -> Step:
     if frame is None:
         raise RecordError("bad_frame", f"image_width, image_height: expected positive ints, found {size!r:.60}")
     picture = images[0] if isinstance(images, list) and len(images) == 1 else None
-    data = picture.get("bytes") if isinstance(picture, Mapping) else None
+    data = picture_bytes(picture)
     return Step(
         *_instruction(row.get("context")),
         source,

@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.mapping.adapter import Mapped, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor
-from pipelines.mapping.items import is_text, notices, unknown_fields
+from pipelines.mapping.items import is_text, notices, picture_bytes, unknown_fields
 from pipelines.native.calls import OTHER, Vocabulary, read_calls
 from pipelines.native.pyautogui import CallError
 from schemas.ids import digest
@@ -89,8 +89,7 @@ def map_pairs(
     if not isinstance(texts, list) or not texts:
         raise RecordError("missing_field", f"texts: expected a list of pairs, found {str(texts)[:60]!r}")
     last = images[-1] if isinstance(images, list) and images else None
-    data = last.get("bytes") if isinstance(last, dict) else None
-    screen = RecordScreen.load(data if isinstance(data, bytes) else None, normalised=True)
+    screen = RecordScreen.load(picture_bytes(last), normalised=True)
     name = digest(row)[:24]
     found = unknown_fields(row, known)
     made = []

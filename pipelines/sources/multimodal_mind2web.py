@@ -34,7 +34,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, notices
+from pipelines.mapping.items import ItemError, notices, picture_bytes
 from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
 from pipelines.native.spill import Spill
 
@@ -192,9 +192,7 @@ class _Held:
 
     def put(self, row: dict[str, Any], file: str, number: int, unknown: list[str]) -> str:
         key = str(row["annotation_id"])
-        shot = row.pop("screenshot")
-        data = shot.get("bytes") if isinstance(shot, dict) else shot
-        data = data if isinstance(data, bytes) else b""
+        data = picture_bytes(row.pop("screenshot")) or b""
         size = len(data) + sum(len(str(text)) for text in (row["neg_candidates"] or []))
         pair: tuple[Any, bytes] | None = (row, data)
         if self._bytes + size > HELD_BYTES:

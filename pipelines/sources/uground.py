@@ -28,7 +28,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, is_text, notices, picture_bytes, unknown_fields
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.record_readers import parquet_rows
 from pipelines.prompts import grounding_text, point_answer
@@ -83,9 +83,7 @@ class UgroundAdapter(Adapter):
         pairs = exchanges(turns(listed))
         if not pairs:
             raise RecordError("missing_field", "expected questions with their answers")
-        image = row.get("image")
-        data = image.get("bytes") if isinstance(image, dict) else image
-        screen = RecordScreen.load(data if isinstance(data, bytes) else None, normalised=True)
+        screen = RecordScreen.load(picture_bytes(row.get("image")), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform="web")
         for place, (asked, said) in enumerate(pairs):
             try:

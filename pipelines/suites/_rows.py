@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError
-from pipelines.mapping.items import is_text
+from pipelines.mapping.items import is_text, picture_bytes
 from pipelines.native.record_readers import holds_json_lines, json_lines, json_list, parquet_rows
 from pipelines.store.images import ImageError, image_size
 from pipelines.suites import BadRow, SuiteItem
@@ -213,10 +213,11 @@ def _picture(row: Row, form: Form, pictures: RawPictures) -> tuple[str | None, b
     """(name, bytes, what is wrong): the bytes in a parquet row, or the file that the row names."""
     name = first(row, form.picture)
     for key in ("image", "img"):
-        if isinstance(cell := row.get(key), Mapping):
-            data = cell.get("bytes")
-            name = name or (cell.get("path") if isinstance(cell.get("path"), str) else None)
-            return (name, data, None) if isinstance(data, bytes) else (name, None, "picture_missing")
+        if isinstance(cell := row.get(key), Mapping | bytes):
+            data = picture_bytes(cell)
+            path = cell.get("path") if isinstance(cell, Mapping) else None
+            name = name or (path if isinstance(path, str) else None)
+            return (name, data, None) if data is not None else (name, None, "picture_missing")
     if name is None:
         return None, None, "picture_missing"
     return pictures.find(form.picture_names(row, name) if form.picture_names else name)
