@@ -22,9 +22,13 @@ from schemas.actions import Click, DoubleClick, Hover, LongPress, parse
 from schemas.coordinates import contains, rounded_centre
 from schemas.ids import item_step
 
-VERSION = 1
+VERSION = 2
 _POINTING = re.compile(
-    r"(?:please\s+)?(?:click|tap|press|select|choose|touch|hit)(?:\s+(?:on|at))?\s+(?P<what>\S.*?)[.!]?\s*",
+    r"(?:please\s+)?"
+    r"(?:(?:(?:double|left|long|right|single)[\s-]?)?(?:click|tap|press|select|choose|pick|touch|hit|push)(?:\s+(?:on|at))?"
+    r"|(?:go|move|navigate|head|jump|switch|proceed|return)(?:\s+(?:back|over|on))?\s+(?:to|into|onto)"
+    r"|(?:hover|point)\s+(?:over|on|at|to)|find|locate|look\s+(?:for|at))"
+    r"\s+(?P<what>\S.*?)[.!]?\s*",
     re.IGNORECASE | re.DOTALL,
 )
 

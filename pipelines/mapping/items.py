@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,29 @@ def read_splits(path: Path, mtime_ns: int, size: int) -> dict[str, str]:
 
 class SplitListError(RuntimeError):
     """A split list that can't be read. Not a `ValueError`: it must stop the run, not quarantine one record."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedStep:
+    """A step of a source that numbers its steps. `after_gap`: a number before it is missing; `repeated`: the step
+    before has the same number."""
+
+    step: Any
+    after_gap: bool = False
+    repeated: bool = False
+
+
+def by_number(steps: Sequence[Any], name: str) -> list[NumberedStep]:
+    """The steps of an episode in the order of their numbers (the field `name`), which begin at 0 or 1; in the order of
+    the file where one of them has no number."""
+    numbers = [step.get(name) if isinstance(step, Mapping) else None for step in steps]
+    known = [number for number in numbers if type(number) is int and number >= 0]
+    if len(known) < len(steps):
+        return [NumberedStep(step) for step in steps]
+    found: list[NumberedStep] = []
+    before = 0
+    for number, place in sorted(zip(known, range(len(steps)), strict=True)):
+        ahead = number - before
+        found.append(NumberedStep(steps[place], ahead > 1, bool(found) and ahead == 0))
+        before = number
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from os.path import commonprefix
 from typing import Any
 
 from schemas.actions import Action, Click, DoubleClick, Drag, PressEnter, Scroll, Type, pressed
@@ -12,7 +13,9 @@ from schemas.coordinates import OffScreen, box_to_unit, point_to_unit
 DRAG_PX = 3.0
 """A mouseup farther than this from its mousedown, on either axis, is a drag."""
 _MODIFIERS = {16: "shift", 17: "ctrl", 18: "alt", 20: "capslock", 91: "meta", 92: "meta", 93: "meta", 224: "meta"}
-_COMBINING = ("ctrl", "alt")
+_COMBINING = ("ctrl", "alt", "meta")
+_COMPOSED = 229
+"""keyCode of what an input method or a phone's keyboard writes: the event doesn't say which text."""
 _KEYS = {
     8: "backspace",
     9: "tab",
@@ -81,6 +84,8 @@ class DomGesture:
     direction: str = ""
     error: tuple[str, str] | None = None
     rules: list[str] = field(default_factory=list)
+    composed: bool = False
+    """Whether the text stands in the field alone."""
 
     def actions(self, frame: tuple[int, int]) -> Action | tuple[str, str]:
         """The action, or (reason, detail) why there is none."""
@@ -196,6 +201,11 @@ class _DomEventReader:
             self._character(event)
 
     def _press(self, event: Event, code: int) -> None:
+        if code == _COMPOSED:
+            if not (self.done and self.done[-1].composed):
+                self.done.append(DomGesture(TYPING, [], rules=["text_from_field"], composed=True))
+            self.done[-1].events.append(event)
+            return
         combining = tuple(key for key in _COMBINING if key in self.held)
         name = _KEYS.get(code) or (
             "enter" if code == 13 else chr(code).lower() if 48 <= code <= 90 or code == 32 else ""
@@ -248,12 +258,30 @@ def read_gestures(events: Sequence[Event], states: Sequence[Any]) -> list[DomGes
         reader.read(event)
     if reader.waiting is not None:
         reader._give_up()
-    for gesture in reader.done:
+    for place, gesture in enumerate(reader.done):
+        if gesture.composed:
+            ends = reader.done[place + 1].events[0].state if place + 1 < len(reader.done) else len(states)
+            _read_field(gesture, _field(states[max(gesture.events[0].state - 1, 0)]), _field(states[ends - 1]))
         if gesture.word == SCROLL:
             before, after = max(gesture.events[0].state - 1, 0), min(gesture.events[-1].state + 1, len(states) - 1)
             gesture.direction = scroll_direction(_dom(states[before]), _dom(states[after]))
             gesture.rules.append("direction_from_dom")
     return reader.done
+
+
+def _field(state: Any) -> str:
+    """What the focused field holds; nothing if none is focused."""
+    focused = [node for node, _ in nodes(_dom(state)) if node.get("focused") and isinstance(node.get("value"), str)]
+    return str(focused[-1]["value"]) if focused else ""
+
+
+def _read_field(gesture: DomGesture, before: str, after: str) -> None:
+    """What was written between two values of a field; an error if something was taken away, or nothing written."""
+    start = len(commonprefix([before, after]))
+    end = len(commonprefix([before[start:][::-1], after[start:][::-1]]))
+    gesture.text = after[start : len(after) - end]
+    if start + end < len(before) or not gesture.text:
+        gesture.error = ("bad_value", f"key {_COMPOSED}: the field went from {before[:40]!r} to {after[:40]!r}")
 
 
 def _near(event: Event, other: Event) -> bool:

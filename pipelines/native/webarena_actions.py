@@ -14,10 +14,10 @@ from pipelines.mapping.card import Loss
 from pipelines.mapping.items import ItemError
 from schemas.actions import Action, Finished, Launch, PressBack, PressEnter, Scroll, Type, pressed
 
-_FENCE = re.compile(r"```(.*?)```", re.DOTALL)
+_FENCE = "```"
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*(.*)", re.DOTALL)
 _TYPE = re.compile(r"\[([^\[\]]*)\]\s*\[(.*?)\](?:\s*\[(?:press_enter_after\s*=\s*)?([01])\])?\s*", re.DOTALL)
-_LEAD = re.compile(r"\s*In summary, the next action I will perform is\s*$")
+_LEAD = re.compile(r"\s*In summary, (?:the next action I will perform is|my next action will be)\s*$")
 _NO_PLACE = ("click", "hover")
 _NO_TWIN = ("new_tab", "tab_focus", "close_tab", "go_forward")
 _OTHER = "other actions"
@@ -35,12 +35,13 @@ LOSSES = (
     Loss(_OTHER, "-", "dropped", "unknown_action:<word>, or no action at all"),
 )
 """Rows for the loss table of a source that writes such actions."""
+_WORDS = frozenset(loss.native for loss in LOSSES) - {_OTHER}
 
 
 def read_action(said: str) -> tuple[str, str, list[Action]]:
     """What an agent wrote → (thought, native word, actions). Raises `ItemError` with reason, detail and word."""
-    fenced = list(_FENCE.finditer(said))
-    call = _CALL.fullmatch(fenced[-1][1].strip()) if fenced else None
+    before, fenced = _last_fenced(said)
+    call = _CALL.fullmatch(fenced)
     if call is None:
         raise ItemError("missing_field", "no action between three backticks", _OTHER)
     word, rest = call[1], call[2].strip()
@@ -48,13 +49,23 @@ def read_action(said: str) -> tuple[str, str, list[Action]]:
         raise ItemError("no_coordinates", "an element's id, and no box of it", word)
     if word in _NO_TWIN:
         raise ItemError("no_counterpart", word, word)
-    thought = _LEAD.sub("", said[: fenced[-1].start()]).strip()
+    thought = _LEAD.sub("", before).replace(_FENCE, "").strip()
     try:
         return thought, word, _made(word, rest)
     except ItemError:
         raise
     except ValueError as error:
         raise ItemError("bad_value", str(error), word) from error
+
+
+def _last_fenced(said: str) -> tuple[str, str]:
+    """(what stands before, the text between backticks that is the action): the last that calls one of the actions,
+    since an agent may think between backticks, too; else the last that isn't empty."""
+    pieces = said.split(_FENCE)
+    inner = [place for place in range(1, len(pieces) - 1) if pieces[place].strip()]
+    calls = [place for place in inner if (call := _CALL.fullmatch(pieces[place])) and call[1] in _WORDS]
+    place = (calls or inner or [0])[-1]
+    return _FENCE.join(pieces[:place]), pieces[place].strip() if place else ""
 
 
 def add_step(

@@ -38,7 +38,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import notices, unknown_fields
+from pipelines.mapping.items import by_number, notices, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
 from schemas.actions import Point
 
@@ -94,7 +94,7 @@ class AgentnetAdapter(Adapter):
     """One record per JSON line."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     side_lists = (META,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
@@ -130,18 +130,27 @@ class AgentnetAdapter(Adapter):
             if not line[name].strip():
                 raise RecordError("empty_text", name, len(traj))
         rules = [f"{name}={line[name]}"[:80] for name in _SCORES if line.get(name) is not None]
+        ordered = by_number(traj, "index")
         builder = EpisodeBuilder(
             self.descriptor,
             record,
             episode_id=line["task_id"],
             instruction=line["instruction"],
             platform="desktop",
-            outcome=_outcome(line),
+            outcome=_outcome(line, ordered[-1].step if ordered else None),
         )
         size = _sizes(raw).get(line["task_id"])
         pointer: Point | None = None
         found = unknown_fields(line, _KNOWN)
-        for place, step in enumerate(traj):
+        for place, numbered in enumerate(ordered):
+            step = numbered.step
+            if numbered.repeated:
+                detail = f"index {step['index']} stands twice"
+                builder.reject("duplicate", native=step, native_index=place, word="step", detail=detail)
+                continue
+            if numbered.after_gap:
+                builder.gap("steps_missing_in_source")
+                pointer = None
             pointer = _step(builder, raw, step, place, size, pointer, rules)
             if isinstance(step, dict):
                 found += unknown_fields(step, _KNOWN_STEP)
@@ -234,12 +243,11 @@ def _picture(raw: Raw, name: Any) -> bytes | None:
     return raw.first(f"{folder}/{name}" for folder in FOLDERS)
 
 
-def _outcome(line: dict[str, Any]) -> str | None:
+def _outcome(line: dict[str, Any], last: Any) -> str | None:
     """task_completed decides; where it is null or absent, what the last terminate says."""
     completed = line.get("task_completed")
     if isinstance(completed, bool):
         return "success" if completed else "failure"
-    last = line["traj"][-1] if line["traj"] else None
     code = last.get("value", {}).get("code") if isinstance(last, dict) and isinstance(last.get("value"), dict) else None
     try:
         calls = parse_script(code) if isinstance(code, str) else []

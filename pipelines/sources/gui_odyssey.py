@@ -35,7 +35,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, SplitListError, by_number, is_text, notices, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_document
 from schemas.action_types import scroll_direction
@@ -116,7 +116,7 @@ class GuiOdysseyAdapter(Adapter):
     """One record per episode file."""
 
     descriptor = DESCRIPTOR
-    version = 2
+    version = 3
     reader = partial(json_document, of_id=field_id("episode_id"), count=count_of('"action"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
@@ -145,6 +145,9 @@ class GuiOdysseyAdapter(Adapter):
             raise RecordError("empty_text", "the instruction is empty", len(steps))
         words = [step.get("action") if isinstance(step, dict) else None for step in steps]
         outcome = {"COMPLETE": "success", "INCOMPLETE": "failure"}.get(str(words[-1])) if words else None
+        said = row.get("step_length")
+        if type(said) is int and said > len(steps):  # cut: how it went on, nobody knows
+            outcome = None
         apps = task.get("app") if isinstance(task, dict) else None
         builder = EpisodeBuilder(
             self.descriptor,
@@ -156,8 +159,16 @@ class GuiOdysseyAdapter(Adapter):
             outcome=outcome,
         )
         found = unknown_fields(row, _EPISODE)
-        for place, step in enumerate(steps):
-            _step(builder, raw, step, place, selects=_selects(steps[:place]))
+        ordered = by_number(steps, "step")
+        for place, numbered in enumerate(ordered):
+            step = numbered.step
+            if numbered.repeated:
+                detail = f"step {step['step']} stands twice"
+                builder.reject("duplicate", native=step, native_index=place, word="step", detail=detail)
+                continue
+            if numbered.after_gap:
+                builder.gap("steps_missing_in_source")
+            _step(builder, raw, step, place, selects=_selects([one.step for one in ordered[:place]]))
             found += unknown_fields(step, _STEP) if isinstance(step, dict) else []
         return notices(builder.finish(), found)
 
