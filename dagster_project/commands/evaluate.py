@@ -174,6 +174,14 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
             yield from _told(suite, name, value, told)
     if not_asked := (report.get("read") or {}).get("not_asked"):
         yield f"not asked: {', '.join(f'{reason} {count}' for reason, count in not_asked.items() if count)}"
+    if summary.get("unreadable"):
+        yield (
+            f"NO POINT in {summary['unreadable']:.1%} of the replies, which count as misses: look at `reply` of the "
+            "records; docs/training.md lists the forms that are read"
+        )
+    if forms := summary.get("forms"):
+        said = ", ".join(f"{form} {number}" for form, number in sorted(forms.items(), key=lambda pair: -pair[1]))
+        yield f"points were read as {summary['frame']} of the picture, from {said}"
     if summary.get("not_answered"):
         yield f"not answered: {summary['not_answered']}"
     if why := summary.get("not_counted_why"):

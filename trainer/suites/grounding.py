@@ -14,7 +14,7 @@ polygon (OSWorld-G), in it or on its border; where the element isn't there, the 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -22,6 +22,7 @@ from typing import Any
 
 from pipelines.mapping.adapter import Raw
 from pipelines.prompts import grounding_text, messages
+from pipelines.store.images import image_size
 from schemas.action_types import REFUSED
 from schemas.actions import parse_reply
 from schemas.coordinates import centre, contains
@@ -32,19 +33,22 @@ from trainer.runtime.tracking import OnEvent
 from trainer.statistics import difference, interval, macro_interval, over
 from trainer.suites.answering import Answerer, SuiteAnswer
 from trainer.suites.reading import Benchmark, GroundingQuestion, Read, questions
+from trainer.suites.reply_forms import Frame, ReplyPoint, frame_of, in_thousandths, read_point
 
 CONTROLS = ("blind", "blind_suite", "random_element", "swapped")
 
 
 @dataclass(frozen=True, slots=True)
 class GroundingConfig:
-    """`limit`: at most so many questions, chosen by hash; `chunk`: questions (with pictures) in memory at once."""
+    """`limit`: at most so many questions, chosen by hash; `chunk`: questions (with pictures) in memory at once;
+    `frame`: what the model's numbers count (None: found from its replies, see `trainer.suites.reply_forms`)."""
 
     limit: int | None = None
     seed: int = 0
     swapped: bool = True
     chunk: int = 128
     max_new_tokens: int = GROUNDING_TOKENS
+    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         if self.chunk < 2 or self.max_new_tokens < 1:
@@ -80,6 +84,7 @@ def evaluate_grounding(
                 on_event({"kind": "suite", "suite": benchmark.name, "done": len(records)})
     if not records:
         raise ValueError(f"{benchmark.name}: none of the rows can be asked: {dict(read.not_asked)}")
+    frame = _score(records, config.frame)
     _elements(records)
     _usual_places(records)
     return {
@@ -87,7 +92,7 @@ def evaluate_grounding(
         "title": benchmark.title,
         "policy": answers.name,
         "read": read.plain(),
-        "summary": summarise(records, benchmark),
+        "summary": summarise(records, benchmark) | {"frame": frame},
         "records": records,
         "config": asdict(config),
     }
@@ -133,18 +138,39 @@ def _ask(
             "refusal": float(question.refusal),
             "reply": reply.text,
             "why": reply.why,
-            "hit": None if reply.why else hit(reply.text, question),
+            "size_px": image_size(question.picture),
+            "read": None if reply.why else _numbers(read_point(reply.text)),
             "format": None if reply.why else well_formed(reply.text),
-            "swapped": None if wrong.why else hit(wrong.text, question),
+            "swapped_read": None if wrong.why else _numbers(read_point(wrong.text)),
+            "swapped_why": wrong.why,
         }
         if blind is not None:
-            record["blind"] = hit(blind.reply(row), question)
+            point = parse_reply(blind.reply(row)).point
+            record["blind"] = float(right(point, question.box, question.polygon, question.refusal))
         yield record
 
 
-def hit(reply: str, question: GroundingQuestion) -> float:
-    """1 if a reply is right for a question, else 0; see the module."""
-    return float(right(parse_reply(reply).point, question.box, question.polygon, question.refusal))
+def _numbers(point: ReplyPoint | None) -> list[Any] | None:
+    return None if point is None else [point.x, point.y, point.form, point.refused]
+
+
+def _score(records: Sequence[dict[str, Any]], frame: Frame | None) -> Frame:
+    """Fill in `hit`, `refused_it` and `swapped`: what the model's numbers count is known once all replies are there.
+    Returns the frame."""
+    said = [None if r["read"] is None else ReplyPoint(*r["read"]) for r in records]
+    frame = frame or frame_of(said)
+    for record, point in zip(records, said, strict=True):
+        found = None if point is None else in_thousandths(point, frame, record["size_px"])
+        record["hit"] = None if record["why"] else _right(found, record)
+        record["refused_it"] = found == REFUSED
+        other = record.pop("swapped_read")
+        swapped = None if other is None else in_thousandths(ReplyPoint(*other), frame, record["size_px"])
+        record["swapped"] = None if record.pop("swapped_why") else _right(swapped, record)
+    return frame
+
+
+def _right(point: tuple[float, float] | None, record: Mapping[str, Any]) -> float:
+    return float(right(point, record["box"], record["polygon"], bool(record["refusal"])))
 
 
 def right(
@@ -246,6 +272,8 @@ def summarise(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dic
         "absent": over([record for record in answered if record["refusal"]], "hit", "screen"),
         "refused": _refusals(there),
         "format": over(answered, "format", "screen"),
+        "unreadable": sum(record["read"] is None for record in answered) / len(answered) if answered else 0.0,
+        "forms": dict(Counter(str(record["read"][2]) for record in answered if record["read"] is not None)),
         "breakdown": {" x ".join(names): _breakdown(answered, names) for names in benchmark.breakdowns},
         "mean_of_cells": {" x ".join(names): _macro(answered, names) for names in benchmark.breakdowns[:1]},
         "controls": {name: over(there, name, "screen") for name in CONTROLS},
@@ -285,5 +313,5 @@ def cells(record: Mapping[str, Any], names: Sequence[str]) -> Iterable[str]:
 
 def _refusals(there: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Share of present elements that were refused: a model that refuses everything is seen."""
-    refused = [float(parse_reply(record["reply"]).point == REFUSED) for record in there]
+    refused = [float(record["refused_it"]) for record in there]
     return interval(refused, [record["screen"] for record in there]).plain()
