@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "promote": ("promote", "choose which version of an asset others read"),
     "rollback": ("promote", "go back to an earlier version of an asset"),
     "gc": ("gc", "list, and delete, what of a store nobody needs any more"),
+    "verify": ("verify", "look for files of a store that aren't what was written"),
     "takedown": ("takedown", "single records out of all that a store holds, and out of later ingests"),
 }
 """Command → (module in `dagster_project.commands`, what it does)."""

@@ -17,6 +17,7 @@ from dagster_project.automation import (
     new_files,
     schedules,
     training_tail,
+    verify_store,
 )
 from dagster_project.settings import deployment
 from dagster_project.settings.environment import Environment
@@ -36,7 +37,13 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             *factory.external({**sources.outside(settings), **hygiene.absent(settings)}, settings),
             *feedback.assets(),
         ],
-        jobs=[*jobs.values(), feedback.promote_human_verdicts, feedback.promote_verified, *promotions],
+        jobs=[
+            *jobs.values(),
+            feedback.promote_human_verdicts,
+            feedback.promote_verified,
+            *promotions,
+            verify_store.verify_store,
+        ],
         schedules=[schedules.nightly(jobs["refresh_sources"]), schedules.hourly(jobs["observe_upstream"])],
         sensors=[
             new_files.new_files_sensor(upstream.names_of(stages), stages, jobs["refresh_sources"]),

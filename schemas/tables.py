@@ -107,7 +107,8 @@ def check_rows(table: type[Table], rows: Iterable[Mapping[str, Any]]) -> None:
             value = row.get(name)
             if value is None:
                 continue
-            held = hasattr(value, "__index__") if kind is int else isinstance(value, kind)
+            whole = hasattr(value, "__index__") and not isinstance(value, bool)
+            held = whole if kind is int else isinstance(value, kind)
             if not held or (kind is int and not low <= value <= high):
                 wanted = f"a whole number from {low} to {high}" if kind is int else kind.__name__
                 raise ValueError(f"{name}: expected {wanted}, found {type(value).__name__} {value!r:.80}")

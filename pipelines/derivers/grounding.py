@@ -22,8 +22,12 @@ from schemas.actions import Click, DoubleClick, Hover, LongPress, parse
 from schemas.coordinates import contains, rounded_centre
 from schemas.ids import item_step
 
-VERSION = 2
+VERSION = 1
 _POINTING = re.compile(
+    r"(?:please\s+)?(?:click|tap|press|select|choose|touch|hit)(?:\s+(?:on|at))?\s+(?P<what>\S.*?)[.!]?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_LEADING = re.compile(
     r"(?:please\s+)?"
     r"(?:(?:(?:double|left|long|right|single)[\s-]?)?(?:click|tap|press|select|choose|pick|touch|hit|push)(?:\s+(?:on|at))?"
     r"|(?:go|move|navigate|head|jump|switch|proceed|return)(?:\s+(?:back|over|on))?\s+(?:to|into|onto)"
@@ -31,10 +35,19 @@ _POINTING = re.compile(
     r"\s+(?P<what>\S.*?)[.!]?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+"""What may stand before an element in a sentence that is known to mean one."""
 
 
-def expression(step_instruction: str) -> str | None:
-    """ "Click on the search bar." → "the search bar"; None if the step's words don't say to point at something."""
+def expression(said: str) -> str | None:
+    """What a referring expression means: "Click on the search bar." → "the search bar", "go to notifications" →
+    "notifications"; None if no verb stands before it."""
+    match = _LEADING.fullmatch(squash(said))
+    return match.group("what") if match else None
+
+
+def pointed_at(step_instruction: str) -> str | None:
+    """What the words of a step say to click on; None if they may mean something else than an element on its screen, as
+    "go to the settings" does."""
     match = _POINTING.fullmatch(squash(step_instruction))
     return match.group("what") if match else None
 
@@ -46,7 +59,7 @@ def from_steps(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iter
         size = looks.sizes.get(row["screenshot_sha256"] or "")
         if box is None or not words or size is None or row["action_text"] is None:
             continue
-        action, what = parse(row["action_text"]), expression(words)
+        action, what = parse(row["action_text"]), pointed_at(words)
         if what is None or not isinstance(action, Click | LongPress | Hover | DoubleClick):
             continue
         if not contains(box, action.box):  # the source's own box and point disagree

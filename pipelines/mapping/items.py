@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Mapped, Raw, RejectedUnit
+from pipelines.mapping.record_error import SourceError
 from schemas.actions import Action
 from schemas.coordinates import contains
 
@@ -87,7 +88,7 @@ def read_splits(path: Path, mtime_ns: int, size: int) -> dict[str, str]:
     return found
 
 
-class SplitListError(RuntimeError):
+class SplitListError(SourceError):
     """A split list that can't be read. Not a `ValueError`: it must stop the run, not quarantine one record."""
 
 

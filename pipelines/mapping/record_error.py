@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 
 
+class SourceError(RuntimeError):
+    """What no record causes: without it nothing of the source can be mapped, such as a split list. It ends the run."""
+
+
 class RecordError(ValueError):
     """A record that can't be mapped at all: it is quarantined whole. `items` = native items that go with it."""
 

@@ -15,6 +15,10 @@ import pyarrow.parquet as pq
 
 from pipelines.store.files import FileEntry, StoreError
 from pipelines.store.object_store.binding import copies_of
+from pipelines.store.soundness import require_sound
+
+_OPENED: set[tuple[Path, str, str]] = set()
+"""Versions whose tables this process has held to their manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,12 @@ class Manifest:
     @property
     def root(self) -> Path:
         """The asset's folder with all files of this version in it: those of a store behind a URL are fetched first.
-        `path`, `paths` and `file` fetch less."""
+        `path`, `paths` and `file` fetch less. Like these it raises `StoreError`, which names the file, where a table
+        isn't the bytes that were written."""
         fetch(self.folder, chain(self.files, self.side_files), self.version)
+        if (whole := (self.folder, self.version, self.data_version)) not in _OPENED:
+            require_sound(self.folder, (entry for entry in chain(self.files, self.side_files) if entry.table))
+            _OPENED.add(whole)
         return self.folder
 
     @property
@@ -64,12 +72,14 @@ class Manifest:
     def path(self, entry: FileEntry) -> Path:
         """One of the files."""
         fetch(self.folder, [entry])
+        require_sound(self.folder, [entry])
         return self.folder / entry.path
 
     def paths(self, table: str) -> list[Path]:
         """The parquet files of a table, in order of their parts."""
         entries = [entry for entry in (*self.files, *self.side_files) if entry.table == table]
         fetch(self.folder, entries)
+        require_sound(self.folder, entries)
         return [self.folder / entry.path for entry in entries]
 
     def file(self, name: str) -> Path:
@@ -79,7 +89,9 @@ class Manifest:
         for entry in entries:
             folder, _, last = entry.path.rpartition("/")
             if last == name:
-                fetch(self.folder, [other for other in entries if other.path.startswith(f"{folder}/")])
+                beside = [other for other in entries if other.path.startswith(f"{folder}/")]
+                fetch(self.folder, beside)
+                require_sound(self.folder, [entry])
                 return self.folder / entry.path
         raise StoreError(f"{self.asset} {self.version}: expected a file {name!r}, found none of that name")
 

@@ -14,6 +14,7 @@ renamed over or overwritten, and a process killed at any point leaves only parts
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -189,8 +190,15 @@ class Store:
         raise StoreError(f"screen {sha256} is not in {where}")
 
     def screen_bytes(self, sha256: str) -> bytes:
-        """The encoded bytes of a screen."""
-        return self.screen_path(sha256).read_bytes()
+        """The encoded bytes of a screen. Raises `StoreError` if it isn't there, or isn't what it is named after."""
+        path = self.screen_path(sha256)
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise StoreError(
+                f"{path} is damaged: its bytes have another sha256; put back a good copy, or remove it and "
+                "materialise the source that it came from again"
+            )
+        return data
 
     def root(self, asset: str) -> Path:
         """The folder of an asset; `asset` is a key such as `unified/aitw`."""

@@ -27,7 +27,7 @@ from pipelines.mapping.adapter import (
     RecordScreen,
     RejectedUnit,
 )
-from pipelines.mapping.record_error import is_of_the_name
+from pipelines.mapping.record_error import SourceError, is_of_the_name
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
 from pipelines.takedown.withdrawn import REASON, taken_of
@@ -44,7 +44,7 @@ IDS, READS = "ids", "reads"
 DAMAGES_NAMED = 20
 """Damaged files of a part that its counts name."""
 logger = logging.getLogger(__name__)
-_OURS = (AssertionError, ImportError, MemoryError, NameError)
+_OURS = (AssertionError, ImportError, MemoryError, NameError, SourceError)
 """What no record causes: a fault of the code or of the machine ends the part."""
 
 

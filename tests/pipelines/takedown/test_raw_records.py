@@ -19,6 +19,7 @@ from pipelines.takedown.check import verify
 from pipelines.takedown.raw_files import _records, remaining, take_down_raw
 from pipelines.takedown.takedown import finish, take_down
 from pipelines.takedown.withdrawn import TakenDown, WithdrawnEntry
+from pipelines.unify.changes import ChangeBands
 from pipelines.unify.unify import unify_source
 from schemas.ids import split_json_lines
 
@@ -121,7 +122,7 @@ def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_pa
     shutil.copytree(tmp_path / "raw", home / "raw" / source)
     raw, store = Raw(home / "raw" / source), Store(home)
     register_raw(store, source, raw.root)
-    unify_source(store, source, raw)
+    unify_source(store, source, raw, bands=ChangeBands(damaged_files=100))
     name = first_record(source, raw)
     other = next(
         row["episode_id"]

@@ -1,0 +1,108 @@
+"""A file that isn't what was written is noticed before anything is made of it, and named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dagster_project import cli
+from pipelines.store import PartSpec, PartWriter, Store, StoreError, soundness
+from pipelines.store.images import encode_png
+from pipelines.store.manifest import Manifest
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setattr(soundness, "_SOUND", {})  # as in a process of its own
+    monkeypatch.setattr("pipelines.store.manifest._OPENED", set())
+    return Store(tmp_path / "home")
+
+
+def committed(store: Store, rows: int = 500) -> Manifest:
+    def write(out: PartWriter) -> dict[str, int]:
+        out.table("numbers", pa.table({"n": list(range(rows)), "word": [f"w{n}" for n in range(rows)]}))
+        out.bytes("note.txt", b"as written")
+        return {}
+
+    spec = PartSpec("one", f"{rows}")
+    with store.build("gold/toy", code_version="1", parts=[spec]) as build:
+        build.run_part(spec, write)
+        return build.commit()
+
+
+def flip(path: Path, rng: Random) -> None:
+    """One bit, and the time of change as it was: what a bad disk does."""
+    status = path.stat()
+    data = bytearray(path.read_bytes())
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_bit_of_a_table_stops_whoever_opens_it(store: Store, seed: int) -> None:
+    manifest = committed(store)
+    [entry] = [entry for entry in manifest.files if entry.table]
+    path = manifest.folder / entry.path
+    flip(path, Random(seed))
+    for read in (
+        lambda: manifest.read("numbers"),
+        lambda: manifest.paths("numbers"),
+        lambda: manifest.path(entry),
+        lambda: manifest.root,
+    ):
+        with pytest.raises(StoreError, match=path.name):
+            read()
+
+
+def test_a_file_beside_the_tables_is_held_to_its_digest_when_it_is_opened(store: Store) -> None:
+    manifest = committed(store)
+    path = manifest.file("note.txt")
+    assert path.read_bytes() == b"as written"
+    path.write_bytes(b"as wrltten")
+    with pytest.raises(StoreError, match="note.txt is damaged"):
+        manifest.file("note.txt")
+
+
+def test_a_sound_file_is_read_for_its_digest_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = committed(store)
+    manifest.read("numbers")
+    monkeypatch.setattr(soundness, "file_sha256", None)
+    assert manifest.read("numbers").num_rows == 500
+
+
+def test_a_picture_is_what_it_is_named_after(store: Store) -> None:
+    info = store.put_screen(encode_png(np.full((8, 8, 3), 200, np.uint8)))
+    flip(store.screen_path(info.sha256), Random(1))
+    with pytest.raises(StoreError, match="damaged"):
+        store.screen_bytes(info.sha256)
+
+
+def test_verify_names_each_damaged_file(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = committed(store)
+    info = store.put_screen(encode_png(np.full((8, 8, 3), 200, np.uint8)))
+    home = ["--home", str(store.home)]
+    assert cli.main(["verify", *home]) == 0
+    assert "every file is what was written" in capsys.readouterr().out
+    table = manifest.folder / next(entry.path for entry in manifest.files if entry.table)
+    flip(table, Random(3))
+    flip(store.screen_path(info.sha256), Random(4))
+    manifest.file("note.txt").unlink()
+    assert cli.main(["verify", *home]) == 1
+    said = capsys.readouterr().out
+    assert all(name in said for name in (table.name, "note.txt", info.sha256, "3 damaged"))
+    assert cli.main(["verify", "gold/none", *home]) != 0
+
+
+def test_a_removed_file_comes_back_when_its_asset_is_built_again(store: Store) -> None:
+    manifest = committed(store)
+    table = manifest.folder / next(entry.path for entry in manifest.files if entry.table)
+    before = table.read_bytes()
+    table.unlink()
+    committed(store)
+    assert table.read_bytes() == before
