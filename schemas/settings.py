@@ -226,17 +226,19 @@ def range_of(field: FieldInfo) -> str:
     for one in _constraints(field):
         bounds |= {word: getattr(one, word) for word, _ in _BOUNDS.values() if getattr(one, word, None) is not None}
     said = [words.format(f"{bounds[word]:g}") for word, words in _BOUNDS.values() if word in bounds]
-    kind = "a whole number" if Whole in _options(field.annotation) or int in _options(field.annotation) else "a number"
+    kind = (
+        "a whole number" if Whole in options_of(field.annotation) or int in options_of(field.annotation) else "a number"
+    )
     return f"{kind}, {' and '.join(said)}" if said else ""
 
 
 def _constraints(field: FieldInfo) -> Iterable[Any]:
     yield from field.metadata
-    for option in _options(field.annotation):
+    for option in options_of(field.annotation):
         yield from getattr(option, "__metadata__", ())
 
 
-def _options(annotation: Any) -> list[Any]:
+def options_of(annotation: Any) -> list[Any]:
     """The members of a union, without null; of any other type itself."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return [one for one in typing.get_args(annotation) if one is not type(None)]
@@ -275,7 +277,7 @@ def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     for name in names:
         field = _named(found, name) if found is not None else None
         found = None
-        for option in _options(field.annotation) if field is not None else ():
+        for option in options_of(field.annotation) if field is not None else ():
             if typing.get_origin(option) is dict:  # settings by a name that a person chose
                 option = typing.get_args(option)[1]
                 next(names, None)

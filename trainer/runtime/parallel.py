@@ -1,8 +1,8 @@
 """Several processes that train one model: torch.distributed, and what they must agree on.
 
-`torchrun --nproc-per-node N -m trainer mid_trained --home …` starts N ranks (gloo on CPU, nccl on GPU). The model lies
-in N parts (`trainer.modeling.sharding`); losses are summed over all ranks and divided by the weights of all ranks, so
-the number of ranks changes no gradient.
+`torchrun --nproc-per-node N -m dagster_project.cli train STAGE` starts N ranks (gloo on CPU, nccl on GPU). The model
+lies in N parts (`trainer.modeling.sharding`); losses are summed over all ranks and divided by the weights of all ranks,
+so the number of ranks changes no gradient.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stages under torchrun: the first rank runs them as ever and writes the store, the others follow it into training.
 
-    torchrun --nproc-per-node N -m trainer mid_trained --home DIR
+    torchrun --nproc-per-node N -m dagster_project.cli train STAGE… --home DIR
 
 Mid-training and the steps of RL are done by all ranks. The others build the same model, without weights. In
 mid-training they read the same rows from the store, which they never write; in RL the first rank samples, alone or by
@@ -11,15 +11,16 @@ for the next.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipelines.store import Store
 from trainer.modeling.checkpoint import load_checkpoint
 from trainer.rl.learner import Learner
 from trainer.runtime.deterministic import deterministic
-from trainer.runtime.parallel import NotTrained, Ranks, hollow_models, ranks
+from trainer.runtime.parallel import NotTrained, Ranks, hollow_models, launched, ranks
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stage_names import SHARED, SPECIALISTS
 from trainer.stages.context import Context
@@ -28,6 +29,9 @@ from trainer.stages.run import opened, stage_function
 
 if TYPE_CHECKING:
     from trainer.settings.grpo import LearnerConfig
+
+T = TypeVar("T")
+Led = Callable[[OnEvent | None], OnEvent]
 
 
 class _Trained(Exception):
@@ -54,13 +58,32 @@ def lead(group: Ranks, on_event: OnEvent | None) -> OnEvent:
     return event
 
 
-def dismiss(group: Ranks) -> None:
-    """Tell the others that there is no stage left."""
-    group.told(("end", None))
+def on_ranks(
+    home: str | Path,
+    config: Mapping[str, Any],
+    run: Callable[[Led], T],
+    *,
+    device: str = "",
+    failed: Callable[[Exception], None] = lambda error: None,
+) -> T | None:
+    """Under torchrun: the first rank calls `run`, and the others train along in the stages that it runs; → what `run`
+    gave, None on the others. `run` is given what makes an `on_event` one that the others hear of. `device`: see
+    `launched`. `failed` gets what ends another rank, before the first one loses it, which would be its reason."""
+    with launched(device) as group:
+        if not group.first:
+            try:
+                follow(group, home, config)
+            except Exception as error:
+                failed(error)
+                raise
+            return None
+        found = run(partial(lead, group))
+        group.told(("end", None))
+        return found
 
 
 def follow(group: Ranks, home: str | Path, config: Mapping[str, Any]) -> None:
-    """What every rank but the first does: train along until dismissed."""
+    """What every rank but the first does: train along until there is no stage left."""
     while True:
         order, stage = group.told(None)
         if order == "end":

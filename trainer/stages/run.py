@@ -51,7 +51,7 @@ def run_stage(
     if wanted not in (1, started):
         raise ValueError(
             f"ranks: {stage} is to train in {wanted} processes, found {started}; start it in the graph "
-            f"or by torchrun --nproc-per-node {wanted} -m trainer, or leave ranks out"
+            f"or by torchrun --nproc-per-node {wanted} -m dagster_project.cli train, or leave ranks out"
         )
     inputs, settings = opened(store, stage, config or {})
     weights = ""

@@ -72,7 +72,8 @@ def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> 
     run_stage("base", store.home, SETTINGS, progress=False)
     told = torchrun(
         "-m",
-        "trainer",
+        "dagster_project.cli",
+        "train",
         "mid_trained",
         "offline_grounding",
         "--events",

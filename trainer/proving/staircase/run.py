@@ -1,34 +1,25 @@
 """The staircase of one training seed, from tasks to report; every part is a file, so a run that was killed goes on.
 
-    python -m trainer.proving.staircase.run choose  --out DIR --platform web  # measure, choose, draw episodes
-    python -m trainer.proving.staircase.run run     --out DIR --platform web --seed 0 [--base CHECKPOINT] [--short]
-    python -m trainer.proving.staircase.run combine --out DIR SEED_FOLDER SEED_FOLDER ...
-
-In DIR: `tasks-<platform>/` and `episodes-<platform>/`, which all seeds share, and `<platform>-seed-<n>/` with the
-stages' checkpoints, the evaluations and `report.json`, `report.md`, `report.svg`.
+`vesper staircase` calls it. In its folder lie `tasks-<platform>/` and `episodes-<platform>/`, which all seeds share,
+and `<platform>-seed-<n>/` with the stages' checkpoints, the evaluations and `report.json`, `report.md`, `report.svg`.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipelines.whole_files import put_json
 from trainer.proving.staircase.choice import ChosenTasks, choose_tasks
-from trainer.proving.staircase.config import StaircaseConfig, long_form, short_form
+from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.episodes import counts, make_episodes, read_rows
 from trainer.proving.staircase.evaluation import Evaluation
 from trainer.proving.staircase.figures import joined
 from trainer.proving.staircase.random_policy import random_policy
-from trainer.proving.staircase.report import RECORDS, combine, write_report
+from trainer.proving.staircase.report import RECORDS, write_report
 from trainer.proving.staircase.training import Trainings
 from trainer.runtime.tracking import OnEvent
-from trainer.stages.settings import weights_folder
 
 
 def seed_folder(out: str | Path, config: StaircaseConfig) -> Path:
@@ -101,65 +92,3 @@ def _brief(told: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: value for name, value in told.items() if name not in own}
     kept = {name: value for name, value in metrics.items() if isinstance(value, int | float | str | None)}
     return {**plain, **({"metrics": kept} if kept else {})}
-
-
-def _progress(event: Mapping[str, Any]) -> None:
-    """A line an event that people wait for."""
-    kind = event.get("kind")
-    if kind == "step" and event["step"] % 50:
-        return
-    if kind in ("start", "trained", "world_success", "rollouts", "saved"):
-        return
-    told = {
-        name: round(value, 4) if isinstance(value, float) else value
-        for name, value in event.items()
-        if isinstance(value, int | float | str)
-    }
-    print(time.strftime("%H:%M:%S"), " ".join(f"{name}={value}" for name, value in told.items()), flush=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; 1 and a line on bad input."""
-    example = "Example: python -m trainer.proving.staircase.run run --out staircase --seed 0"
-    says_it = (__doc__ or "").split("\n")[0]
-    parser = argparse.ArgumentParser(
-        prog="python -m trainer.proving.staircase.run", description=says_it, epilog=example
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, says in (("choose", "measure candidates and choose tasks"), ("run", "one training seed, to its report")):
-        one = commands.add_parser(name, help=says)
-        one.add_argument("--out", required=True, help="folder of all seeds")
-        one.add_argument("--platform", default="web", choices=("web", "mobile"))
-        one.add_argument("--short", action="store_true", help="every part in two or three minutes, no controls")
-        if name == "run":
-            one.add_argument("--seed", type=int, default=0, help="training seed")
-            one.add_argument(
-                "--base", default="", help="checkpoint folder to begin from, or nano_base (random weights without one)"
-            )
-            one.add_argument("--threads", type=int, default=2, help="CPU threads of the trainer (2)")
-    joined = commands.add_parser("combine", help="several seeds' reports as one")
-    joined.add_argument("--out", required=True)
-    joined.add_argument("folders", nargs="+", help="folders of seeds")
-    given = parser.parse_args(arguments)
-    try:
-        if given.command == "combine":
-            combine(given.folders, given.out)
-            print(Path(given.out) / "report.md")
-            return 0
-        form = short_form if given.short else long_form
-        config = form(given.platform, getattr(given, "seed", 0), weights_folder(getattr(given, "base", "")))
-        if given.command == "choose":
-            found = choose_tasks(Path(given.out) / f"tasks-{config.platform}", config.choice, _progress)
-            print(f"{len(found.families())} families chosen, digest {found.digest}")
-            return 0
-        config = replace(config, threads=given.threads)
-        run_staircase(given.out, config, _progress)
-        print(seed_folder(given.out, config) / "report.md")
-    except (ValueError, RuntimeError) as error:
-        print(f"staircase: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
