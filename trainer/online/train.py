@@ -36,11 +36,11 @@ from trainer.online.success import FinalFrameJudge, judge_of
 from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.learner import STATE_VERSION
-from trainer.rl.state_file import StateFile
 from trainer.rl.weight_change import in_memory, weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
+from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
 
 METRICS = "online_rl.json"

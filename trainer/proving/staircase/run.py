@@ -70,7 +70,7 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
     put_json(folder / RECORDS, records)
     told = {
         name: {"seconds": round(stage.seconds, 1), **_brief(stage.told)}
-        for name, stage in {**stages, "offline_grounding": pointing}.items()
+        for name, stage in {**stages, pointing.name: pointing}.items()
     }
     settings = {**config.plain(), "base": base.told.get("weights", "") if config.base else ""}  # no folder of a machine
     head = {
