@@ -58,11 +58,11 @@ class SettingsError(ValueError):
 
 def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WHERE_SET, **more: Any) -> Any:
     """A field of `Settings`: its default (... for none), what it means, whether it enters versions (see
-    `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …). Further
-    words that pydantic doesn't know stand beside `in_version` in the schema: `neutral` (see `Settings.run_part`) and
-    `stages`."""
+    `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …).
+    `neutral` (see `Settings.run_part`), which pydantic doesn't know, stands beside `in_version` in the schema."""
     extra: dict[str, Any] = {"in_version": in_version}
-    extra |= {word: more.pop(word) for word in ("neutral", "stages") if word in more}
+    if "neutral" in more:
+        extra["neutral"] = more.pop("neutral")
     if "default_factory" not in more:
         more["default"] = default
     return Field(description=text, json_schema_extra=extra, **more)
@@ -81,7 +81,7 @@ def neutral(model: type[BaseModel], name: str) -> Any:
 
 
 def marked(field: FieldInfo, word: str, default: Any = None) -> Any:
-    """What `setting` noted of a field under a word: `in_version`, `neutral`, `stages`."""
+    """What `setting` noted of a field under a word: `in_version`, `neutral`."""
     extra = field.json_schema_extra
     return extra.get(word, default) if isinstance(extra, dict) else default
 

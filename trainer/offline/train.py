@@ -117,7 +117,7 @@ def train_offline(
         loaded.processor.preset,
         config=plain,
         seeds={"offline_rl": config.seed},
-        parents=parents or {"checkpoints/mid_trained": WeightFiles(start).digest()},
+        parents=parents or {"checkpoints/start": WeightFiles(start).digest()},
         metrics={
             key: metrics[key]
             for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update", "alignments")

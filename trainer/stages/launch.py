@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pipelines.store import Store
 from trainer.modeling.checkpoint import load_checkpoint
@@ -22,13 +22,12 @@ from trainer.rl.learner import Learner
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import NotTrained, Ranks, hollow_models, launched, ranks
 from trainer.runtime.tracking import OnEvent
-from trainer.settings.stage_names import SHARED, SPECIALISTS
+from trainer.settings.offline import OfflineConfig
+from trainer.settings.online import OnlineConfig
+from trainer.settings.stages import STAGES
 from trainer.stages.context import Context
 from trainer.stages.online import online_config
 from trainer.stages.run import opened, stage_function
-
-if TYPE_CHECKING:
-    from trainer.settings.grpo import LearnerConfig
 
 T = TypeVar("T")
 Led = Callable[[OnEvent | None], OnEvent]
@@ -44,7 +43,7 @@ def lead(group: Ranks, on_event: OnEvent | None) -> OnEvent:
 
     def event(found: dict[str, Any]) -> None:
         nonlocal trained
-        if found["kind"] == "stage" and found["stage"] in SHARED:
+        if found["kind"] == "stage" and found["stage"] in STAGES and STAGES[found["stage"]].shared:
             group.told(("stage", found["stage"]))
             trained = False
         elif found["kind"] == "trained":
@@ -104,7 +103,7 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratc
     inputs, settings = opened(store, stage, config)
     context = Context(store, stage, settings, inputs, event, scratch, False)
     with hollow_models():
-        if stage != "mid_trained":
+        if context.entry.section:
             return _learn_along(context)
         stage_function(stage)(context, scratch)
     raise RuntimeError(f"{stage}: expected its training to be shared among ranks, but it has none")
@@ -112,17 +111,11 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratc
 
 def _learn_along(context: Context) -> None:
     """What the first rank's learner does, until RL of the stage is over."""
-    start, settings, threads = _learner_of(context)
-    loaded = load_checkpoint(context.folder(start))
-    with deterministic(ranks().device, threads):
+    settings: OfflineConfig | OnlineConfig = (
+        context.settings.offline.of_domain(context.domain)
+        if context.entry.section == "offline"
+        else online_config(context)
+    )
+    loaded = load_checkpoint(context.start)
+    with deterministic(ranks().device, settings.threads):
         Learner(loaded.model, loaded.processor, settings).follow()
-
-
-def _learner_of(context: Context) -> tuple[str, LearnerConfig, int]:
-    """(checkpoint that a stage of RL starts from, settings of its learner, threads)."""
-    if context.stage in SPECIALISTS:
-        offline = context.settings.offline.of_domain(context.domain)
-        return "mid_trained", offline, offline.threads
-
-    online = online_config(context)
-    return f"offline_{context.domain}", online, online.threads

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.stages import CORPUS, HELDOUT
 from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ def _store(options: SuiteOptions, name: str) -> Store:
 
 def blind_table(store: Store | None) -> BlindTable | None:
     """The blind table of a store's training shards; None without any."""
-    from trainer.data.rows import SHARDS, light_rows
+    from trainer.data.rows import light_rows
     from trainer.evaluation.controls import BlindTable
 
-    shards = store.current(SHARDS) if store is not None else None
+    shards = store.current(CORPUS) if store is not None else None
     return BlindTable(light_rows(shards, ("train",))) if shards is not None else None
 
 
@@ -141,7 +142,7 @@ def _heldout(
 ) -> dict[str, Any]:
 
     from trainer.data.clusters import picture_key
-    from trainer.data.rows import HELDOUT, light_rows, screen_elements, with_pictures
+    from trainer.data.rows import light_rows, screen_elements, with_pictures
     from trainer.evaluation.evaluate import choose, evaluate
     from trainer.modeling.checkpoint import load_checkpoint
     from trainer.settings.measuring import EvalConfig

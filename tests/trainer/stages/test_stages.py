@@ -24,7 +24,7 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.evaluation.records import Records
 from trainer.settings.presets import PRESETS, nano
-from trainer.settings.stage_names import ONLINE, SPECIALISTS
+from trainer.settings.stages import ONLINE, SPECIALISTS
 from trainer.stages import checkpoints as stage_checkpoints
 from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
 from trainer.stages.run import opened, run_stage
@@ -290,7 +290,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
     tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, message in (
-        (["base", "--home", str(Store(tmp_path).home)], "mid_training/shards: nothing committed yet"),
+        (["base", "--home", str(tmp_path)], "expected a store"),
+        (["online_web", "--home", str(store.home)], "task_pool/shards: nothing committed yet"),
         (
             ["base", "--home", str(store.home), "--config", '{"presets": "nano"}'],
             "unknown 'presets'; nearest are preset",

@@ -37,6 +37,7 @@ from trainer.runtime.tracking import OnEvent
 from trainer.settings.model_shape import Shape
 from trainer.settings.offline import OfflineConfig
 from trainer.settings.online import OnlineConfig
+from trainer.settings.stages import BASE, MID_TRAINED
 from trainer.settings.supervised import MidtrainConfig
 
 CODE_VERSION = "1"
@@ -101,11 +102,11 @@ class Trainings:
             stopped = self._supervised("mid", loaded, settings, folder, watch, after)
             found = {"stopped": stopped, **looks.settle()}
             made = lineage(
-                "mid_trained",
+                MID_TRAINED.name,
                 loaded.processor.preset,
                 config={"midtrain": dict(config.midtrain)},
                 seeds={"order": config.seed},
-                parents={"checkpoints/base": weights_of(base)},
+                parents={f"checkpoints/{BASE.name}": weights_of(base)},
                 metrics=found,
             )
             save_checkpoint(folder, loaded.model, loaded.processor, made)
@@ -167,7 +168,7 @@ class Trainings:
                     validation_rows=self.rows["validation"] or None,
                     state_dir=state,
                     on_event=self._timed(name, watch, saved),
-                    parents={"checkpoints/mid_trained": weights_of(start)},
+                    parents={f"checkpoints/{MID_TRAINED.name}": weights_of(start)},
                 )
                 looks = found.metrics["looks"]
             except TimeUp:

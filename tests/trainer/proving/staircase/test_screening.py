@@ -60,7 +60,7 @@ def test_the_other_families_are_not_trained_on(
         given.append(contracts)
         return really(start, contracts, *more, **how)
 
-    monkeypatch.setattr("trainer.online.train.train_online", watched)
+    monkeypatch.setattr("trainer.proving.staircase.training.train_online", watched)
     monkeypatch.setattr(
         "trainer.proving.staircase.training.screen", lambda *given: Screened({one: 0.25, other: 1.0}, 0.0)
     )
