@@ -6,7 +6,6 @@ import argparse
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def _nano_base_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _config(options: argparse.Namespace, seed: int) -> StaircaseConfig:
     form = short_form if options.short else long_form
-    return replace(form(options.platform, seed, weights_folder(options.base)), threads=options.threads)
+    return form(options.platform, seed, weights_folder(options.base)).changed(threads=options.threads)
 
 
 def choose(options: argparse.Namespace) -> int:

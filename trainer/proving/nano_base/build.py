@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +55,12 @@ def build_nano_base(
     seen = Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages)
     seen.draw([], progress)
     start = folder = _start(work, seen, config, texts)
-    vision = replace(config.vision, threads=config.threads)
+    vision = config.vision.changed(threads=config.threads)
     folder = _vision(work, folder, "1-vision", seen, vision, config.seed, on_event, progress)
     for number, phase in enumerate(config.curriculum, 2):
         seen.draw([*phase.lessons, *([WORLDS] if phase.look and phase.look.worlds else [])], progress)
         if phase.look:
-            look = replace(phase.look, threads=config.threads)
+            look = phase.look.changed(threads=config.threads)
             folder = _vision(work, folder, f"{number}-look", seen, look, config.seed, on_event, progress, start)
         folder = _phase(work, folder, number, phase, seen, config, on_event, progress)
     made = load_checkpoint(folder)
@@ -122,7 +121,7 @@ def _vision(
     screens = FilledScreens(
         drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size, config.worlds
     )
-    plain = {"vision": asdict(config), "data": screens.digest(), "start": before, "anchor": known}
+    plain = {"vision": config.plain(), "data": screens.digest(), "start": before, "anchor": known}
     if _done(folder, plain):
         return folder
     state = work / "state" / folder.name

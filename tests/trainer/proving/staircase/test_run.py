@@ -100,14 +100,14 @@ def test_online_rl_that_was_killed_goes_on_in_the_time_that_is_left(tmp_path: Pa
 
 def test_the_asset_holds_a_seeds_report(tmp_path: Path, tiny: StaircaseConfig) -> None:
     store, events = Store(tmp_path / "home"), list[dict[str, Any]]()
-    made = build_staircase(store, replace(tiny, controls=False, ties=tiny.ties[:1]), events.append)
+    made = build_staircase(store, tiny.changed(controls=False, ties=tiny.ties[:1]), events.append)
     assert made.checks_passed and made.counts["online greedy"] is not None
     assert {name.partition(" ")[0] for name in made.counts} == ALL - {"linear", "more_supervised", "more_offline"}
     assert "| online |" in made.file("report.md").read_text() and json.loads(made.file("records.json").read_text())
     assert not list((tmp_path / "home" / "cache" / "training").iterdir())  # the stages' weights are gone
 
     begun = len(events)
-    assert build_staircase(store, replace(tiny, controls=False, ties=tiny.ties[:1]), events.append) == made
+    assert build_staircase(store, tiny.changed(controls=False, ties=tiny.ties[:1]), events.append) == made
     assert len(events) == begun
 
 
@@ -224,4 +224,4 @@ def test_the_long_form_rounds_where_the_processor_does() -> None:
 
 def test_a_window_without_its_stop_is_refused(tiny: StaircaseConfig) -> None:
     with pytest.raises(ValueError, match="window"):
-        replace(tiny, window=(0.6, 0.5))
+        tiny.changed(window=(0.6, 0.5))
