@@ -14,7 +14,7 @@ from typing import Any
 from generators.tasks.task_spec import Contract
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
-from trainer.data.row_sources import ListSource
+from trainer.data.row_sources import ListSource, RowSource
 from trainer.merging.merge import merge
 from trainer.midtrain.schedule import scheduled
 from trainer.midtrain.train import train
@@ -131,8 +131,7 @@ class Trainings:
             if event["kind"] == "step":
                 after(event["step"])
 
-        rows = self.rows["train"]
-        source = scheduled(ListSource(rows, settings.seed), settings, rows)
+        source = self._source(settings)
         how: dict[str, Any] = {"state_dir": folder.parent / STATE, "progress": False}
         try:
             train(loaded.model, loaded.processor, source, settings, on_event=self._timed(name, watch, step), **how)
@@ -140,6 +139,11 @@ class Trainings:
             loaded.model.eval()
             return str(reason)
         return "all steps done"
+
+    def _source(self, settings: MidtrainConfig) -> RowSource:
+        """The training rows in the order and mixture of these settings."""
+        rows = self.rows["train"]
+        return scheduled(ListSource(rows, settings.seed), settings, rows)
 
     def offline(self, start: FinishedStage, domain: str, control_s: float = 0.0) -> FinishedStage:
         """Offline RL of a domain, its peak being kept. As a control it goes on and on for that time."""
