@@ -20,7 +20,7 @@ GROWTH = 64
 class Decoder:
     """Goes on after a prompt pass of a Qwen3-VL model (dense or MoE) that filled `cache`.
 
-    `mask` [B, T] tells the places that hold a token of the prompt from padding, `position` [B] is that of the next
+    `mask` [B, T] is true where a token of the prompt stands and false at padding, `position` [B] is that of the next
     token, the same on all three axes, since all that follows is text. A pass reads tokens that may turn out to be none
     of the reply's; `accept` says how many were: the places of the others stay empty.
     """

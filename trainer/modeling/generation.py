@@ -123,8 +123,8 @@ def _generate_batch(
         tokens, logprobs = _choose(model.lm_head(states).flatten(0, 1), processor, temperature, generator, given)
         drawn = zip(tokens.view(len(alive), -1).tolist(), logprobs.view(len(alive), -1).tolist(), strict=True)
         counts = [
-            _go_on(done[place], draft, ids, told, processor.end_id, max_new_tokens)
-            for place, draft, (ids, told) in zip(alive, drafts, drawn, strict=True)
+            _go_on(done[place], draft, ids, chosen_logprobs, processor.end_id, max_new_tokens)
+            for place, draft, (ids, chosen_logprobs) in zip(alive, drafts, drawn, strict=True)
         ]
         width = states.shape[1] - 1 + unread
         decoder.accept(width, torch.tensor([unread + count for count in counts], device=device))

@@ -232,8 +232,8 @@ def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool = False
 def train_only(model: Any, pattern: str) -> None:
     """Of the parameters that learn, keep those as they are whose name a regular expression isn't found in.
 
-    A few hundred episodes tell little: of a few million numbers most would learn noise. Raises `ValueError` where no
-    name holds it, or it is none.
+    A few hundred episodes carry little signal: of a few million numbers most would learn noise. Raises `ValueError`
+    where no name holds it, or it is none.
     """
     learning = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     try:

@@ -1,4 +1,4 @@
-"""Semi-online RL: stored episodes replayed with the policy's own history, and what that tells of it (UI-S1).
+"""Semi-online RL: stored episodes replayed with the policy's own history, and what that shows of it (UI-S1).
 
 Single-step RL shows every step the recorded history, which a policy that acts never sees: it meets its own words and
 points. Here a rollout goes through a stored episode; while its action is right, the stored next screen follows and the

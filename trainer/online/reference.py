@@ -21,7 +21,7 @@ from trainer.settings.online import ReferenceConfig
 Successes = Sequence[bool | None]
 """Of each validation episode; None where infrastructure failed."""
 MIN_TASKS = 10
-"""Fewer don't tell how tasks differ, however often each is tried."""
+"""Fewer don't show how tasks differ, however often each is tried."""
 
 
 @dataclass(frozen=True)

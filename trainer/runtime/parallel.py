@@ -56,7 +56,7 @@ class Ranks:
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return float(tensor)
 
-    def told(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """The first rank's value, on every rank (any picklable thing; the ranks trust one another)."""
         if self.world == 1:
             return value
@@ -109,7 +109,7 @@ class NotTrained(Exception):
 
 def following(group: Ranks, value: Any) -> Any:
     """The first rank's value as training begins. Raises `NotTrained` if it doesn't (see `trainer.stages.launch`)."""
-    order, found = group.told(("train", value))
+    order, found = group.broadcast(("train", value))
     if order != "train":
         raise NotTrained
     return found

@@ -142,7 +142,7 @@ class OnlineConfig(LearnerConfig):
     thinking: Flag | None = setting(None, "Ask for thoughts; null: as the checkpoint was trained.")
     edges: tuple[Whole, Whole] = setting(
         NANO_EDGES,
-        "Expected steps up to which a task is easy, and medium. A stage that isn't told takes its checkpoint's own.",
+        "Expected steps up to which a task is easy, and medium. A stage without them takes its checkpoint's own.",
     )
     workers: Whole = setting(2, "Devices at a time.", ge=1, in_version=ALWAYS)
     max_staleness: Whole = setting(
@@ -190,7 +190,7 @@ class OnlineConfig(LearnerConfig):
         return self.steps_per_generation
 
     def run_part(self) -> dict[str, Any]:
-        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't tell one run from another."""
+        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
         found = super().run_part()
         del found["vllm"]
         return found

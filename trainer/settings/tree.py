@@ -140,7 +140,7 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
                 raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})
     TrainerSettings.parsed(merged, where)
     for name, section, own in (("offline", OfflineSection, SPECIALISTS), ("online", OnlineSection, ONLINE)):
-        for one in own:  # also those of other stages: what is wrong is told before anything trains
+        for one in own:  # also those of other stages: what is wrong is reported before anything trains
             alone = _of_one(preset.version_part()[name], given.get(name, {}), one, own)
             section.parsed(alone, f"{where}: {name}.{one}")
             if one == stage:

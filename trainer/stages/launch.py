@@ -44,12 +44,12 @@ def lead(group: Ranks, on_event: OnEvent | None) -> OnEvent:
     def event(found: dict[str, Any]) -> None:
         nonlocal trained
         if found["kind"] == "stage" and found["stage"] in STAGES and STAGES[found["stage"]].shared:
-            group.told(("stage", found["stage"]))
+            group.broadcast(("stage", found["stage"]))
             trained = False
         elif found["kind"] == "trained":
             trained = True
         elif found["kind"] == "committed" and not trained:
-            group.told(("stop", None))
+            group.broadcast(("stop", None))
             trained = True
         if on_event is not None:
             on_event(found)
@@ -77,14 +77,14 @@ def on_ranks(
                 raise
             return None
         found = run(partial(lead, group))
-        group.told(("end", None))
+        group.broadcast(("end", None))
         return found
 
 
 def follow(group: Ranks, home: str | Path, config: Mapping[str, Any]) -> None:
     """What every rank but the first does: train along until there is no stage left."""
     while True:
-        order, stage = group.told(None)
+        order, stage = group.broadcast(None)
         if order == "end":
             return
         with tempfile.TemporaryDirectory(prefix="vesper-rank-") as scratch:

@@ -47,14 +47,14 @@ def run_suite(
         "android_world": _android_world,
         "latent": _latent,
     }
-    with _bar(known, options.progress, on_event) as told:
-        report = runners[known.kind](known, subject, options, told)
+    with _bar(known, options.progress, on_event) as listener:
+        report = runners[known.kind](known, subject, options, listener)
     return {"suite": name, "title": known.title, **report, "suite_kind": known.kind}
 
 
 @contextmanager
 def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnEvent | None]:
-    """Who is told of a suite's events: `on_event`, behind a bar for the kinds of suites that have none of their own."""
+    """Who gets a suite's events: `on_event`, behind a bar for the kinds of suites that have none of their own."""
     if not progress or known.kind not in ("worlds", "latent"):
         yield on_event
         return
@@ -62,13 +62,13 @@ def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnE
 
     with tqdm(desc=known.name, unit="episode" if known.kind == "worlds" else "screen", mininterval=2) as bar:
 
-        def told(event: dict[str, Any]) -> None:
+        def listener(event: dict[str, Any]) -> None:
             bar.total = event.get("of", bar.total)
             bar.update(event.get("done", bar.n) - bar.n)
             if on_event:
                 on_event(event)
 
-        yield told
+        yield listener
 
 
 def _store(options: SuiteOptions, name: str) -> Store:
@@ -264,7 +264,7 @@ def _worlds(
 
 
 def _asked(subject: EvaluationSubject, options: SuiteOptions) -> dict[str, Any]:
-    """How a served model was asked, for its report; a checkpoint's policy tells that of itself."""
+    """How a served model was asked, for its report; a checkpoint's policy records that itself."""
     from trainer.suites.answering import served_tokens
 
     if subject.checkpoint is not None:

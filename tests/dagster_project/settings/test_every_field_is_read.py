@@ -1,5 +1,5 @@
-"""Every setting is read: its name is loaded as an attribute somewhere in the product. Where two models share a name, one
-reader is enough for both."""
+"""Every setting is read: its name is loaded as an attribute somewhere in the product. Where two models share
+a name, one reader is enough for both."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _vision(
     )
     tail = curve[-min(50, len(curve)) :]
     metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}
-    told = made.lineage.get("metrics", {})
+    earlier = made.lineage.get("metrics", {})
     _keep(
         folder,
         made.model,
@@ -149,7 +149,7 @@ def _vision(
             config=plain,
             seeds={"order": seed},
             parents={f"nano_base/{start.name}": before},
-            metrics={**told, name.partition("-")[2]: metrics},
+            metrics={**earlier, name.partition("-")[2]: metrics},
         ),
     )
     return folder
@@ -185,7 +185,7 @@ def _phase(
     losses = [step["loss"] for step in curve.steps]
     tail = losses[-min(50, len(losses)) :]
     parents = {f"nano_base/{start.name}": before}
-    told = made.lineage.get("metrics", {})
+    earlier = made.lineage.get("metrics", {})
     _keep(
         folder,
         made.model,
@@ -196,7 +196,10 @@ def _phase(
             config=plain,
             seeds={"order": config.seed},
             parents=parents,
-            metrics={**told, "loss": {**told.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)}},
+            metrics={
+                **earlier,
+                "loss": {**earlier.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)},
+            },
         ),
     )
     return folder

@@ -262,16 +262,16 @@ def read_tasks(folder: str | Path) -> ChosenTasks:
     path = Path(folder) / TASKS
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-        told = body.pop("digest")
+        recorded = body.pop("digest")
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"staircase: expected a choice of tasks in {TASKS}, found {error}; run `choose`") from error
-    if digest(body) != told:
-        raise ValueError(f"staircase: {TASKS} isn't what its digest {told[:12]} tells; measure anew")
+    if digest(body) != recorded:
+        raise ValueError(f"staircase: {TASKS} isn't what its digest {recorded[:12]} says; measure anew")
     contracts = {
         split: tuple((family, Contract.from_row(row)) for family, row in found)
         for split, found in body["contracts"].items()
     }
-    return ChosenTasks(tuple(body["measured"]), contracts, told)
+    return ChosenTasks(tuple(body["measured"]), contracts, recorded)
 
 
 def _identity(folder: Path) -> str:

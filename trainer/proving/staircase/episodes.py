@@ -85,7 +85,7 @@ def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Ite
 
 
 def part_path(folder: Path, tasks: ChosenTasks, config: EpisodeConfig, family: Family, split: str, number: int) -> Path:
-    """Its file; the name tells what it was made from."""
+    """Its file; the name holds a digest of what it was made from."""
     counts = {"each": config.held_out} if family.held_out else {"each": config.each[split]}
     made_of = {**config.plain(), **counts, "held_out": family.held_out}
     key = digest([CODE_VERSION, tasks.digest, made_of, family.name, split, number])[:16]

@@ -58,21 +58,24 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
         stages["linear"] = train.merged("linear", mid, experts)
     merges = [train.merged("ties", mid, experts, density=density, lam=lam) for density, lam in config.ties]
     stages["ties"] = max(merges, key=evaluation.score) if len(merges) > 1 else merges[0]
-    looks = offline.told["looks"]
+    looks = offline.facts["looks"]
     if config.controls:
         stages["more_supervised"] = train.more_supervised(offline, online.seconds)
         stages["more_offline"] = more = train.offline(offline, config.platform, online.seconds)
-        looks = joined(looks, more.told["looks"])
+        looks = joined(looks, more.facts["looks"])
 
     records = {"random": evaluation.row("random", random_policy())}
     records |= {name: evaluation.row(name, stage) for name, stage in stages.items()}
-    records["online"] = {**records["online"], "reference_steps": online.told["metrics"]["reference_steps"]}
+    records["online"] = {**records["online"], "reference_steps": online.facts["metrics"]["reference_steps"]}
     put_json(folder / RECORDS, records)
-    told = {
-        name: {"seconds": round(stage.seconds, 1), **_brief(stage.told)}
+    facts = {
+        name: {"seconds": round(stage.seconds, 1), **_brief(stage.facts)}
         for name, stage in {**stages, pointing.name: pointing}.items()
     }
-    settings = {**config.plain(), "base": base.told.get("weights", "") if config.base else ""}  # no folder of a machine
+    settings = {
+        **config.plain(),
+        "base": base.facts.get("weights", "") if config.base else "",
+    }  # no folder of a machine
     head = {
         "platform": config.platform,
         "seed": config.seed,
@@ -80,15 +83,15 @@ def run_staircase(out: str | Path, config: StaircaseConfig, on_event: OnEvent | 
         "tasks_digest": tasks.digest,
         "measured": list(tasks.measured),
         "data": counts(rows),
-        "stages": told,
+        "stages": facts,
     }
     return write_report(folder, head, {config.seed: records}, looks)
 
 
-def _brief(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a stage tells, without its curves (they stay in its own folder); mid-training's looks are why it stopped."""
-    metrics = told.get("metrics", {})
-    own = ("metrics", "timing") if "kept_step" in told else ("metrics", "timing", "looks")
-    plain = {name: value for name, value in told.items() if name not in own}
+def _brief(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage's facts without its curves, which stay in its folder; mid-training's looks are why it stopped."""
+    metrics = facts.get("metrics", {})
+    own = ("metrics", "timing") if "kept_step" in facts else ("metrics", "timing", "looks")
+    plain = {name: value for name, value in facts.items() if name not in own}
     kept = {name: value for name, value in metrics.items() if isinstance(value, int | float | str | None)}
     return {**plain, **({"metrics": kept} if kept else {})}

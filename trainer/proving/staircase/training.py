@@ -295,7 +295,7 @@ class Trainings:
     def _timed(
         self, name: str, watch: Stopwatch, then: Callable[[Mapping[str, Any]], None] = lambda event: None
     ) -> OnEvent:
-        """What a trainer tells goes on to who listens, under the stage's name; `then` may end the training."""
+        """Passes a trainer's events on under the stage's name, and keeps the time; `then` may end the training."""
 
         def event(happened: dict[str, Any]) -> None:
             watch.tick()

@@ -66,8 +66,8 @@ def test_the_other_families_are_not_trained_on(
     tiny = tiny.changed(screen_least=1, screen_each=1)
     row = {"split": "train", "sample_id": "a", "answer": "click", "messages": '[{"role": "user", "content": "red"}]'}
     start = Trainings(tmp_path / "start", tiny, tasks, [row]).random_weights()
-    told = Trainings(tmp_path / "some", tiny, tasks, []).online(start).told
+    told = Trainings(tmp_path / "some", tiny, tasks, []).online(start).facts
     assert told["families"] == [one] and told["screened"][other] == 1.0
-    everything = Trainings(tmp_path / "all", tiny.changed(screen_each=0), tasks, []).online(start).told
+    everything = Trainings(tmp_path / "all", tiny.changed(screen_each=0), tasks, []).online(start).facts
     assert everything["families"] == [] and everything["screened"] == {}
     assert [{family_of(contract) for contract in some} for some in given] == [{one}, {one, other}]
