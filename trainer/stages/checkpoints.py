@@ -131,7 +131,7 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         progress=context.progress,
     )
     steps = curve.steps
-    tenth = max(1, len(steps) // 10)
+    tenth = max(1, len(steps) // 10)  # single steps are too noisy to say whether the loss fell
     first, last = _mean([s["loss"] for s in steps[:tenth]]), _mean([s["loss"] for s in steps[-tenth:]])
     tokens = sum(step["tokens"] for step in steps)
     metrics = {"first_loss": first, "last_loss": last, "steps": len(steps), "tokens": tokens}

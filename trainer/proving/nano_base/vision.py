@@ -188,7 +188,7 @@ def train_vision(
     state = TrainingState(state_dir, digest([screens.digest(), config.plain(), start]), Ranks())
     saved = state.load(parts, optimiser) or {}
     step, curve = int(saved.get("step", 0)), list(saved.get("curve", []))
-    classes = functional.normalize(embeddings if anchor is None else anchor, dim=-1)
+    classes = functional.normalize(embeddings if anchor is None else anchor, dim=-1)  # [V, hidden]
     length = float(embeddings.norm(dim=-1).mean()) if anchor is None else _length(tower, screens, config)
     length = float(saved.get("length", length))
     tower.train()
@@ -200,14 +200,14 @@ def train_vision(
                 group["lr"] = config.learning_rate_at(step)
             batch = screens.batch(step, config.batch_size)
             with torch.autocast("cpu", torch.bfloat16, enabled=config.bf16):
-                features, patches = _features(tower, batch, config.spells)
+                features, patches = _features(tower, batch, config.spells)  # [tokens, hidden], [patches, vision hidden]
             named, right = _name_losses(features.float(), batch, classes, screens.end_id, config)
             place = ((parts["place"](functional.normalize(features.float(), dim=-1)) - batch.places) ** 2).mean()
             letters, spelled = _letter_losses(parts["letters"](patches.float()), batch.letters, config)
             optimiser.zero_grad(set_to_none=True)
             (named + config.place * place + config.letters * letters).backward()
             if step < config.heads_first:
-                tower.zero_grad(set_to_none=True)
+                tower.zero_grad(set_to_none=True)  # AdamW passes over parameters without a gradient
             if not torch.isfinite(torch.nn.utils.clip_grad_norm_(parts.parameters(), 1.0)):
                 raise FloatingPointError(
                     f"vision: a gradient isn't finite at step {step}; lower learning_rate ({config.learning_rate})"
@@ -247,8 +247,8 @@ def _name_losses(
     features: torch.Tensor, batch: ScreenBatch, classes: torch.Tensor, end_id: int, config: VisionConfig
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(cross entropy of the labels, share of right labels among tokens that show something)."""
-    logits = config.scale * functional.normalize(features, dim=-1) @ classes.T
-    shows = batch.labels != end_id
+    logits = config.scale * functional.normalize(features, dim=-1) @ classes.T  # [tokens, V]
+    shows = batch.labels != end_id  # the end token is the label of a place that shows nothing
     weights = torch.where(shows, 1.0, config.background)
     losses = functional.cross_entropy(logits, batch.labels, reduction="none")
     right = (logits.detach().argmax(-1) == batch.labels)[shows].float().mean()
@@ -259,6 +259,7 @@ def _letter_losses(
     logits: torch.Tensor, letters: torch.Tensor, config: VisionConfig
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(cross entropy of the letters, share of those read right); `logits` [patches, `PARTS` · classes]."""
+    # [patches · PARTS, classes], [patches · PARTS]
     logits, labels = logits.view(letters.numel(), -1), letters.reshape(-1)
     shows = labels > 0
     weights = torch.where(shows, 1.0, config.blank) * (labels != UNDECIDED)
