@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import signal
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -82,8 +81,7 @@ def test_every_row_stands_and_a_killed_run_goes_on(tmp_path: Path, tiny: Stairca
 
 
 def test_online_rl_that_was_killed_goes_on_in_the_time_that_is_left(tmp_path: Path, tiny: StaircaseConfig) -> None:
-    tiny = replace(
-        tiny,
+    tiny = tiny.changed(
         controls=False,
         ties=tiny.ties[:1],
         screen_each=1,
