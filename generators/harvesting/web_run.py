@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 
 from generators.harvesting.web_sites import check_ready, site_pages
 from generators.harvesting.web_worker import remember
+from pipelines.processes import end_process
 
 OPEN_S = 90.0
 """Limit on opening a site: a browser, and for an app its server."""
@@ -229,20 +229,5 @@ def _worker(
             process.stdin.close()
         yield following
     finally:
-        _end(process, 10.0 if not todo else 0.0)
+        end_process(process, wait_s=10.0 if not todo else 0.0, group=True)  # its browser goes with it
         scratch.cleanup()
-
-
-def _end(process: subprocess.Popen[str], patience_s: float) -> None:
-    """A worker that has done its job is given time to end by itself; any other is told to, then made to. Its browser
-    goes with it."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(patience_s)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return

@@ -1,17 +1,14 @@
 """Serves the page of FSM sites on loopback, for browsers that are devices.
 
 The page has the two functions that a device's driver calls (`reset_function`, `state_function`), and the browser's own
-Back leads within the site.
-
-python -m generators.worlds.serve_sites --port 8123
+Back leads within the site. `vesper devices sites` serves it.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -83,23 +80,3 @@ def serve_sites(port: int = 0) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join(5)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 1 with a one-line reason where it can't start."""
-    parser = argparse.ArgumentParser(prog="serve", description=__doc__)
-    parser.add_argument("--port", type=int, default=8123, help="0 takes a free one; default 8123")
-    try:
-        with serve_sites(port=parser.parse_args(arguments).port) as address:
-            print(address, flush=True)
-            threading.Event().wait()
-    except KeyboardInterrupt:
-        return 0
-    except OSError as error:
-        print(f"serve: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.tasks.world_interface import WorldError
+from pipelines.processes import end_process
 
 START_S, STOP_S, CALL_S, START_ATTEMPTS = 60.0, 5.0, 20.0, 3
 """Limits: until the app answers for the first time, until it has ended by itself, one request to its API; ports."""
@@ -170,15 +171,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     """End of its standard input tells the app to end; what is left of its process group is killed."""
     if process.stdin is not None:
         process.stdin.close()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        pass
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait(STOP_S)
+    end_process(process, wait_s=STOP_S, signals=(signal.SIGKILL,), grace_s=STOP_S, group=True)
 
 
 def json_of(server: WebAppServer, status: int, body: bytes, what: str) -> Any:
