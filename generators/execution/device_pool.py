@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.devices.device import DeviceError
 from generators.execution.leased_worlds import LEASED_WORLDS
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.registry import WORLDS, open_world
 
@@ -43,7 +43,7 @@ class Device:
 class DevicePool(Protocol):
     """Opens devices. One with a true `keeps_idle` lets a worker that goes on with another kind keep its device open."""
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         """Kind of device that a contract needs. Raises `ValueError` for one that no device of this pool can run."""
         ...
 
@@ -73,7 +73,7 @@ class LocalPool:
         self._most = most
         self._numbers = 0
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         if contract.world not in self._worlds:
             known = ", ".join(self._worlds)
             raise ValueError(f"task {contract.task_id}: no device has the world {contract.world!r:.60}; known: {known}")
@@ -124,7 +124,7 @@ class GatewayPool:
         self._client, self._wishes = client, dict(wishes)
         self._priority, self._wait_s, self._idle_s = priority, wait_s, idle_s
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         if contract.world not in self._wishes:
             known = ", ".join(self._wishes)
             raise ValueError(f"task {contract.task_id}: no lease is set for the world {contract.world!r:.60}: {known}")
@@ -179,7 +179,7 @@ class WrappedPool:
     def __init__(self, pool: DevicePool, wrap: Callable[[World], World]) -> None:
         self._pool, self._wrap = pool, wrap
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         return self._pool.kind(contract)
 
     def most(self, kind: str) -> int | None:
@@ -198,7 +198,7 @@ class Pools:
     def __init__(self, *members: DevicePool) -> None:
         self._members = members
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         reasons = []
         for number, member in enumerate(self._members):
             try:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from generators.execution.journal import AttemptClaim, ClaimLost, Journal, JournalError
 from generators.execution.limits import AttemptLimits
 from generators.policies.policy import PastTurn, Policy, PolicyError, PolicyView
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn, FailureKind
 from generators.tasks.world_interface import Observation, World, WorldError
 from generators.worlds.wrappers.defects import injected
@@ -77,7 +77,7 @@ class ScreenKeeper:
 
 
 def execute(
-    contract: Contract,
+    contract: TaskSpec,
     world: World,
     policy: Policy,
     seed: int,
@@ -116,7 +116,7 @@ def broke(claim: AttemptClaim, error: Exception, doing: str) -> InfrastructureFa
     return InfrastructureFailure(reason, "device" if doing in DEVICE_CALLS else "unknown")
 
 
-def give_up(contract: Contract, policy: str, seed: int, journal: Journal, reason: str) -> ExecutedTrajectory:
+def give_up(contract: TaskSpec, policy: str, seed: int, journal: Journal, reason: str) -> ExecutedTrajectory:
     """End an attempt that infrastructure failures have stopped too often. A start that its world refused every time is
     the task's own fault."""
     claim = journal.claim(contract, seed, policy, "")

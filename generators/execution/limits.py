@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 
 DECIDE_S = 900.0
 """Seconds that one of `execute.POLICY_CALLS` may take (`AttemptLimits.call_s`, where that is more). A model's server
@@ -48,5 +48,5 @@ class AttemptLimits:
             if not getattr(self, name) >= bound:
                 raise ValueError(f"limits: expected {name} of {bound} or more, found {getattr(self, name)!r}")
 
-    def most_steps(self, contract: Contract) -> int:
+    def most_steps(self, contract: TaskSpec) -> int:
         return max(1, math.ceil(self.step_factor * contract.expected_steps) + self.step_extra)

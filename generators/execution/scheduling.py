@@ -20,10 +20,10 @@ from generators.execution.execute import InfrastructureFailure, ScreenKeeper, br
 from generators.execution.journal import ClaimLost, Journal
 from generators.execution.limits import AttemptLimits
 from generators.execution.task_queue import ScheduledTask, TaskQueue
-from generators.execution.worker_pool import NO_DEVICE_S, Crew, CrewStatistics, Worker
+from generators.execution.worker_pool import NO_DEVICE_S, Worker, WorkerPool, WorkerPoolStatistics
 from generators.policies.policy import CannotDo
 from generators.policies.policy_maker import PolicyMaker
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ Progress = Callable[[ExecutedTrajectory, int, int], None]
 
 
 @dataclass
-class RunStatistics(CrewStatistics):
+class RunStatistics(WorkerPoolStatistics):
     """What a run survived; never part of a result. `retried`: infrastructure failures by what failed; `not_opened`:
     devices."""
 
@@ -55,7 +55,7 @@ class _Executor(Worker):
 
 
 def run_all(
-    contracts: Sequence[Contract],
+    contracts: Sequence[TaskSpec],
     pool: DevicePool,
     policies: PolicyMaker,
     journal: Journal,
@@ -87,7 +87,7 @@ def run_all(
     return sorted((ended[key] for key in keys), key=lambda done: (done.contract.task_id, done.seed))
 
 
-class _SchedulingRun(Crew[_Executor]):
+class _SchedulingRun(WorkerPool[_Executor]):
     def __init__(
         self,
         jobs: Sequence[ScheduledTask],

@@ -12,7 +12,7 @@ from generators.execution.scheduling import Progress
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
 from generators.generation.proposing.catalogue import Catalogue
 from generators.generation.proposing.proposers import Proposer
-from generators.generation.task_worlds.task_world import Ground, open_ground
+from generators.generation.task_worlds.task_world import TaskWorld, open_task_world
 from generators.generation.verify import VerifyConfig
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
@@ -76,7 +76,7 @@ class LoopConfig:
             raise ValueError(f"loop: expected {len(STRATA)} shares that sum to 1, found {self.mix}")
         if not 0 <= self.hostile <= 1 or (self.hostile and self.ground not in PLANTERS):
             raise ValueError(
-                f"loop: expected hostile in 0..1, above 0 only on the grounds {', '.join(PLANTERS)}, "
+                f"loop: expected hostile in 0..1, above 0 only in the worlds {', '.join(PLANTERS)}, "
                 f"found {self.hostile} on {self.ground}"
             )
         rate(self.faults, "loop: faults")
@@ -102,8 +102,8 @@ class LoopConfig:
         counts[STRATA[0]] += self.tasks - sum(counts.values())
         return counts
 
-    def open_ground(self) -> Ground:
-        return open_ground(self.ground, self.targets, self.target_seed)
+    def open_task_world(self) -> TaskWorld:
+        return open_task_world(self.ground, self.targets, self.target_seed)
 
     def plain(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value or name not in LATER}
@@ -123,7 +123,7 @@ class LoopParts:
     pool: DevicePool = field(default_factory=LocalPool)
     policies: Callable[[LoopConfig], PolicyMaker] | None = None
     annotators: Callable[[Store], Sequence[Annotator]] | None = None
-    proposers: Callable[[Ground, Catalogue], Mapping[str, Proposer]] | None = None
+    proposers: Callable[[TaskWorld, Catalogue], Mapping[str, Proposer]] | None = None
     workers: int = 2
     limits: AttemptLimits = AttemptLimits()
     progress: Progress | None = None

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from generators.generation.proposing.proposers import Proposal
 from generators.generation.task_worlds.task_world import Idea
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.store.manifest import Manifest
 from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
@@ -66,5 +66,5 @@ def read_proposals(bank: Manifest) -> list[Proposal]:
     for task in bank.read("tasks", Tasks.schema).to_pylist():
         row = rows[task["task_id"]]
         ideas = tuple(Idea(**idea) for idea in json.loads(row["ideas"]))
-        found.append(Proposal(Contract.from_row(task), row["arm"], ideas, row["chance"]))
+        found.append(Proposal(TaskSpec.from_row(task), row["arm"], ideas, row["chance"]))
     return found

@@ -40,7 +40,7 @@ from generators.generation.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
 from generators.tasks.strata import STRATA
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
@@ -60,7 +60,7 @@ FALSE_POSITIVES = 0.02
 
 def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
     """`generation/catalogue/<round>`: table `catalogue`, a row a target and function."""
-    ground = config.open_ground()
+    task_world = config.open_task_world()
     known = known_before(store, number) if config.feedback else {}
     inputs = {manifest.asset: manifest.version for manifest in known.values()}
     plain = {"loop": config.plain(), "feedback": {name: m.data_version for name, m in known.items()}}
@@ -68,12 +68,12 @@ def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
 
     def make(out: PartWriter) -> dict[str, Any]:
         catalogue = learned(store, list(known.values()))
-        rows = catalogue.as_rows(ground)
+        rows = catalogue.as_rows(task_world)
         out.table("catalogue", CatalogueRows.table(rows))
         return {
             "functions": len(rows),
             "shown": sum(row["shown"] for row in rows),
-            "coverage": round(catalogue.coverage(ground), 6),
+            "coverage": round(catalogue.coverage(task_world), 6),
             "targets seen": len(catalogue.names),
             **{f"yield of {arm}": round(tally.mean(0.5), 4) for arm, tally in sorted(catalogue.arms.items())},
             **config.pins,
@@ -95,7 +95,7 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     """`generation/task_bank/<round>`: tables `tasks`, `proposals`, `refused`. Raises `StoreError` without the round's
     catalogue or an earlier round's bank."""
     parts = parts or LoopParts()
-    ground, name = config.open_ground(), round_name(number)
+    task_world, name = config.open_task_world(), round_name(number)
     catalogue_asset = store.require(f"{CATALOGUE}/{name}")
     earlier = [store.require(f"{BANK}/{round_name(n)}") for n in range(1, number)]
     pool = store.current("task_pool/static")
@@ -119,8 +119,8 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
         known = _instructions(pool) if pool is not None else []
         bank = TaskBank(embedder, config.epsilon, [*known, *(text for m in earlier for text in _instructions(m))])
         before = len(bank.texts)
-        given = parts.proposers(ground, catalogue) if parts.proposers is not None else None
-        found = propose(ground, catalogue, bank, config.quotas, config.seed * 1009 + number, given)
+        given = parts.proposers(task_world, catalogue) if parts.proposers is not None else None
+        found = propose(task_world, catalogue, bank, config.quotas, config.seed * 1009 + number, given)
         out.table("tasks", Tasks.table(sorted((p.contract.as_row() for p in found.proposals), key=_task_id)))
         out.table("proposals", Proposals.table(sorted((proposal_row(p) for p in found.proposals), key=_task_id)))
         out.table("refused", Refused.table(asdict(rejected) for rejected in found.rejected))
@@ -191,7 +191,7 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     spec = PartSpec("all", digest([CODE_VERSION, plain, bank.data_version]))
 
     def make(out: PartWriter) -> dict[str, Any]:
-        contracts = [Contract.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()]
+        contracts = [TaskSpec.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()]
         survived = RunStatistics()
         folder = store.home / "generation" / "journals"
         with Journal(folder, f"{name}-{spec.inputs_digest[:12]}") as journal:
@@ -283,7 +283,7 @@ def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopPar
         for table in ("steps", "screens", "trajectories"):
             out.table(table, tables[table])
         proposals = {proposal.contract.task_id: proposal for proposal in read_proposals(bank)}
-        return figures(config.open_ground(), proposals, trajectories, verdicts) | {
+        return figures(config.open_task_world(), proposals, trajectories, verdicts) | {
             "device hours": runs.counts["device hours"]
         }
 

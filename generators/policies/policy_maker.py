@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from generators.policies.policy import Policy
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 
 
@@ -16,5 +16,5 @@ class PolicyMaker:
     that a model is asked in, which are part of what a round is; "" for a policy that asks none."""
 
     name: str
-    make: Callable[[Contract, World], Policy]
+    make: Callable[[TaskSpec, World], Policy]
     wording: str = ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from schemas.actions import Action
 
 FailureKind = Literal["infrastructure", "task"]
@@ -51,7 +51,7 @@ class ExecutedTrajectory:
     `resumed` counts how often a crash was survived by replaying what had been done.
     """
 
-    contract: Contract
+    contract: TaskSpec
     policy: str
     device: str
     seed: int

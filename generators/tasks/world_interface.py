@@ -91,7 +91,7 @@ class World(Protocol):
         ...
 
     def act(self, action: Action) -> None:
-        """Carry out an action at its point, as a hand would (it may hit nothing). Finished and CallUser do nothing.
+        """Carry out an action at its point, whatever lies there (it may hit nothing). Finished and CallUser do nothing.
         Raises `UnsupportedAction` for an action this world doesn't have, `WorldError` if it can't be carried out."""
         ...
 

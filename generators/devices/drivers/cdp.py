@@ -187,25 +187,25 @@ class CdpDevice:
     # -- actions ----------------------------------------------------------------------------------------------------
 
     async def _act(self, page: CdpPage, action: Action) -> None:
-        hands, options = page.hands, self._options
+        on_page, options = page.input, self._options
         if isinstance(action, Click | DoubleClick | LongPress | Hover):
             [at] = await self._css(page, action.box)
             if isinstance(action, Hover):
                 if options.mobile:
                     raise UnsupportedAction("Hover: a finger has no such action")
-                await hands.hover(at)
+                await on_page.hover(at)
             else:
                 hold = options.press_s if isinstance(action, LongPress) else 0.0
-                await hands.click(at, 2 if isinstance(action, DoubleClick) else 1, hold)
+                await on_page.click(at, 2 if isinstance(action, DoubleClick) else 1, hold)
         elif isinstance(action, Drag):
             start, end = await self._css(page, action.start, action.end)
-            await hands.drag(start, end, options.drag_s)
+            await on_page.drag(start, end, options.drag_s)
         elif isinstance(action, Scroll):
             path = (action.start, action.end) if action.start and action.end else SYNTHESISED_PATHS[action.direction]
             start, end = await self._css(page, *path)
-            await hands.scroll(start, end, options.drag_s)
+            await on_page.scroll(start, end, options.drag_s)
         elif isinstance(action, Type):
-            await hands.type(action.content)
+            await on_page.type(action.content)
         elif isinstance(action, PressEnter | Hotkey):
             await self._press(page, action.keys if isinstance(action, Hotkey) else ("enter",))
         elif isinstance(action, PressBack):
@@ -225,7 +225,7 @@ class CdpDevice:
         for name, key in zip(names, keys):
             if key is None:
                 raise WorldError(f"Hotkey: expected names of keys, found {name[:40]!r}")
-        await page.hands.press([key for key in keys if key is not None])
+        await page.input.press([key for key in keys if key is not None])
 
     async def _back(self, page: CdpPage) -> None:
         """One step back in the page's history; nothing where there is none."""

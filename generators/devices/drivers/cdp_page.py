@@ -12,7 +12,7 @@ from typing import Any
 
 from generators.devices.browser import MOST_TEXT, QUICK_PNG, page_text
 from generators.devices.device import DeviceError
-from generators.devices.drivers.cdp_input import Hands
+from generators.devices.drivers.cdp_input import PageInput
 from generators.devices.protocols.cdp_session import CdpConnection, CommandFailed
 from generators.tasks.world_interface import ScreenElement, WorldError
 
@@ -38,7 +38,7 @@ class CdpPage:
         self.target, self.session = target, session
         self.dialogs: deque[tuple[str, str]] = deque(maxlen=100)
         self.crashed = False
-        self.hands = Hands(self.send, touch=touch)
+        self.input = PageInput(self.send, touch=touch)
         self._connection, self._name, self._call_s = connection, name, call_s
         self._frame = ""
         self._loaded = asyncio.Event()
@@ -72,7 +72,7 @@ class CdpPage:
         elif method == "Page.javascriptDialogOpening":
             self._answer_dialog(str(params.get("type", "")), str(params.get("message", "")))
         elif method == "Input.dragIntercepted":
-            self.hands.dragged = params.get("data")
+            self.input.dragged = params.get("data")
         elif method == "Inspector.targetCrashed":
             self.crash()
 

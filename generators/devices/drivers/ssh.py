@@ -234,7 +234,7 @@ class SshDevice:
         except TimeoutError:
             self._connection.abort()
 
-    # -- hands ------------------------------------------------------------------------------------------------------
+    # -- input ------------------------------------------------------------------------------------------------------
 
     async def _mouse(self, action: Action) -> None:
         options = self._options

@@ -14,8 +14,8 @@ from typing import Any
 
 from generators.generation.proposing.catalogue import PRIOR, Catalogue
 from generators.generation.proposing.proposers import Proposal
-from generators.generation.task_worlds.task_world import Ground, Idea
-from generators.tasks.task_spec import VOTES, Contract
+from generators.generation.task_worlds.task_world import Idea, TaskWorld
+from generators.tasks.task_spec import VOTES, TaskSpec
 from quality.model_client.client import ModelClient, Request, Unanswerable, data_block
 
 PROMPT_VERSION = "propose-1"
@@ -45,8 +45,8 @@ class OpenAIProposer:
 
     arm = "openai"
 
-    def __init__(self, ground: Ground, catalogue: Catalogue, client: ModelClient) -> None:
-        self.ground, self.catalogue, self.client = ground, catalogue, client
+    def __init__(self, task_world: TaskWorld, catalogue: Catalogue, client: ModelClient) -> None:
+        self.task_world, self.catalogue, self.client = task_world, catalogue, client
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
         """See `Proposer`; a question for every `ASKED` proposals."""
@@ -58,11 +58,11 @@ class OpenAIProposer:
                 continue
             for words, steps in _tasks(answer.fields):
                 told.append(words)
-                contract = Contract(
+                contract = TaskSpec(
                     words,
-                    self.ground.platform,
+                    self.task_world.platform,
                     target,
-                    self.ground.start(target),
+                    self.task_world.start(target),
                     {"rule": VOTES},
                     steps,
                     (),
@@ -80,7 +80,7 @@ class OpenAIProposer:
         known = self.catalogue
         examples = [(words, steps) for where, words, steps in reversed(known.examples) if where == target]
         others = [(words, steps) for where, words, steps in reversed(known.examples) if where != target]
-        functions = self.ground.functions(target)
+        functions = self.task_world.functions(target)
         failures = [
             f"{function}: {reason}"
             for function in functions
@@ -90,7 +90,7 @@ class OpenAIProposer:
             "target": target,
             "functions": list(functions),
             "length": LENGTHS[stratum],
-            "seen": [name.text for name in known.things(self.ground, target)[:NAMES]],
+            "seen": [name.text for name in known.things(self.task_world, target)[:NAMES]],
             "verified": [f"{words} ({steps} actions)" for words, steps in (*examples, *others)[:EXAMPLES]],
             "failed": failures[:FAILURES],
             "already_written": told,

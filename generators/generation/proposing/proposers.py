@@ -22,10 +22,10 @@ from typing import Protocol
 from generators.generation.proposing.catalogue import PRIOR, Catalogue
 from generators.generation.proposing.reverse_tasks import Writer, synthesise
 from generators.generation.proposing.task_bank import TaskBank, gate
-from generators.generation.task_worlds.task_world import Ground, Idea
+from generators.generation.task_worlds.task_world import Idea, TaskWorld
 from generators.tasks.strata import STRATA
 from generators.tasks.strata import stratum as strata_of
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 
 LOOK = 24
 """Ideas that are drawn to choose one from."""
@@ -47,7 +47,7 @@ WALKS = 40
 class Proposal:
     """A contract with where it came from. `chance` = what the catalogue gave it."""
 
-    contract: Contract
+    contract: TaskSpec
     arm: str
     ideas: tuple[Idea, ...] = ()
     chance: float = PRIOR
@@ -83,11 +83,11 @@ class StaticProposer:
 
     arm = "static"
 
-    def __init__(self, ground: Ground, catalogue: Catalogue) -> None:
-        self.ground, self.catalogue = ground, catalogue
+    def __init__(self, task_world: TaskWorld, catalogue: Catalogue) -> None:
+        self.task_world, self.catalogue = task_world, catalogue
 
     def _ideas(self, target: str, rng: Random) -> Iterator[Idea]:
-        return self.ground.ideas(target, rng)
+        return self.task_world.ideas(target, rng)
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
         ideas, misses = self._ideas(target, rng), 0
@@ -95,15 +95,15 @@ class StaticProposer:
             drawn = list(islice(ideas, LOOK))
             if not drawn:
                 return
-            count = rng.choice(JOINED[stratum]) if self.ground.joins else 1
-            if not self.ground.joins:
+            count = rng.choice(JOINED[stratum]) if self.task_world.joins else 1
+            if not self.task_world.joins:
                 drawn = [idea for idea in drawn if strata_of(idea.steps) == stratum] or drawn
             if not self.catalogue.tallies or rng.random() < EXPLORE:
                 chosen = _different(drawn, count)
             else:
                 order = sorted(range(len(drawn)), key=lambda n: (-self.catalogue.chance([drawn[n]]), n))
                 chosen = _different([drawn[n] for n in order], count)
-            contract = self.ground.contract(chosen, rng)
+            contract = self.task_world.contract(chosen, rng)
             if contract is None or contract.stratum != stratum:
                 misses += 1
                 continue
@@ -126,7 +126,7 @@ class DynamicProposer(StaticProposer):
 
     def _ideas(self, target: str, rng: Random) -> Iterator[Idea]:
         known, misses = self.catalogue.roles, 0
-        for idea in self.ground.about(target, self.catalogue.things(self.ground, target), rng):
+        for idea in self.task_world.about(target, self.catalogue.things(self.task_world, target), rng):
             if idea.role in known.get(idea.function, ()):
                 misses = 0
                 yield idea
@@ -136,14 +136,14 @@ class DynamicProposer(StaticProposer):
 
 class ReverseProposer:
     """What walks over a target's known screens achieved (OS-Genesis, GUI-ReWalk), in the words of `writer` (None: the
-    embedded one). Each was walked again, so its path is known; only grounds with a world that needs no device have it.
+    embedded one). Each was walked again, so its path is known; only task worlds whose world needs no device have it.
     """
 
     arm = "reverse"
 
-    def __init__(self, ground: Ground, catalogue: Catalogue, writer: Writer | None = None) -> None:
-        self.ground, self.catalogue, self.writer = ground, catalogue, writer
-        self._written: dict[str, list[Contract]] = {}
+    def __init__(self, task_world: TaskWorld, catalogue: Catalogue, writer: Writer | None = None) -> None:
+        self.task_world, self.catalogue, self.writer = task_world, catalogue, writer
+        self._written: dict[str, list[TaskSpec]] = {}
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
         if target not in self._written:
@@ -154,8 +154,8 @@ class ReverseProposer:
             if contract.stratum == stratum:
                 yield Proposal(contract, self.arm, (), chance)
 
-    def _write(self, target: str, rng: Random) -> list[Contract]:
-        world, known = self.ground.offline(), self.catalogue.explorations.get(target)
+    def _write(self, target: str, rng: Random) -> list[TaskSpec]:
+        world, known = self.task_world.offline(), self.catalogue.explorations.get(target)
         if world is None or known is None or not known.screens:
             return []
         report = synthesise(
@@ -166,20 +166,23 @@ class ReverseProposer:
             count=WALKS,
             seed=rng.randrange(1 << 30),
             writer=self.writer,
-            passing=lambda path: self.ground.passing(target, path),
+            passing=lambda path: self.task_world.passing(target, path),
         )
-        return [replace(task.contract(), initial_state=self.ground.start(target)) for task in report.tasks]
+        return [replace(task.contract(), initial_state=self.task_world.start(target)) for task in report.tasks]
 
 
 def _name(target: str) -> str:
     return " ".join(part for part in target.split("/")[1:] if not part.isdigit()) or target
 
 
-def arms(ground: Ground, catalogue: Catalogue, writer: Writer | None = None) -> dict[str, Proposer]:
+def arms(task_world: TaskWorld, catalogue: Catalogue, writer: Writer | None = None) -> dict[str, Proposer]:
     """The embedded proposers that have something to say; `writer` is the reverse one's. A new one: a line here."""
-    found: dict[str, Proposer] = {"static": StaticProposer(ground, catalogue)}
+    found: dict[str, Proposer] = {"static": StaticProposer(task_world, catalogue)}
     if catalogue.names:
-        found |= {"dynamic": DynamicProposer(ground, catalogue), "reverse": ReverseProposer(ground, catalogue, writer)}
+        found |= {
+            "dynamic": DynamicProposer(task_world, catalogue),
+            "reverse": ReverseProposer(task_world, catalogue, writer),
+        }
     return found
 
 
@@ -192,7 +195,7 @@ def shares(catalogue: Catalogue, names: list[str]) -> dict[str, float]:
 
 
 def propose(
-    ground: Ground,
+    task_world: TaskWorld,
     catalogue: Catalogue,
     bank: TaskBank,
     quotas: Mapping[str, int],
@@ -201,9 +204,9 @@ def propose(
 ) -> Proposed:
     """New tasks, `quotas[stratum]` of each stratum: targets in turn, arms by their share; each passed the gate and is
     like no task of the bank, which takes it in. Deterministic by all arguments (a model's proposer aside)."""
-    found, rng = Proposed(), Random(f"propose/{ground.name}/{seed}")
-    chosen = dict(proposers) if proposers is not None else arms(ground, catalogue)
-    draw = _Draw(ground, chosen, shares(catalogue, list(chosen)), seed, rng)
+    found, rng = Proposed(), Random(f"propose/{task_world.name}/{seed}")
+    chosen = dict(proposers) if proposers is not None else arms(task_world, catalogue)
+    draw = _Draw(task_world, chosen, shares(catalogue, list(chosen)), seed, rng)
     for stratum in STRATA:
         wanted = quotas.get(stratum, 0)
         made, left = 0, TRIES * wanted
@@ -212,7 +215,7 @@ def propose(
             while len(block) < wanted - made and left > 0:
                 left -= 1
                 proposal = draw.next(stratum)
-                why = "" if proposal is None else gate(proposal.contract, ground.targets, draw.world)
+                why = "" if proposal is None else gate(proposal.contract, task_world.targets, draw.world)
                 if proposal is not None and why:
                     found.rejected.append(_rejected(proposal, why))
                 elif proposal is not None:
@@ -237,11 +240,16 @@ class _Draw:
     """Proposals one by one: targets in turn, an arm by its share."""
 
     def __init__(
-        self, ground: Ground, proposers: Mapping[str, Proposer], weights: Mapping[str, float], seed: int, rng: Random
+        self,
+        task_world: TaskWorld,
+        proposers: Mapping[str, Proposer],
+        weights: Mapping[str, float],
+        seed: int,
+        rng: Random,
     ) -> None:
-        self.world = ground.offline()
+        self.world = task_world.offline()
         self._proposers, self._weights, self._seed, self._rng = proposers, weights, seed, rng
-        self._targets = list(ground.targets)
+        self._targets = list(task_world.targets)
         rng.shuffle(self._targets)
         self._turn = 0
         self._running: dict[tuple[str, str, str], Iterator[Proposal]] = {}

@@ -30,7 +30,7 @@ from generators.generation.proposing.walks import (
     without_loops,
 )
 from generators.policies.exploration import Exploration
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement, World, WorldError
 from generators.worlds.fsm.evaluate import RULE
 from quality.model_client.questions import Request, data_block
@@ -66,10 +66,10 @@ class ReverseTask:
     end: str
     weight: int
 
-    def contract(self) -> Contract:
+    def contract(self) -> TaskSpec:
         """What the generation loop executes."""
         kinds = sorted({type(action).__name__ for action in self.path})
-        return Contract(
+        return TaskSpec(
             self.instruction, self.platform, self.target, self.start, self.rule, len(self.path), tuple(kinds), "dynamic"
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.task_spec import TaskSpec, has_rule
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
 from quality.duplicates.neighbours import cosines
@@ -60,7 +60,7 @@ class TaskBank:
         return best
 
 
-def gate(contract: Contract, targets: Sequence[str], world: World | None) -> str:
+def gate(contract: TaskSpec, targets: Sequence[str], world: World | None) -> str:
     """Why a proposal is no executable contract; "" if it is one.
 
     With a `world` (one without a device, such as the interpreter) its start is tried and its evaluator read there: a

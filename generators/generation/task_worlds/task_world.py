@@ -1,8 +1,8 @@
 """Where tasks are proposed: a family of targets (sites, phones) that are alike but hold different things.
 
-A ground says what people usually want of its kind of target (the functional map), turns ideas into executable
+A task world says what people usually want of its kind of target (the functional map), turns ideas into executable
 contracts, and tells, apart from all that, the truth: whether a contract can be done and whether it was. Proposers never
-ask for the truth; figures do. A new ground is one file and an entry in `GROUNDS`.
+ask for the truth; figures do. A new one is one file and an entry in `TASK_WORLDS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 
 
@@ -36,7 +36,7 @@ class Idea:
     role: str = ""
     """Role of the element that bore the thing's name, where it was seen."""
     key: str = ""
-    """The ground's own: enough to make the contract."""
+    """Of the task world alone: enough to make the task spec."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Name:
     role: str
 
 
-class Ground(Protocol):
+class TaskWorld(Protocol):
     """See the module. Everything is deterministic by the arguments."""
 
     name: str
@@ -69,16 +69,16 @@ class Ground(Protocol):
         """Endless ideas about things whose names were seen on the target."""
         ...
 
-    def contract(self, ideas: Sequence[Idea], rng: Random) -> Contract | None:
+    def contract(self, ideas: Sequence[Idea], rng: Random) -> TaskSpec | None:
         """One task of several ideas for one target; None if they can't be said in one (they contradict)."""
         ...
 
-    def shortest(self, contract: Contract) -> int | None:
+    def shortest(self, contract: TaskSpec) -> int | None:
         """Truth: length of the shortest known path that does the task; None where it can't be done. Nothing is known of
         a contract without a rule (`task_spec.has_rule`): don't ask."""
         ...
 
-    def true(self, contract: Contract, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
         """Truth: whether the task was done, and nothing besides that nobody asked for. Of contracts with a rule, as
         `shortest`."""
         ...
@@ -88,7 +88,7 @@ class Ground(Protocol):
         ...
 
     def offline(self) -> World | None:
-        """The ground's world without a device, to walk again what was walked; None if it has none."""
+        """Its world without a device, to walk again what was walked; None if it has none."""
         ...
 
     def passing(self, target: str, path: str) -> bool:
@@ -96,21 +96,21 @@ class Ground(Protocol):
         ...
 
 
-GROUNDS: dict[str, str] = {
-    "fsm": "generators.generation.task_worlds.fsm_task_world:FsmGround",
-    "phone": "generators.generation.task_worlds.phone_task_world:PhoneGround",
-    "datasette": "generators.generation.task_worlds.app_task_world:AppGround",
-    "django_admin": "generators.generation.task_worlds.app_task_world:AppGround",
-    "dagster_ui": "generators.generation.task_worlds.app_task_world:AppGround",
-    "desktop": "generators.generation.task_worlds.app_task_world:AppGround",
+TASK_WORLDS: dict[str, str] = {
+    "fsm": "generators.generation.task_worlds.fsm_task_world:FsmTaskWorld",
+    "phone": "generators.generation.task_worlds.phone_task_world:PhoneTaskWorld",
+    "datasette": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
+    "django_admin": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
+    "dagster_ui": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
+    "desktop": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
 }
 """Name → class, made with (name, count of targets, first seed)."""
 
 
-def open_ground(name: str, count: int, seed: int = 0) -> Ground:
-    """The ground of that name with `count` targets. Raises `ValueError` for an unknown name."""
-    if name not in GROUNDS:
-        raise ValueError(f"ground: expected one of {', '.join(GROUNDS)}, found {name!r:.60}")
-    module, _, member = GROUNDS[name].partition(":")
-    made: Ground = getattr(importlib.import_module(module), member)(name, count, seed)
+def open_task_world(name: str, count: int, seed: int = 0) -> TaskWorld:
+    """The task world of that name with `count` targets. Raises `ValueError` for an unknown name."""
+    if name not in TASK_WORLDS:
+        raise ValueError(f"task world: expected one of {', '.join(TASK_WORLDS)}, found {name!r:.60}")
+    module, _, member = TASK_WORLDS[name].partition(":")
+    made: TaskWorld = getattr(importlib.import_module(module), member)(name, count, seed)
     return made

@@ -13,7 +13,7 @@ from itertools import permutations
 from random import Random
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import WorldError
 from generators.worlds.fsm.evaluate import evaluator, holds
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -46,9 +46,9 @@ class FsmTask:
     def expected_steps(self) -> int:
         return len(self.path)
 
-    def contract(self) -> Contract:
+    def contract(self) -> TaskSpec:
         """What the generation loop executes."""
-        return Contract(
+        return TaskSpec(
             self.instruction, "web", self.target, self.start, self.rule, self.expected_steps, self.capabilities
         )
 

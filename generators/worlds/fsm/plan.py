@@ -267,7 +267,7 @@ def _trace(came: dict[Key, tuple[Key, ElementAct]], end: Key) -> list[ElementAct
 
 
 def perform(world: InterpretedWorld, acts: Iterable[ElementAct]) -> list[Action]:
-    """Carry acts out as a hand would, scrolling where an element isn't on the screen; returns the actions taken.
+    """Carry acts out as a person would, scrolling where an element isn't on the screen; returns the actions taken.
 
     Raises `WorldError` for an element that the page doesn't show."""
     done: list[Action] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.webapps.evaluate import RULE, Check
 from generators.worlds.webapps.web_app_world import WebAppWorld
@@ -39,10 +39,10 @@ class AppTask:
         """Plain JSON data; `evaluate.holds` reads it."""
         return {"rule": RULE, "checks": list(self.checks)}
 
-    def contract(self) -> Contract:
+    def contract(self) -> TaskSpec:
         """What the generation loop executes."""
         verbs = sorted({intent[0] for intent in self.plan})
-        return Contract(
+        return TaskSpec(
             self.goal,
             "web",
             self.app,

@@ -39,7 +39,7 @@ from generators.policies.policy import Policy
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
 from generators.tasks.task_pool import build_shards
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import holds
 from pipelines.store import Check, Store, StoreError
@@ -73,7 +73,7 @@ def test_a_round_leaves_tasks_trajectories_and_verdicts(store: Store) -> None:
     assert rounds_of(store, VERIFIED) == ["round_001", "round_002"]
     for name in ("round_001", "round_002"):
         bank, runs, verified = (store.require(f"{asset}/{name}") for asset in (BANK, TRAJECTORIES, VERIFIED))
-        contracts = {row["task_id"]: Contract.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()}
+        contracts = {row["task_id"]: TaskSpec.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()}
         trajectories = read_lines(runs.file("trajectories.jsonl"))
         assert {done.contract.task_id for done in trajectories} == set(contracts)
         assert [from_plain(to_plain(done)) for done in trajectories] == trajectories
@@ -197,7 +197,7 @@ def test_an_outage_commits_nothing_and_what_it_lost_is_executed_again(
             raise OSError("gateway unreachable")
         return FaultyWorld()
 
-    def make(contract: Contract, world: World) -> Policy:
+    def make(contract: TaskSpec, world: World) -> Policy:
         executed.append(contract.task_id)
         return scripted().make(contract, world)
 
