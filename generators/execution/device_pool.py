@@ -69,13 +69,14 @@ class LocalPool:
         self, worlds: Mapping[str, Opener] | None = None, most: int | None = None, *, keeps_idle: bool = False
     ) -> None:
         self.keeps_idle = keeps_idle
-        self._worlds = dict(worlds) if worlds is not None else {name: _opener(name) for name in WORLDS}
+        self._worlds = dict(worlds) if worlds is not None else None
         self._most = most
         self._numbers = 0
 
     def kind(self, contract: TaskSpec) -> str:
-        if contract.world not in self._worlds:
-            known = ", ".join(self._worlds)
+        worlds = WORLDS if self._worlds is None else self._worlds
+        if contract.world not in worlds:
+            known = ", ".join(worlds)
             raise ValueError(f"task {contract.task_id}: no device has the world {contract.world!r:.60}; known: {known}")
         return contract.world
 
@@ -87,15 +88,12 @@ class LocalPool:
         with contextlib.ExitStack() as stack:
             with _opening:
                 before = _descendants()
-                world = stack.enter_context(self._worlds[kind]())
+                opened = open_world(kind) if self._worlds is None else self._worlds[kind]()
+                world = stack.enter_context(opened)
                 started = _Started.by_this_thread(before)
                 self._numbers += 1
                 number = self._numbers
             yield Device(f"local/{kind}/{number}", world, lambda reason: started.kill(), started.kill)
-
-
-def _opener(name: str) -> Opener:
-    return lambda: open_world(name)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from generators.execution.scheduling import Progress
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
 from generators.generation.proposing.catalogue import Catalogue
 from generators.generation.proposing.proposers import Proposer
-from generators.generation.task_worlds.task_world import TaskWorld, open_task_world
+from generators.generation.task_worlds.registry import load_task_world, open_task_world
+from generators.generation.task_worlds.task_world import TaskWorld
 from generators.generation.verify import VerifyConfig
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
@@ -32,7 +33,7 @@ CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
 
 WRAPPERS = ("hostile", "faults", "late")
 """Settings of what is done to the worlds that tasks are executed in."""
-LATER = ("evaluations", "agent", *WRAPPERS)
+LATER = ("evaluations", "agent", "proposers", *WRAPPERS)
 """Settings that a round's configuration names only where they are set, so that older rounds still fit."""
 LATE_LOOKS = 3
 """Looks or waits until a late screen shows, at most."""
@@ -69,7 +70,12 @@ class LoopConfig:
     late: float = 0.0
     """Share of the actions after which the screen before them shows for a while (`wrappers.delay`)."""
 
+    proposers: tuple[str, ...] = ()
+    """Who proposes tasks: names of `proposing.proposers.PROPOSERS`, or where one of your own stands; empty: all of
+    those."""
+
     def __post_init__(self) -> None:
+        load_task_world(self.ground)
         if self.tasks < 1 or self.targets < 1:
             raise ValueError(f"loop: expected at least 1 task and target, found {self.tasks} and {self.targets}")
         if len(self.mix) != len(STRATA) or min(self.mix) < 0 or not 0.999 < sum(self.mix) < 1.001:

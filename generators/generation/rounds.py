@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from generators.execution.device_pool import WrappedPool
@@ -31,7 +32,7 @@ from generators.generation.loop import (
     embedded_policies,
     round_name,
 )
-from generators.generation.proposing.proposers import Proposed, propose
+from generators.generation.proposing.proposers import Proposed, arms, propose
 from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.records import read_lines, write_lines
 from generators.generation.round_figures import figures
@@ -119,8 +120,9 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
         known = _instructions(pool) if pool is not None else []
         bank = TaskBank(embedder, config.epsilon, [*known, *(text for m in earlier for text in _instructions(m))])
         before = len(bank.texts)
-        given = parts.proposers(task_world, catalogue) if parts.proposers is not None else None
-        found = propose(task_world, catalogue, bank, config.quotas, config.seed * 1009 + number, given)
+        named = parts.proposers or partial(arms, names=config.proposers)
+        proposers = named(task_world, catalogue)
+        found = propose(task_world, catalogue, bank, config.quotas, config.seed * 1009 + number, proposers)
         out.table("tasks", Tasks.table(sorted((p.contract.as_row() for p in found.proposals), key=_task_id)))
         out.table("proposals", Proposals.table(sorted((proposal_row(p) for p in found.proposals), key=_task_id)))
         out.table("refused", Refused.table(asdict(rejected) for rejected in found.rejected))

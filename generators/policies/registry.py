@@ -52,20 +52,24 @@ def oracle_for(contract: TaskSpec, paths: Paths | None = None, world: World | No
     if app is not None:
         return app
     rule = contract.evaluator.get("rule")
-    if rule == "state_conditions" and "kind" in contract.initial_state:
-        return FsmOracle()
-    if rule == "phone_state":
-        return PhoneOracle()
-    if rule == "miniwob_raw_reward" and world is not None:
-        return _page_oracle(contract, world)
+    make = ORACLES.get(rule) if isinstance(rule, str) else None
+    oracle = make(contract, world) if make is not None else None
+    if oracle is not None:
+        return oracle
     raise CannotDo(
         f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
         f"task of an FSM site, the phone, MiniWoB++ or an app, or a recorded path"
     )
 
 
-def _page_oracle(contract: TaskSpec, world: World) -> Oracle:
+def _site_oracle(contract: TaskSpec, world: World | None) -> Oracle | None:
+    return FsmOracle() if "kind" in contract.initial_state else None
+
+
+def _page_oracle(contract: TaskSpec, world: World | None) -> Oracle | None:
     """The oracle of a MiniWoB++ page. Raises `ValueError` where the world is only spoken to from afar."""
+    if world is None:
+        return None
     page = innermost(world)
     if not isinstance(page, MiniwobWorld):
         raise ValueError(
@@ -73,6 +77,14 @@ def _page_oracle(contract: TaskSpec, world: World) -> Oracle:
             f"process; found a {type(page).__name__}"
         )
     return MiniwobOracle(page)
+
+
+ORACLES: dict[str, Callable[[TaskSpec, World | None], Oracle | None]] = {
+    "state_conditions": _site_oracle,
+    "phone_state": lambda contract, world: PhoneOracle(),
+    "miniwob_raw_reward": _page_oracle,
+}
+"""Rule of a task → what makes its oracle; None where that can't be had."""
 
 
 def _app_oracle(contract: TaskSpec) -> Oracle | None:

@@ -13,8 +13,9 @@ ideas count alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from random import Random
 from typing import Protocol
@@ -26,6 +27,7 @@ from generators.generation.task_worlds.task_world import Idea, TaskWorld
 from generators.tasks.strata import STRATA
 from generators.tasks.strata import stratum as strata_of
 from generators.tasks.task_spec import TaskSpec
+from pipelines.extensions import find_part
 
 LOOK = 24
 """Ideas that are drawn to choose one from."""
@@ -75,6 +77,9 @@ class Proposed:
 class Proposer(Protocol):
     """Endless proposals of one stratum for a target; ends when it has nothing (more) to say."""
 
+    arm: str
+    """Its name in what it proposes, and in the figures."""
+
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]: ...
 
 
@@ -123,6 +128,7 @@ class DynamicProposer(StaticProposer):
     """Ideas about things that were seen on the target's screens, borne by elements as things of verified tasks are."""
 
     arm = "dynamic"
+    learns = True
 
     def _ideas(self, target: str, rng: Random) -> Iterator[Idea]:
         known, misses = self.catalogue.roles, 0
@@ -140,6 +146,7 @@ class ReverseProposer:
     """
 
     arm = "reverse"
+    learns = True
 
     def __init__(self, task_world: TaskWorld, catalogue: Catalogue, writer: Writer | None = None) -> None:
         self.task_world, self.catalogue, self.writer = task_world, catalogue, writer
@@ -175,14 +182,27 @@ def _name(target: str) -> str:
     return " ".join(part for part in target.split("/")[1:] if not part.isdigit()) or target
 
 
-def arms(task_world: TaskWorld, catalogue: Catalogue, writer: Writer | None = None) -> dict[str, Proposer]:
-    """The embedded proposers that have something to say; `writer` is the reverse one's. A new one: a line here."""
-    found: dict[str, Proposer] = {"static": StaticProposer(task_world, catalogue)}
-    if catalogue.names:
-        found |= {
-            "dynamic": DynamicProposer(task_world, catalogue),
-            "reverse": ReverseProposer(task_world, catalogue, writer),
-        }
+PROPOSERS: dict[str, Callable[[TaskWorld, Catalogue], Proposer]] = {
+    "static": StaticProposer,
+    "dynamic": DynamicProposer,
+    "reverse": ReverseProposer,
+}
+"""The embedded proposers. One with a true `learns` has something to say only after a round."""
+
+
+def arms(
+    task_world: TaskWorld, catalogue: Catalogue, writer: Writer | None = None, names: Sequence[str] = ()
+) -> dict[str, Proposer]:
+    """The proposers of these names (all that are embedded, if none is named) that have something to say, by arm.
+    `writer` is the reverse one's. Raises `ValueError` for an unknown name, and for two of one arm."""
+    known = {**PROPOSERS, "reverse": partial(ReverseProposer, writer=writer)}
+    found: dict[str, Proposer] = {}
+    for name in names or known:
+        proposer = find_part("proposer", name, known)(task_world, catalogue)
+        if proposer.arm in found:
+            raise ValueError(f"proposer {name}: its arm {proposer.arm!r:.40} is taken; choose another")
+        if catalogue.names or not getattr(proposer, "learns", False):
+            found[proposer.arm] = proposer
     return found
 
 

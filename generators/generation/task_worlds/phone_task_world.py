@@ -11,9 +11,8 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from generators.generation.task_worlds.task_world import Idea, Name
+from generators.generation.task_worlds.task_world import Idea, TaskWorld
 from generators.tasks.task_spec import TaskSpec
-from generators.tasks.world_interface import World
 from generators.worlds.phone.phone_task import PhoneTask, evaluate
 from generators.worlds.phone.phone_tasks import FAMILIES, make_task
 from generators.worlds.phone.snapshot import APPS
@@ -23,8 +22,9 @@ SEEDS = 10_000
 """Phones that ideas are drawn from, from the world's first seed on."""
 
 
-class PhoneTaskWorld:
-    """`count` apps (all, if there are fewer), phones from `seed` on."""
+class PhoneTaskWorld(TaskWorld):
+    """`count` apps (all, if there are fewer), phones from `seed` on. Names seen on one phone aren't on another, so
+    nothing is proposed about them."""
 
     platform = "mobile"
     joins = False
@@ -46,10 +46,6 @@ class PhoneTaskWorld:
             if task is not None and f"phone/{task.apps[0]}" == target:
                 key = canonical_json([family, seed])
                 yield Idea(target, family, task.goal, task.expected_steps, basis="none", key=key)
-
-    def about(self, target: str, names: Sequence[Name], rng: Random) -> Iterator[Idea]:
-        """Nothing: names seen on one phone aren't on another."""
-        return iter(())
 
     def contract(self, ideas: Sequence[Idea], rng: Random) -> TaskSpec | None:
         if len(ideas) != 1:
@@ -74,12 +70,6 @@ class PhoneTaskWorld:
 
     def start(self, target: str) -> dict[str, Any]:
         return {"world": "phone", "seed": self._first}
-
-    def offline(self) -> World | None:
-        return None
-
-    def passing(self, target: str, path: str) -> bool:
-        return False
 
 
 @lru_cache(maxsize=65_536)

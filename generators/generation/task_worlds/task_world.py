@@ -2,12 +2,11 @@
 
 A task world says what people usually want of its kind of target (the functional map), turns ideas into executable
 contracts, and tells, apart from all that, the truth: whether a contract can be done and whether it was. Proposers never
-ask for the truth; figures do. A new one is one file and an entry in `TASK_WORLDS`.
+ask for the truth; figures do. A new one is one file and an entry in `registry.TASK_WORLDS`.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -48,7 +47,8 @@ class Name:
 
 
 class TaskWorld(Protocol):
-    """See the module. Everything is deterministic by the arguments."""
+    """See the module. Everything is deterministic by the arguments. What has a body here may be left out by a class
+    that names this one as its base."""
 
     name: str
     platform: str
@@ -66,8 +66,8 @@ class TaskWorld(Protocol):
         ...
 
     def about(self, target: str, names: Sequence[Name], rng: Random) -> Iterator[Idea]:
-        """Endless ideas about things whose names were seen on the target."""
-        ...
+        """Endless ideas about things whose names were seen on the target; none where names say nothing."""
+        return iter(())
 
     def contract(self, ideas: Sequence[Idea], rng: Random) -> TaskSpec | None:
         """One task of several ideas for one target; None if they can't be said in one (they contradict)."""
@@ -89,28 +89,8 @@ class TaskWorld(Protocol):
 
     def offline(self) -> World | None:
         """Its world without a device, to walk again what was walked; None if it has none."""
-        ...
+        return None
 
     def passing(self, target: str, path: str) -> bool:
         """Whether a path of the state passes by itself (`generators.generation.proposing.reverse_tasks.Passing`)."""
-        ...
-
-
-TASK_WORLDS: dict[str, str] = {
-    "fsm": "generators.generation.task_worlds.fsm_task_world:FsmTaskWorld",
-    "phone": "generators.generation.task_worlds.phone_task_world:PhoneTaskWorld",
-    "datasette": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
-    "django_admin": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
-    "dagster_ui": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
-    "desktop": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
-}
-"""Name → class, made with (name, count of targets, first seed)."""
-
-
-def open_task_world(name: str, count: int, seed: int = 0) -> TaskWorld:
-    """The task world of that name with `count` targets. Raises `ValueError` for an unknown name."""
-    if name not in TASK_WORLDS:
-        raise ValueError(f"task world: expected one of {', '.join(TASK_WORLDS)}, found {name!r:.60}")
-    module, _, member = TASK_WORLDS[name].partition(":")
-    made: TaskWorld = getattr(importlib.import_module(module), member)(name, count, seed)
-    return made
+        return False

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from generators.generation.task_worlds.task_world import open_task_world
+from generators.generation.task_worlds.registry import open_task_world
 from generators.policies.oracles.intent_oracle import PATIENCE, Intent, IntentOracle
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement, WorldError

@@ -16,7 +16,8 @@ from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
 from generators.generation.proposing.openai_proposer import OpenAIProposer
 from generators.generation.proposing.proposers import Proposed, arms, propose, shares
 from generators.generation.proposing.task_bank import TaskBank, gate
-from generators.generation.task_worlds.task_world import Idea, Name, TaskWorld, open_task_world
+from generators.generation.task_worlds.registry import open_task_world
+from generators.generation.task_worlds.task_world import Idea, Name, TaskWorld
 from generators.tasks.task_spec import VOTES, TaskSpec
 from generators.worlds.evaluators import holds
 from quality.duplicates.neighbours import cosines

@@ -12,7 +12,7 @@ from generators.generation.proposing.catalogue import Catalogue
 from generators.generation.proposing.proposers import Proposal, propose
 from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.round_figures import figures
-from generators.generation.task_worlds.task_world import open_task_world
+from generators.generation.task_worlds.registry import open_task_world
 from generators.generation.verify import TrajectoryVerdict
 from generators.tasks.task_spec import VOTES, TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory

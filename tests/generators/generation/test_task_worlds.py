@@ -8,7 +8,8 @@ from random import Random
 import pytest
 from fsm_walks import path_of, walk
 
-from generators.generation.task_worlds.task_world import TASK_WORLDS, Name, open_task_world
+from generators.generation.task_worlds.registry import TASK_WORLDS, open_task_world
+from generators.generation.task_worlds.task_world import Name
 from generators.tasks.task_spec import TaskSpec
 from generators.worlds.evaluators import holds
 from generators.worlds.fsm.interpreted import InterpretedWorld

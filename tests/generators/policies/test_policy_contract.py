@@ -13,7 +13,7 @@ from guided import run_scripted, tasks_of
 from policy_contract import DrawnSite, check_policy, run
 from reply_server import CLICK, ReplyServer, text_of
 
-from generators.generation.task_worlds.task_world import open_task_world
+from generators.generation.task_worlds.registry import open_task_world
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations
 from generators.policies.episode import run_episode

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.task_worlds.task_world import open_task_world
+from generators.generation.task_worlds.registry import open_task_world
 from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS
 from generators.worlds.miniwob.html import html_folder
 from pipelines.prompts import prompt_text
