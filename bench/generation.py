@@ -43,7 +43,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         home = options.home or Path(folder)
         made = {
-            "config": {**config.plain(), "rounds": options.rounds},
+            "config": {**config.plain, "rounds": options.rounds},
             "with feedback": loop(home / "feedback", config, options.rounds, probes=PROBES),
             "without": loop(home / "ablation", replace(config, feedback=False), options.rounds),
         }
@@ -85,7 +85,7 @@ def alone(store: Any, verified: Any, config: Any) -> dict[str, Any]:
 
     name = verified.asset.rpartition("/")[2]
     verifier = Verifier(embedded_annotators(store), replace(config.verify, world="hidden"))
-    task_world, runs = config.open_task_world(), store.require(f"{TRAJECTORIES}/{name}")
+    task_world, runs = config.task_world, store.require(f"{TRAJECTORIES}/{name}")
     kept = [done for done in read_lines(runs.file("trajectories.jsonl")) if verifier.verify(done).verified]
     wrong = sum(not task_world.true(done.contract, done.end_state, done.answer) for done in kept)
     return {"verified without the rule": len(kept), "of them untrue": wrong}
@@ -98,7 +98,7 @@ def probe(store: Any, config: Any, count: int, number: int) -> float:
     from generators.execution.scheduling import run_all
     from generators.generation.loop import embedded_policies
 
-    task_world, rng = config.open_task_world(), Random(f"probe/{config.seed}")
+    task_world, rng = config.task_world, Random(f"probe/{config.seed}")
     chosen: dict[str, Any] = {}
     while len(chosen) < count:
         target = rng.choice(task_world.targets)

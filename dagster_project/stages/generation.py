@@ -6,6 +6,7 @@ Rounds learn from each other through `feedback/verified`, which is promoted and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,11 @@ from generators.generation import gold, rounds, steering
 from generators.generation.generated_pool import build_pool
 from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, LoopConfig, LoopParts, round_number
 from generators.generation.round_tables import CatalogueRows
-from generators.generation.steering import policy_folder
+from generators.generation.steering import POLICY, policy_folder
 from generators.generation.tables import SOURCE
 from generators.policies.registry import POLICIES, build_policy
 from generators.tasks.task_pool import GENERATED
+from pipelines.store.frozen import frozen_inputs
 from pipelines.store.manifest import Manifest
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 from trainer.serving.checkpoint_policy import checkpoint_policies
@@ -166,7 +168,8 @@ def _agent(work: StageWork, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
     _, folder = policy_folder(work.store, config.agent)
     made = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
-    return lambda _: made
+    acting = replace(made, inputs=frozen_inputs(work.store.home, POLICY, config.agent))
+    return lambda _: acting
 
 
 def _verified(work: StageWork) -> Manifest:

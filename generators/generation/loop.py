@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
@@ -108,10 +109,14 @@ class LoopConfig:
         counts[STRATA[0]] += self.tasks - sum(counts.values())
         return counts
 
-    def open_task_world(self) -> TaskWorld:
+    @cached_property
+    def task_world(self) -> TaskWorld:
+        """Where tasks are proposed, opened once for all stages of a round."""
         return open_task_world(self.ground, self.targets, self.target_seed)
 
+    @cached_property
     def plain(self) -> dict[str, Any]:
+        """What the stages' hashes are made from."""
         return {name: value for name, value in asdict(self).items() if value or name not in LATER}
 
     @property

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,7 +11,6 @@ from generators.generation.proposing.proposers import Proposal
 from generators.generation.task_worlds.task_world import Idea
 from generators.tasks.task_spec import TaskSpec
 from pipelines.store.manifest import Manifest
-from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
 
 if TYPE_CHECKING:
@@ -47,16 +45,6 @@ class Refused(Table, version=1):
     target = Column(pa.string(), "app or site")
     arm = Column(pa.string(), "way of proposing that made it")
     reason = Column(pa.string(), "why it isn't in the bank")
-
-
-def proposal_row(proposal: Proposal) -> dict[str, Any]:
-    """A row of `Proposals`."""
-    return {
-        "task_id": proposal.contract.task_id,
-        "arm": proposal.arm,
-        "chance": round(proposal.chance, 6),
-        "ideas": canonical_json([asdict(idea) for idea in proposal.ideas]),
-    }
 
 
 def read_proposals(bank: Manifest) -> list[Proposal]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
@@ -181,7 +182,7 @@ def with_demonstrations(policies: PolicyMaker, memory: DemonstrationMemory, k: i
     def make(contract: TaskSpec, world: World) -> Policy:
         return WithDemonstrations(policies.make(contract, world), held, k, contract.target, contract.task_id)
 
-    return PolicyMaker(name_with_demonstrations(policies.name, held, k), make, policies.wording)
+    return replace(policies, name=name_with_demonstrations(policies.name, held, k), make=make)
 
 
 def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | None = None) -> PolicyMaker:
@@ -193,4 +194,4 @@ def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | Non
     def make(contract: TaskSpec, world: World) -> Policy:
         return ProposeAndJudge([policies.make(contract, world) for _ in range(count)], picks)
 
-    return PolicyMaker(name_with_proposals(policies.name, count, picks), make, policies.wording)
+    return replace(policies, name=name_with_proposals(policies.name, count, picks), make=make)

@@ -12,31 +12,25 @@ ideas count alike.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from generators.generation.proposing.catalogue import PRIOR, Catalogue
 from generators.generation.proposing.reverse_tasks import Writer, synthesise
-from generators.generation.proposing.task_bank import TaskBank, gate
 from generators.generation.task_worlds.task_world import Idea, TaskWorld
-from generators.tasks.strata import STRATA
 from generators.tasks.strata import stratum as strata_of
 from generators.tasks.task_spec import TaskSpec
 from pipelines.extensions import find_part
+from schemas.ids import canonical_json
 
 LOOK = 24
 """Ideas that are drawn to choose one from."""
 EXPLORE = 0.1
 """Share of tasks that are drawn without asking the catalogue: what it holds for hopeless is tried now and then."""
-LEAST_SHARE = 0.1
-"""Of an arm that has something to say."""
-TRIES = 60
-"""Draws for each task wanted, after which a stratum is given up for this round."""
 MISSES = 30
 """Draws in a row that gave no task of the stratum, after which a target has none."""
 JOINED = {"easy": (1, 1, 1, 2), "medium": (2, 2, 3), "hard": (3, 4, 5, 6)}
@@ -54,24 +48,14 @@ class Proposal:
     ideas: tuple[Idea, ...] = ()
     chance: float = PRIOR
 
-
-@dataclass(frozen=True)
-class Rejected:
-    """A proposal that was not admitted, and why."""
-
-    instruction: str
-    target: str
-    arm: str
-    reason: str
-
-
-@dataclass
-class Proposed:
-    """What a round's proposing came to. `short`: stratum → tasks that were wanted and not found."""
-
-    proposals: list[Proposal] = field(default_factory=list)
-    rejected: list[Rejected] = field(default_factory=list)
-    short: Counter[str] = field(default_factory=Counter)
+    def as_row(self) -> dict[str, Any]:
+        """A row of the table `proposals`."""
+        return {
+            "task_id": self.contract.task_id,
+            "arm": self.arm,
+            "chance": round(self.chance, 6),
+            "ideas": canonical_json([asdict(idea) for idea in self.ideas]),
+        }
 
 
 class Proposer(Protocol):
@@ -182,7 +166,8 @@ def _name(target: str) -> str:
     return " ".join(part for part in target.split("/")[1:] if not part.isdigit()) or target
 
 
-PROPOSERS: dict[str, Callable[[TaskWorld, Catalogue], Proposer]] = {
+ProposerMaker = Callable[[TaskWorld, Catalogue], Proposer]
+PROPOSERS: dict[str, ProposerMaker] = {
     "static": StaticProposer,
     "dynamic": DynamicProposer,
     "reverse": ReverseProposer,
@@ -198,89 +183,10 @@ def arms(
     known = {**PROPOSERS, "reverse": partial(ReverseProposer, writer=writer)}
     found: dict[str, Proposer] = {}
     for name in names or known:
-        proposer = find_part("proposer", name, known)(task_world, catalogue)
+        make: ProposerMaker = find_part("proposer", name, known)
+        proposer = make(task_world, catalogue)
         if proposer.arm in found:
             raise ValueError(f"proposer {name}: its arm {proposer.arm!r:.40} is taken; choose another")
         if catalogue.names or not getattr(proposer, "learns", False):
             found[proposer.arm] = proposer
     return found
-
-
-def shares(catalogue: Catalogue, names: list[str]) -> dict[str, float]:
-    """Share of the tasks each arm gets: as the square of its estimated yield, none below `LEAST_SHARE`."""
-    value = {name: (catalogue.arms[name].mean(PRIOR) if name in catalogue.arms else PRIOR) ** 2 for name in names}
-    whole = sum(value.values())
-    raised = {name: max(LEAST_SHARE, value[name] / whole) for name in names}
-    return {name: share / sum(raised.values()) for name, share in raised.items()}
-
-
-def propose(
-    task_world: TaskWorld,
-    catalogue: Catalogue,
-    bank: TaskBank,
-    quotas: Mapping[str, int],
-    seed: int,
-    proposers: Mapping[str, Proposer] | None = None,
-) -> Proposed:
-    """New tasks, `quotas[stratum]` of each stratum: targets in turn, arms by their share; each passed the gate and is
-    like no task of the bank, which takes it in. Deterministic by all arguments (a model's proposer aside)."""
-    found, rng = Proposed(), Random(f"propose/{task_world.name}/{seed}")
-    chosen = dict(proposers) if proposers is not None else arms(task_world, catalogue)
-    draw = _Draw(task_world, chosen, shares(catalogue, list(chosen)), seed, rng)
-    for stratum in STRATA:
-        wanted = quotas.get(stratum, 0)
-        made, left = 0, TRIES * wanted
-        while made < wanted and left > 0:
-            block: list[Proposal] = []
-            while len(block) < wanted - made and left > 0:
-                left -= 1
-                proposal = draw.next(stratum)
-                why = "" if proposal is None else gate(proposal.contract, task_world.targets, draw.world)
-                if proposal is not None and why:
-                    found.rejected.append(_rejected(proposal, why))
-                elif proposal is not None:
-                    block.append(proposal)
-            answers = bank.admit_all([proposal.contract.instruction for proposal in block])
-            for proposal, (new, value, other) in zip(block, answers, strict=True):
-                if new:
-                    found.proposals.append(proposal)
-                    made += 1
-                else:
-                    found.rejected.append(_rejected(proposal, f"duplicate: {value:.3f} to {other[:80]!r}"))
-        if made < wanted:
-            found.short[stratum] = wanted - made
-    return found
-
-
-def _rejected(proposal: Proposal, why: str) -> Rejected:
-    return Rejected(proposal.contract.instruction, proposal.contract.target, proposal.arm, why)
-
-
-class _Draw:
-    """Proposals one by one: targets in turn, an arm by its share."""
-
-    def __init__(
-        self,
-        task_world: TaskWorld,
-        proposers: Mapping[str, Proposer],
-        weights: Mapping[str, float],
-        seed: int,
-        rng: Random,
-    ) -> None:
-        self.world = task_world.offline()
-        self._proposers, self._weights, self._seed, self._rng = proposers, weights, seed, rng
-        self._targets = list(task_world.targets)
-        rng.shuffle(self._targets)
-        self._turn = 0
-        self._running: dict[tuple[str, str, str], Iterator[Proposal]] = {}
-
-    def next(self, stratum: str) -> Proposal | None:
-        """None where the arm has nothing (more) to say of the target."""
-        target = self._targets[self._turn % len(self._targets)]
-        self._turn += 1
-        arm = self._rng.choices(list(self._weights), list(self._weights.values()))[0]
-        key = (arm, target, stratum)
-        if key not in self._running:
-            own = Random(f"{self._seed}/{'/'.join(key)}")
-            self._running[key] = self._proposers[arm].propose(target, stratum, own)
-        return next(self._running[key], None)

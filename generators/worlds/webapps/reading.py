@@ -39,5 +39,5 @@ def read_elements(page: Page) -> list[ObservedElement]:
 
 def place_of(seen: ObservedElement, size_px: tuple[int, int]) -> ScreenElement | None:
     """An element in the frame 0..1000; None where rounding leaves nothing of it on the screen."""
-    texts = (page_text(value) for value in (seen.text, seen.label, seen.key))
-    return ScreenElement.on_screen(seen.box, size_px, seen.role, *texts, seen.clickable)
+    text, name, key = page_text(seen.text), page_text(seen.label), page_text(seen.key)
+    return ScreenElement.on_screen(seen.box, size_px, seen.role, text, name, key, seen.clickable)

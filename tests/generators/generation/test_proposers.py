@@ -14,8 +14,8 @@ from openai_server import OpenAIServer
 
 from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
 from generators.generation.proposing.openai_proposer import OpenAIProposer
-from generators.generation.proposing.proposers import Proposed, arms, propose, shares
-from generators.generation.proposing.task_bank import TaskBank, gate
+from generators.generation.proposing.proposers import arms
+from generators.generation.proposing.task_bank import Proposed, TaskBank, gate, propose, shares
 from generators.generation.task_worlds.registry import open_task_world
 from generators.generation.task_worlds.task_world import Idea, Name, TaskWorld
 from generators.tasks.task_spec import VOTES, TaskSpec
@@ -60,7 +60,7 @@ def rounds(task_world: TaskWorld, embedder: Embedder) -> list[tuple[Proposed, fl
     """Three rounds, each learning from those before."""
     bank, catalogue, found = TaskBank(embedder, 0.9), Catalogue(), []
     for number in range(3):
-        proposed = propose(task_world, catalogue, bank, QUOTAS, number)
+        proposed = propose(task_world, catalogue, bank, QUOTAS, number, arms(task_world, catalogue))
         catalogue, share = learned(task_world, proposed, catalogue)
         found.append((proposed, share))
     return found
@@ -87,7 +87,9 @@ def test_what_was_learned_opens_other_arms_and_raises_the_yield(rounds: list[tup
 def test_recorded_walks_are_told_in_the_words_of_the_writer_that_is_given(
     task_world: TaskWorld, embedder: Embedder
 ) -> None:
-    catalogue, _ = learned(task_world, propose(task_world, Catalogue(), TaskBank(embedder, 0.9), QUOTAS, 0))
+    proposers = arms(task_world, Catalogue())
+    proposed = propose(task_world, Catalogue(), TaskBank(embedder, 0.9), QUOTAS, 0, proposers)
+    catalogue, _ = learned(task_world, proposed)
     prompts: list[str] = []
 
     def writer(prompt: str) -> str:
@@ -103,7 +105,10 @@ def test_recorded_walks_are_told_in_the_words_of_the_writer_that_is_given(
 
 def test_proposing_is_a_function_of_its_arguments(task_world: TaskWorld, embedder: Embedder) -> None:
     small = {"easy": 4}
-    one, two, other = (propose(task_world, Catalogue(), TaskBank(embedder, 0.9), small, seed) for seed in (7, 7, 8))
+    catalogue, proposers = Catalogue(), arms(task_world, Catalogue())
+    one, two, other = (
+        propose(task_world, catalogue, TaskBank(embedder, 0.9), small, seed, proposers) for seed in (7, 7, 8)
+    )
     assert one.proposals == two.proposals != other.proposals
 
 

@@ -9,8 +9,8 @@ from fsm_walks import walk
 
 from generators.generation.annotators import Outcome
 from generators.generation.proposing.catalogue import Catalogue
-from generators.generation.proposing.proposers import Proposal, propose
-from generators.generation.proposing.task_bank import TaskBank
+from generators.generation.proposing.proposers import Proposal, arms
+from generators.generation.proposing.task_bank import TaskBank, propose
 from generators.generation.round_figures import figures
 from generators.generation.task_worlds.registry import open_task_world
 from generators.generation.verify import TrajectoryVerdict
@@ -48,7 +48,7 @@ def test_of_a_task_without_a_rule_the_world_is_asked_nothing(name: str) -> None:
 def test_shares_by_the_worlds_truth_are_of_the_tasks_with_a_rule() -> None:
     task_world = open_task_world("fsm", 4)
     bank = TaskBank(Embedder(EMBEDDED), 0.9)
-    proposed = propose(task_world, Catalogue(), bank, {"easy": 6}, 0).proposals
+    proposed = propose(task_world, Catalogue(), bank, {"easy": 6}, 0, arms(task_world, Catalogue())).proposals
     feasible = [p for p in proposed if task_world.shortest(p.contract)]
     right, cut = (walk(p.contract) for p in feasible[:2])
     cut = replace(cut, end_state={})  # nothing was done, whatever its verdict says
