@@ -229,7 +229,7 @@ _mine = threading.local()
 @dataclass(frozen=True)
 class _Started:
     """Children of this process that a thread's worlds started. Those that had children of their own (`helpers`) drive a
-    browser and go on when it is ended: they are what tells the waiting call that it is gone."""
+    browser and go on when it is ended: through them the waiting call learns that it is gone."""
 
     roots: frozenset[int]
     helpers: frozenset[int]

@@ -45,9 +45,9 @@ class ClaimLost(RuntimeError):
 @dataclass
 class Attempt:
     """An execution as far as it was recorded. `states` are the digests of the world's state before each turn ("" where
-    the device told none). `resumed` and `anew` count how it survived failures, `broken` tells why; `stuck` of them came
-    one after the other, without a turn between them. `reopened`: how often it was lost and begun again all the same;
-    the rest tells of the time since."""
+    the device reported none). `resumed` and `anew` count how it survived failures, `broken` says why; `stuck` of them
+    came one after the other, without a turn between them. `reopened`: how often it was lost and begun again all the
+    same; the rest is about the time since."""
 
     contract: TaskSpec
     seed: int
@@ -224,7 +224,7 @@ class Journal:
             return AttemptClaim(self, known, number)
 
     def reopen_lost(self, most: int) -> int:
-        """Let attempts that ended as infrastructure failures be begun anew, each `most` times in its life; how many
+        """Let attempts that ended as infrastructure failures be started again, each `most` times in its life; how many
         were let. All others that have ended stay so. For whoever calls it before a run: what was lost in an outage is
         lost for that run alone. Raises `JournalError`."""
         with self._lock:

@@ -18,7 +18,7 @@ class AttemptLimits:
     """When an execution ends. Most steps = `step_factor` x expected + `step_extra`. `unreadable` and `invalid`: so many
     replies in a row that can't be read, or actions that can't be carried out. Seconds of wall time: `call_s` for one
     look or action (a decision may take `DECIDE_S`), `attempt_s` for all of a try. `retries`: an attempt is given up
-    after more infrastructure failures than that without a step between them, or after more beginnings anew. `pause_s`:
+    after more infrastructure failures than that without a step between them, or after more restarts. `pause_s`:
     before the first retry; it doubles up to 32 times that. `device_s`: how long to go on asking for a device while none
     is to be had."""
 

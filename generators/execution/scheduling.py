@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipelines.store import Store
 
 LOOK_S = 0.1
-"""Between two looks at whether a worker's call hangs."""
+"""Between two checks of whether a worker's call hangs."""
 DOUBLINGS = 5
 """Of the pause before a task is tried again."""
 STOP_S = 30.0
@@ -109,7 +109,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
     # -- the thread that watches -----------------------------------------------------------------------------------
 
     def go(self, count: int, progress: Progress | None) -> None:
-        told, before = 0, self.total - self.waiting
+        reported, before = 0, self.total - self.waiting
         try:
             with self.lock:
                 for _ in range(min(count, self.waiting)):
@@ -117,14 +117,14 @@ class _SchedulingRun(WorkerPool[_Executor]):
             over = False
             while not over:
                 with self.lock:
-                    if not self._over() and len(self.ended) == told:
+                    if not self._over() and len(self.ended) == reported:
                         self.lock.wait(LOOK_S)
-                    fresh, over = self.ended[told:], self._over()
+                    fresh, over = self.ended[reported:], self._over()
                 self.replace_hung()
                 for done in fresh:
-                    told += 1
+                    reported += 1
                     if progress is not None:
-                        progress(done, before + told, self.total)
+                        progress(done, before + reported, self.total)
         finally:
             self.stop(min(self.limits.call_s, STOP_S))
         if self.error is not None:
@@ -238,7 +238,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
         return True
 
     def _failed(self, worker: _Executor, job: ScheduledTask, device: Device, failure: InfrastructureFailure) -> bool:
-        # What a driver calls a failure was told to the authority by the SDK already.
+        # What a driver calls a failure, the SDK has already reported to the authority.
         if failure.by == "device" and not isinstance(failure.__cause__, DeviceError):
             worker.call("report")
             device.fail(str(failure))

@@ -24,7 +24,7 @@ from generators.execution.limits import DECIDE_S, AttemptLimits
 
 log = logging.getLogger(__name__)
 NO_DEVICE_S = 2.0
-"""Pause before a device is asked for again where none was to be had."""
+"""Pause before a device is requested again where none was to be had."""
 NEVER = (ValueError, ImportError, BrowserMissing)
 """What a pool raises for a device that it will never have: the run ends with it."""
 

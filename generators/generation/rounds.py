@@ -55,7 +55,7 @@ CODE_VERSION = "1"
 BANK_VERSION = "2"
 """Of the bank; 2: `closest` is about the round's own tasks."""
 REOPENINGS = 5
-"""How often an execution that was lost to infrastructure is begun anew by another call."""
+"""How often an execution that was lost to infrastructure is started again by another call."""
 FALSE_POSITIVES = 0.02
 """Share of verified trajectories that the world's truth may contradict."""
 
@@ -173,9 +173,8 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     """`generation/trajectories/<round>`: `trajectories.jsonl` (hashed), table `trajectory_runs` beside it.
 
     A journal under `generation/journals` holds every step; a killed run goes on from it. Raises `StoreError` where more
-    than half was lost to infrastructure: nothing is committed then, and the next call executes anew what was lost (each
-    attempt `REOPENINGS` times) and nothing else.
-    """
+    than half was lost to infrastructure: nothing is committed then, and the next call executes again what was lost
+    (each attempt `REOPENINGS` times) and nothing else."""
     parts = parts or LoopParts()
     name = round_name(number)
     bank = store.require(f"{BANK}/{name}")

@@ -45,12 +45,12 @@ def snapshots(app: str) -> int:
 
 
 def work_of(contract: TaskSpec) -> AppWork | None:
-    """The task whose contract it is, made anew; None for one that no family of these apps made."""
+    """The task whose contract it is, made again; None for one that no family of these apps made."""
     app = contract.target.partition("/")[0]
     if app not in APPS:
         return None
-    told = contract.initial_state.get("seed")
-    seeds = [told] if isinstance(told, int) and app != "desktop" else range(snapshots(app))
+    known = contract.initial_state.get("seed")
+    seeds = [known] if isinstance(known, int) and app != "desktop" else range(snapshots(app))
     for seed in seeds:
         for work in works(app, seed):
             if work.contract.task_id == contract.task_id:

@@ -19,9 +19,9 @@ SITE_PATH = "/fsm/device.html"
 HARNESS = """<script>
 'use strict';
 let deviceSite = null;
-function deviceReset(told) {
-  deviceSite = told.site;
-  fsmOpen(told.site, told.start);
+function deviceReset(given) {
+  deviceSite = given.site;
+  fsmOpen(given.site, given.start);
   history.pushState(null, '');  // so that Back stays in the page and is the site's
 }
 function deviceState() { return deviceSite ? { state: fsmState(), places: fsmPlaces() } : { state: null, places: [] }; }
@@ -62,7 +62,7 @@ class _SiteServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that went away in the middle is no error of the server's; anything else is told."""
+        """A browser that went away in the middle is no error of the server's; anything else is reported."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 

@@ -45,9 +45,9 @@ from schemas.actions import (
 
 T = TypeVar("T")
 MAX_CLOSED = 20
-"""So many pages may close one after the other while they are looked at; more are a page that opens them for ever."""
+"""So many pages may close one after the other while they are observed; more are a page that opens them for ever."""
 LIST_S = 5.0
-"""Limit on the browser's list of its pages, which is asked for when a page fails."""
+"""Limit on the browser's list of its pages, which is requested when a page fails."""
 _FUNCTION = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*){0,4}", re.ASCII)
 
 
@@ -320,7 +320,7 @@ class CdpDevice:
                 raise
 
     async def _has_closed(self, target: str) -> bool:
-        """Whether a page is gone by the browser's own list, for it may refuse a command before it tells of the end.
+        """Whether a page is gone by the browser's own list, for it may refuse a command before it reports the end.
         Then the page is forgotten here too. False where the browser doesn't answer."""
         try:
             listed = await self._connection.send("Target.getTargets", limit_s=min(LIST_S, self._options.call_s))

@@ -54,7 +54,7 @@ class CdpPage:
 
     async def begin(self) -> None:
         """Turn on the events that are watched."""
-        for domain in ("Inspector", "Page"):  # in this order: the first tells at once of a page that crashed before
+        for domain in ("Inspector", "Page"):  # in this order: the first reports at once a page that crashed before
             await self.send(f"{domain}.enable")
         self._frame = str((await self.send("Page.getFrameTree"))["frameTree"]["frame"]["id"])
         await self.send("Page.bringToFront")
@@ -182,6 +182,6 @@ def _place(raw: dict[str, Any], size: tuple[int, int]) -> ScreenElement | None:
         left, top, right, bottom = (float(side) for side in raw["box"])
     except ValueError:
         return None
-    told = (raw["role"], raw["text"], raw["name"], raw["k"] or raw["id"])
-    role, text, name, key = (page_text(value) for value in told)
+    texts = (raw["role"], raw["text"], raw["name"], raw["k"] or raw["id"])
+    role, text, name, key = (page_text(value) for value in texts)
     return ScreenElement.on_screen((left, top, right, bottom), size, role, text, name, key, bool(raw["clickable"]))

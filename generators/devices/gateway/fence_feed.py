@@ -75,7 +75,7 @@ class FenceFeed:
                     await asyncio.sleep(RETRY_S)
 
     async def retire(self) -> None:
-        """Tell the authority that this node goes; if it can't be told it will find out. Fences are still followed."""
+        """Report to the authority that this node goes; if that fails it will find out. Fences are still followed."""
         import httpx
 
         self.leaving = True

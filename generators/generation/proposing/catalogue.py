@@ -2,7 +2,7 @@
 §4).
 
 It starts from the functional maps alone and learns from rounds: names seen on each target's screens, how often tasks of
-a function came off, and why others didn't. `chance` turns that into the chance that an idea comes off, which steers the
+a function succeeded, and why others didn't. `chance` estimates from that how likely an idea succeeds, which steers the
 next round. It never sees a world's truth: only what was on screens, and what verification said.
 """
 
@@ -94,7 +94,7 @@ class Catalogue:
             self._told.pop(target, None)
 
     def learn(self, outcomes: Sequence[TaskOutcome]) -> None:
-        """What came off and what didn't. Call `see` before: support is judged by what has been seen by then."""
+        """What succeeded and what didn't. Call `see` before: support is judged by what has been seen by then."""
         for outcome in outcomes:
             self.arms.setdefault(outcome.arm, VerifiedTally()).add(1.0, outcome.verified)
             share = 1.0 if outcome.verified else 1.0 / max(len(outcome.ideas), 1)

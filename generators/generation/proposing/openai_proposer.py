@@ -1,6 +1,6 @@
 """Proposals by a model behind the OpenAI protocol, with verified trajectories in its context (UI-Venus-1.5, §2.1.3).
 
-The model is told what the target's kind offers, what was seen on the target's screens, which tasks were verified there
+The prompt says what the target's kind offers, what was seen on the target's screens, which tasks were verified there
 and why others failed. What it answers is untrusted text: it becomes an instruction and nothing else. Such a task has no
 rule on the world's state (`rule: votes`): annotators decide it.
 """
@@ -50,14 +50,14 @@ class OpenAIProposer:
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
         """See `Proposer`; a question for every `ASKED` proposals."""
-        told: list[str] = []
+        written: list[str] = []
         for number in range(QUESTIONS):
             try:
-                answer = self.client.ask(self.request(target, stratum, told, number))
+                answer = self.client.ask(self.request(target, stratum, written, number))
             except Unanswerable:
                 continue
             for words, steps in _tasks(answer.fields):
-                told.append(words)
+                written.append(words)
                 contract = TaskSpec(
                     words,
                     self.task_world.platform,
@@ -75,7 +75,7 @@ class OpenAIProposer:
                         contract, self.arm, (Idea(target, f"{target}/openai", words, steps, arm=self.arm),), chance
                     )
 
-    def request(self, target: str, stratum: str, told: list[str], number: int) -> Request:
+    def request(self, target: str, stratum: str, written: list[str], number: int) -> Request:
         """The question about a target: rules first, then blocks of data."""
         known = self.catalogue
         examples = [(words, steps) for where, words, steps in reversed(known.examples) if where == target]
@@ -93,7 +93,7 @@ class OpenAIProposer:
             "seen": [name.text for name in known.things(self.task_world, target)[:NAMES]],
             "verified": [f"{words} ({steps} actions)" for words, steps in (*examples, *others)[:EXAMPLES]],
             "failed": failures[:FAILURES],
-            "already_written": told,
+            "already_written": written,
         }
         return Request(f"{PROMPT_VERSION}/{number}", RUBRIC, data_block("knowledge", facts), (), SCHEMA)
 

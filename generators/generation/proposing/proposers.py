@@ -2,7 +2,7 @@
 
 - `static`: the functional map of the target's kind; needs no knowledge of the target.
 - `dynamic`: the same functions about things whose names were on the target's screens.
-- `reverse`: what recorded walks achieved, told backwards (`generators.generation.proposing.reverse_tasks`).
+- `reverse`: what recorded walks achieved, described in reverse (`generators.generation.proposing.reverse_tasks`).
 - a model (`openai_proposer`), with verified trajectories in its context.
 
 Which of them proposes, and which of its ideas, follows the catalogue: arms by their record, ideas by their chance.
@@ -36,7 +36,7 @@ MISSES = 30
 JOINED = {"easy": (1, 1, 1, 2), "medium": (2, 2, 3), "hard": (3, 4, 5, 6)}
 """How many ideas a task of a stratum joins."""
 WALKS = 40
-"""Walks that are told backwards, a target and round."""
+"""Walks that are described in reverse, a target and round."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Tasks written backwards: walk first, then say what the walk achieved (OS-Genesis, GUI-ReWalk).
 
-A walk (`walks`) has its loops cut out, the rest is walked again, each step is told in a sentence (low level), and a
+A walk (`walks`) has its loops cut out, the rest is walked again, each step is put into a sentence (low level), and a
 writer turns the sentences into one instruction (high level). A writer is any callable from a prompt to a text: the
 embedded one needs no model and reads the same prompt; `ModelWriter` asks an OpenAI-protocol endpoint.
 
@@ -142,7 +142,7 @@ _BLOCK = re.compile(r'<data name="walk">\s*(.*?)\s*</data>', re.DOTALL)
 
 class EmbeddedWriter:
     """Writes without a model: what was entered, chosen and pressed page by page, and where it ended. Steps that nothing
-    came of, and forms that were left without pressing anything, are not told."""
+    came of, and forms that were left without pressing anything, are left out."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

@@ -86,8 +86,8 @@ class FsmTaskWorld:
         goals = [goal for goal in found if goal is not None]
         atoms = [atom for goal in goals for atom in goal.when]
         alone = any(self._donated(site, idea)[1].alone for idea in ideas)
-        told = [(idea.function, idea.thing, goal.when if goal else ()) for idea, goal in zip(ideas, found, strict=True)]
-        if contradict(atoms) or (alone and len(ideas) > 1) or len(set(told)) < len(told) or _implied(goals):
+        asks = [(idea.function, idea.thing, goal.when if goal else ()) for idea, goal in zip(ideas, found, strict=True)]
+        if contradict(atoms) or (alone and len(ideas) > 1) or len(set(asks)) < len(asks) or _implied(goals):
             return None
         page = next((goal.page for goal in reversed(goals) if goal.page), "")
         rule = evaluator(atoms, page)

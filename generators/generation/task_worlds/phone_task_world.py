@@ -1,6 +1,6 @@
 """The phone as a task world: its owner knows what is on it, so every idea names what is really there.
 
-A target is an app; each idea stands on a phone of its own seed. So what can go wrong here is the doing, not the wish.
+A target is an app; each idea stands on a phone of its own seed. So what can go wrong here is the doing, not the task.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _made(family: str, seed: int) -> PhoneTask | None:
 
 @lru_cache(maxsize=1)
 def _apps() -> dict[str, str]:
-    """Family → app that its tasks begin in, as the first phones that have one tell."""
+    """Family → app that its tasks begin in, as the first phones that have one show."""
     found = {}
     for family in FAMILIES:
         task = next((task for seed in range(8) if (task := _made(family, seed)) is not None), None)

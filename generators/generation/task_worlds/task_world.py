@@ -1,9 +1,8 @@
 """Where tasks are proposed: a family of targets (sites, phones) that are alike but hold different things.
 
-A task world says what people usually want of its kind of target (the functional map), turns ideas into executable
-contracts, and tells, apart from all that, the truth: whether a contract can be done and whether it was. Proposers never
-ask for the truth; figures do. A new one is one file and an entry in `registry.TASK_WORLDS`.
-"""
+A task world says what people usually want of its kind of target (the functional map), turns ideas into executable task
+specs, and knows, apart from all that, the truth: whether a contract can be done and whether it was. Proposers never ask
+for the truth; figures do. A new one is one file and an entry in `registry.TASK_WORLDS`."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ from generators.tasks.world_interface import World
 
 @dataclass(frozen=True)
 class Idea:
-    """One wish for one target, that nobody has checked.
+    """One thing to do on one target, that nobody has checked.
 
     `function` names the capability ("shop/add"), `thing` what it is about ("" = nothing of its own), `steps` how many
-    steps it takes (0: only the contract tells). `arm` = the proposer, `basis` = what it rests on: "elsewhere" (other
+    steps it takes (0: only the task spec says). `arm` = the proposer, `basis` = what it rests on: "elsewhere" (other
     targets have such a thing), "seen" (its name was on this target's screens), "none" (it needs no thing).
     """
 

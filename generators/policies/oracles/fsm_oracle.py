@@ -24,7 +24,7 @@ from schemas.action_types import Type
 from schemas.actions import Action
 
 LARGEST_ORDERED = 3
-"""Parts of a goal of which all orders are tried; of more, the one they are told in and its reverse."""
+"""Parts of a goal of which all orders are tried; of more, the one they are listed in and its reverse."""
 Part = tuple[tuple[Atom, ...], str]
 """Conditions that belong together, and the page they are reached on ("" = any)."""
 
@@ -77,7 +77,7 @@ class FsmOracle:
 
     # --- on the screen
     def _find(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> ScreenElement | None:
-        """The element by its key; by role and name on a device that tells no keys of sites."""
+        """The element by its key; by role and name on a device that gives no keys of sites."""
         found = next((place for place in places if place.key == act.element), None)
         element = self.planner.site.element(here[0], act.element)
         if found is not None or element is None:
@@ -164,8 +164,8 @@ class FsmOracle:
     def _words(self, here: Situation) -> str:
         """What is still missing, as conditions."""
         missing = [atom for atom in self._atoms if not self.planner.machine.holds(here[1], [atom])]
-        told = [f"{name} {operator} {operand!r}"[:60] for name, operator, operand in missing[:3]]
-        return " and ".join(told) or f"the page {self._page!r}"
+        words = [f"{name} {operator} {operand!r}"[:60] for name, operator, operand in missing[:3]]
+        return " and ".join(words) or f"the page {self._page!r}"
 
 
 def _cost(acts: Sequence[ElementAct]) -> int:
@@ -179,7 +179,7 @@ def _planner(kind: str, seed: int) -> Planner:
 
 
 def _conditions(contract: TaskSpec, planner: Planner) -> tuple[tuple[Atom, ...], str, str]:
-    """(atoms, page, why they can't be met by any way) of an evaluator: it may ask for what the site doesn't have."""
+    """(atoms, page, why they can't be met by any way) of an evaluator: it may require what the site doesn't have."""
     rule = contract.evaluator
     if rule.get("rule") != RULE or not rule.get("conditions"):
         raise ValueError(f"fsm oracle: expected the rule {RULE!r} with conditions, found {rule.get('rule')!r:.60}")

@@ -25,7 +25,7 @@ PATIENCE = 2
 
 
 class IntentOracle:
-    """See the module. `plans` tells a contract's plan, `action_of` reads its intents."""
+    """See the module. `plans` gives a task's plan, `action_of` reads its intents."""
 
     def __init__(self, plans: Callable[[TaskSpec], Sequence[Intent]], action_of: ActionOf) -> None:
         self._plans, self._action_of = plans, action_of

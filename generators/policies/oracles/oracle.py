@@ -51,7 +51,7 @@ class Oracle(Protocol):
     def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """Advice for the screen that shows `places`, the world's truth being `state` (`World.state`).
 
-        `last` is the action that was done last, None at the first turn: it tells what has the focus, and whether the
+        `last` is the action that was done last, None at the first turn: it says what has the focus, and whether the
         advice before was taken."""
         ...
 

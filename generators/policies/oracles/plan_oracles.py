@@ -43,8 +43,8 @@ _KEYS: dict[str, Action] = {"home": PressHome(), "back": PressBack(), "enter": P
 
 # --- the phone
 def phone_plan(contract: TaskSpec) -> tuple[Intent, ...]:
-    """The plan of a task of the phone's families, made anew from its start and found by its id. Raises `ValueError` for
-    a contract that no family makes."""
+    """The plan of a task of the phone's families, made again from its start and found by its id. Raises `ValueError`
+    for a contract that no family makes."""
     seed = contract.initial_state.get("seed")
     if isinstance(seed, int):
         for family in contract.capabilities:
@@ -56,7 +56,7 @@ def phone_plan(contract: TaskSpec) -> tuple[Intent, ...]:
 
 class PhoneOracle:
     """Follows a phone task's plan. Where an element isn't there it goes home and begins again, once; after that it
-    steps back a few times in search of it, then gives up. `plans` tells a contract's plan."""
+    steps back a few times in search of it, then gives up. `plans` gives a task's plan."""
 
     def __init__(self, plans: Callable[[TaskSpec], Sequence[Intent]] = phone_plan) -> None:
         self._plans = plans
@@ -155,7 +155,7 @@ class RecordedStep:
 
 class RecordedOracle:
     """Follows a recorded path: finds the element of a role and name on the present screen, scrolling for it, and acts
-    at its centre. `paths` tells a contract's path; a path's own Finished and CallUser end it."""
+    at its centre. `paths` gives a task's path; a path's own Finished and CallUser end it."""
 
     def __init__(self, paths: Callable[[TaskSpec], Sequence[RecordedStep]]) -> None:
         self._paths = paths

@@ -63,7 +63,7 @@ _STYLE = """* { animation: none !important; transition: none !important; caret-c
 
 @dataclass(frozen=True)
 class MiniwobNode:
-    """An element with what an oracle needs to tell it apart. `row` names the repeated part of the page it stands in,
+    """An element with what an oracle needs to identify it. `row` names the repeated part of the page it stands in,
     `whole` is all text of that part."""
 
     place: ScreenElement

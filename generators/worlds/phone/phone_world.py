@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 NANO = Viewport(320, 448, mobile=True)
 SIGNS = ".bigclock b,.avatar,.big,.digits"
-"""Large figures and initials, which nobody is asked for: nano's text isn't for them."""
+"""Large figures and initials, which no task is about: nano's text isn't for them."""
 TAP_S = 0.05
 HOLD_S = 0.8
 WAIT_S = 2
@@ -127,7 +127,7 @@ class PhoneWorld(BrowserWorld):
         return state
 
     def touch(self, path: Sequence[tuple[float, float]], seconds: float) -> None:
-        """One finger along a path of CSS pixels; the time it takes is told in the events, nobody waits for it."""
+        """One finger along a path of CSS pixels; the time it takes stands in the events, nobody waits for it."""
         begin = max(self._now + 0.1, time.time())  # Chromium wants times since the epoch; only differences count
         last = len(path) - 1
         for index, (x, y) in enumerate(path):

@@ -115,7 +115,7 @@ class WebWorld(BrowserWorld):
         self._seen = None
         for _ in range(4):
             try:
-                told = self.page.evaluate("ms => vesperSettle(ms)", ms)
+                report = self.page.evaluate("ms => vesperSettle(ms)", ms)
                 break
             except Error:  # the page itself went elsewhere: wait for where it went
                 self.page.wait_for_load_state("load")
@@ -123,10 +123,10 @@ class WebWorld(BrowserWorld):
             raise WorldError(f"{self.name}: {self.page.url[-80:]!r} doesn't come to rest")
         if not self.inner(self.page.url):
             raise WorldError(f"{self.name}: a script left the folder")
-        if told["sent"] is not None:
-            self._sent = {"page": self.inner(self.page.url), "values": told["sent"]}
-        if told["wish"]:
-            self._follow(told["wish"])
+        if report["sent"] is not None:
+            self._sent = {"page": self.inner(self.page.url), "values": report["sent"]}
+        if report["wish"]:
+            self._follow(report["wish"])
 
     def _follow(self, url: str) -> None:
         name = self.inner(url)
@@ -244,7 +244,7 @@ def open_web(folder: Path, name: str) -> Iterator[WebWorld]:
 
 
 def _serve(context: BrowserContext, folder: Path) -> None:
-    """Hand out the folder's html without `integrity` marks, which Chromium can't check on file: pages and refuses."""
+    """Serve the folder's html without `integrity` marks, which Chromium can't check on file: pages and refuses."""
 
     def hand_out(route: Route) -> None:
         path = Path(unquote(urlsplit(route.request.url).path)).resolve()

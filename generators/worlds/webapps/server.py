@@ -82,7 +82,7 @@ class WebAppServer:
 
     def check(self, limit_s: float = CALL_S) -> None:
         """Raises `WorldError` where the app isn't well. One that is, and still answers an address with an error, has
-        been asked for something that it doesn't have: that is whoever asked, and not the app."""
+        been requested something that it doesn't have: that is the request's fault, not the app's."""
         status, _ = self.call(self.ready, limit_s=limit_s)
         if status >= 500:
             raise WorldError(f"{self.name}: {self.ready} was answered with {status}: {self.condition()}")
@@ -168,7 +168,7 @@ def _wait_ready(server: WebAppServer) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End of its standard input tells the app to end; what is left of its process group is killed."""
+    """The end of its standard input ends the app; what is left of its process group is killed."""
     if process.stdin is not None:
         process.stdin.close()
     end_process(process, wait_s=STOP_S, signals=(signal.SIGKILL,), grace_s=STOP_S, group=True)

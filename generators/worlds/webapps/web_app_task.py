@@ -2,7 +2,7 @@
 
 A plan is a list of ("click", role, name[, which]), ("type", text), ("key", names...), ("scroll", direction), ("back",),
 ("wait",), ("open", path) and ("answer", text). A name in a plan is the whole name of an element that is on the screen
-then; `which` (from 1, in reading order) tells apart several that are named alike.
+then; `which` (from 1, in reading order) distinguishes several that are named alike.
 """
 
 from __future__ import annotations

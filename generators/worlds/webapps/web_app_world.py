@@ -41,7 +41,7 @@ SCROLL_PX, HOLD_MS, WAIT_MS = 400, 700, 1000
 LOAD_MS = 20_000
 """Limit on loading a page; one that takes longer is an error."""
 REST_S = 8.0
-"""Limit on coming to rest after an action: an app that polls for ever is looked at as it stands."""
+"""Limit on coming to rest after an action: an app that polls for ever is observed as it stands."""
 WINDOW_S = 3.0
 """Limit on the coming of a window that a page said it opens; one that is refused never comes."""
 CLOCK = "2026-01-15T12:00:00Z"
@@ -129,7 +129,7 @@ class WebAppWorld(BrowserWorld):
             self._busy_at = time.monotonic()
 
     def _closed(self, page: Page) -> None:
-        """No end is told of the requests of a window that closes itself, as a popup's Save does."""
+        """No end is reported for the requests of a window that closes itself, as a popup's Save does."""
         for request in [request for request, its in self._open.items() if its is page]:
             self._ended(request)
         self._cameras.pop(page, None)
@@ -158,14 +158,14 @@ class WebAppWorld(BrowserWorld):
                     page.wait_for_timeout(20)
                     continue
                 page.evaluate(_FRAMES)
-            except Error:  # it went elsewhere, or closed, while it was looked at
+            except Error:  # it went elsewhere, or closed, in the meantime
                 self._pause()
                 continue
             if not self._open:
                 return
 
     def _pause(self) -> None:
-        """A moment for the browser to tell what it did; the page in front may close in it."""
+        """A moment for the browser to report what it did; the page in front may close in it."""
         from playwright.sync_api import Error
 
         with suppress(Error):
