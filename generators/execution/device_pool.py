@@ -106,21 +106,10 @@ class LeaseWish:
 
 
 class GatewayPool:
-    """Devices leased from a gateway. `wishes` by name of the world.
+    """Devices leased from a gateway. `wishes` by name of the world; `wait_s`: how long one request waits for a device."""
 
-    `priority` as in `Client.lease`; `wait_s` is how long one request waits for a device.
-    """
-
-    def __init__(
-        self,
-        client: SyncClient,
-        wishes: Mapping[str, LeaseWish],
-        priority: int = 0,
-        wait_s: float = 20.0,
-        idle_s: float | None = None,
-    ) -> None:
-        self._client, self._wishes = client, dict(wishes)
-        self._priority, self._wait_s, self._idle_s = priority, wait_s, idle_s
+    def __init__(self, client: SyncClient, wishes: Mapping[str, LeaseWish], wait_s: float = 20.0) -> None:
+        self._client, self._wishes, self._wait_s = client, dict(wishes), wait_s
 
     def kind(self, contract: TaskSpec) -> str:
         if contract.world not in self._wishes:
@@ -141,7 +130,7 @@ class GatewayPool:
     @contextmanager
     def open(self, kind: str) -> Iterator[Device]:
         wish = self._wishes[kind]
-        lease = self._client.lease(wish.protocol, wish.labels, self._priority, wait_s=self._wait_s, idle_s=self._idle_s)
+        lease = self._client.lease(wish.protocol, wish.labels, wait_s=self._wait_s)
         with lease as session:
             session.open()
             yield Device(session.name, wish.wrap(session), lambda reason: _report(session, reason), session.release)

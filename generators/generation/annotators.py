@@ -76,17 +76,16 @@ class JudgeAnnotator:
     fails gives no vote.
     """
 
-    def __init__(self, judge: Judge, screens: ScreenSource, habits: Habits | None = None) -> None:
+    def __init__(self, judge: Judge, screens: ScreenSource) -> None:
         self.name = f"judge/{judge.name}"
         self._judge, self._screens = judge, screens
-        self._habits = habits or Habits(ends_with_finish=True)
 
     def vote(self, done: ExecutedTrajectory) -> OutcomeVote:
         episode = episode_of(done, self._screens)
         if episode is None or not episode.actions:
             return OutcomeVote(self.name, "failed", "nothing was done", 1.0)
         try:
-            verdict = self._judge.judge([episode], habits=self._habits)[0]
+            verdict = self._judge.judge([episode], habits=Habits(ends_with_finish=True))[0]
         except ModelError as error:
             return OutcomeVote(self.name, None, f"no verdict: {error}"[:300])
         if verdict.score is None:

@@ -69,9 +69,9 @@ class ModelJudge:
 
     needs_tree = False
 
-    def __init__(self, endpoint: ChatEndpoint, prompt: AgentPrompt | None = None) -> None:
+    def __init__(self, endpoint: ChatEndpoint) -> None:
         self.name = endpoint.model
-        self._endpoint, self._prompt = endpoint, prompt or AgentPrompt()
+        self._endpoint, self._prompt = endpoint, AgentPrompt()
 
     def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`. Raises `PolicyError` where the server gives no reply."""

@@ -180,7 +180,7 @@ def arms(
 ) -> dict[str, Proposer]:
     """The proposers of these names (all that are embedded, if none is named) that have something to say, by arm.
     `writer` is the reverse one's. Raises `ValueError` for an unknown name, and for two of one arm."""
-    known = {**PROPOSERS, "reverse": partial(ReverseProposer, writer=writer)}
+    known: dict[str, ProposerMaker] = {**PROPOSERS, "reverse": partial(ReverseProposer, writer=writer)}
     found: dict[str, Proposer] = {}
     for name in names or known:
         make: ProposerMaker = find_part("proposer", name, known)
