@@ -106,7 +106,7 @@ class LeaseWish:
 
 
 class GatewayPool:
-    """Devices leased from a gateway. `wishes` by name of the world; `wait_s`: how long one request waits for a device."""
+    """Devices leased from a gateway: `wishes` by name of the world. One request waits for `wait_s`."""
 
     def __init__(self, client: SyncClient, wishes: Mapping[str, LeaseWish], wait_s: float = 20.0) -> None:
         self._client, self._wishes, self._wait_s = client, dict(wishes), wait_s
