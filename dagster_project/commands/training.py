@@ -11,7 +11,7 @@ from typing import Any
 
 from dagster_project.commands.store_option import add_store
 from dagster_project.settings import deployment
-from dagster_project.stages.sources import client_options
+from dagster_project.stages.client_options import client_options
 from pipelines.store import has_store
 from trainer.merging.merge import merge as merge_checkpoints
 from trainer.stages.assets import CHECKPOINTS, checkpoint_folder

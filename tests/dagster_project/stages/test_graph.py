@@ -189,7 +189,7 @@ def test_a_licence_that_is_not_allowed_is_shown_and_not_ingested(settings: deplo
 
 
 def test_sources_wait_for_files_outside_the_fan_in(settings: deployment.Deployment, tmp_path: Path) -> None:
-    from generators.proving.embedded.makers import SOURCES
+    from generators.proving.embedded.sizes import SOURCES
 
     assert {name for name in SOURCES if name in registry()} == set(deployment.EMBEDDED)
     assert set(sources.enabled(settings)) == set(deployment.EMBEDDED)
