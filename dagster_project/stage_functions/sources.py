@@ -62,7 +62,8 @@ def verdicts(name: str, work: StageWork) -> Manifest:
 def gold(name: str, work: StageWork) -> Manifest:
     """Refine what a source's verdicts call for, and derive its samples."""
     config = judge_config(work)
-    return build_gold(work.store, name, build_judge(config), build_rewriter(config))
+    derivers = work.deployment.derivers
+    return build_gold(work.store, name, build_judge(config), build_rewriter(config), derivers=derivers)
 
 
 def judge_config(work: StageWork) -> JudgeConfig:

@@ -47,9 +47,14 @@ class NamedFunction:
     where: str
     given: tuple[Any, ...] = ()
 
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself. Raises `ValueError` if it isn't there."""
+        found: Callable[..., Any] = find_part("stage function", self.where, {})
+        return found
+
     def __call__(self, *arguments: Any) -> Any:
-        function: Callable[..., Any] = find_part("stage function", self.where, {})
-        return function(*self.given, *arguments)
+        return self.function(*self.given, *arguments)
 
 
 @dataclass(frozen=True)
