@@ -167,11 +167,7 @@ def _name(target: str) -> str:
 
 
 ProposerMaker = Callable[[TaskWorld, Catalogue], Proposer]
-PROPOSERS: dict[str, ProposerMaker] = {
-    "static": StaticProposer,
-    "dynamic": DynamicProposer,
-    "reverse": ReverseProposer,
-}
+PROPOSERS: dict[str, ProposerMaker] = {"static": StaticProposer, "dynamic": DynamicProposer, "reverse": ReverseProposer}
 """The embedded proposers. One with a true `learns` has something to say only after a round."""
 
 
