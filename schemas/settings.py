@@ -90,7 +90,12 @@ class Settings(BaseModel):
     """See the module."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, validate_by_name=True, validate_by_alias=True
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        defer_build=True,  # until a model is first used: most programs start without training's hundred settings
     )
 
     if not TYPE_CHECKING:  # which keeps the types of the fields

@@ -13,7 +13,7 @@ from typing import Any
 
 from dagster_project.commands.store_option import add_store
 from dagster_project.settings import deployment
-from dagster_project.stages.sources import client_options
+from dagster_project.stages.client_options import client_options
 from dagster_project.stages.training import trainer_config
 from pipelines.store import has_store
 from pipelines.store.manifest import Manifest

@@ -9,7 +9,7 @@ from typing import Any
 
 from dagster_project.stages.training import title
 from generators.generation.feedback import rounds_of
-from generators.generation.loop import VERIFIED
+from generators.generation.round_names import VERIFIED
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.judges.cleaning import EPISODE_RULES, SAMPLE_RULES

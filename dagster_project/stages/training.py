@@ -8,7 +8,7 @@ from typing import Any
 
 from dagster_project.settings import deployment as deployments
 from dagster_project.settings.environment import Environment
-from dagster_project.stages.sources import client_options
+from dagster_project.stages.client_options import client_options
 from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
