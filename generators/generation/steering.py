@@ -14,9 +14,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from generators.generation.loop import CATALOGUE, LoopConfig
+from generators.generation.round_names import CATALOGUE
 from generators.tasks.strata import METHOD_EDGES, STRATA
 from generators.tasks.task_sampling import PRIOR, frontier_weight
 from pipelines.store import Store
@@ -24,6 +24,9 @@ from pipelines.store.files import StoreError
 from pipelines.store.frozen import freeze, read_frozen
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest, split_json_lines
+
+if TYPE_CHECKING:
+    from generators.generation.loop import LoopConfig
 
 EVALUATIONS, POLICY = "feedback/evaluations", "feedback/policy"
 AGENT, EVALUATION = "checkpoints/unified", "evaluations/unified"
@@ -186,11 +189,6 @@ def mix_for(mix: tuple[float, float, float], rates: Mapping[str, float]) -> tupl
     raised = [max(weight / whole, LEAST_SHARE * share) for weight, share in zip(weights, mix, strict=True)]
     easy, medium, hard = (round(value / math.fsum(raised), 4) for value in raised)
     return round(1 - medium - hard, 4) if easy else 0.0, medium, hard
-
-
-def pinned_inputs(store: Store, feedback: str, chosen: str) -> dict[str, str]:
-    """Asset → version behind a pinned digest, for the manifest of what goes by it; empty for none."""
-    return {str(k): str(v) for k, v in read_frozen(store.home, feedback, chosen)["inputs"].items()} if chosen else {}
 
 
 def policy_folder(store: Store, chosen: str) -> tuple[Manifest, str]:

@@ -32,6 +32,7 @@ from trainer.rl.weight_change import weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.offline import OfflineConfig
+from trainer.settings.stages import MID_TRAINED
 
 METRICS = "rl.json"
 
@@ -95,18 +96,8 @@ def train_offline(
         "peak_criterion": run.criterion,
         "unusable": unusable,
     }
-    metrics = metrics_of(
-        config.domain,
-        config.rewards,
-        config.seed,
-        run.course(),
-        weight_delta(loaded.model, run.start),
-        before,
-        after,
-        held_out,
-        counted,
-    )
-    metrics["alignments"] = run.state.alignments
+    delta = weight_delta(loaded.model, run.start)
+    metrics = metrics_of(config, run.state, delta, before, after, held_out, counted)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
@@ -117,7 +108,7 @@ def train_offline(
         loaded.processor.preset,
         config=plain,
         seeds={"offline_rl": config.seed},
-        parents=parents or {"checkpoints/mid_trained": WeightFiles(start).digest()},
+        parents=parents or {f"checkpoints/{MID_TRAINED.name}": WeightFiles(start).digest()},
         metrics={
             key: metrics[key]
             for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update", "alignments")
