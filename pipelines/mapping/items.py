@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.mapping.adapter import Mapped, Raw, RejectedUnit
 from schemas.actions import Action
 from schemas.coordinates import contains
+
+T = TypeVar("T")
 
 
 class ItemError(ValueError):
@@ -57,16 +59,31 @@ def split_of(raw: Raw, name: str, episode_id: str) -> str | None:
     there is no such file or the id isn't in it; test wins over the others. Raises `SplitListError` on a file that
     isn't such a list: training on test episodes by a typing error must not be possible."""
     path = raw.path(name)
-    if not path.is_file():
-        return None
-    stat = path.stat()
-    return read_splits(path, stat.st_mtime_ns, stat.st_size).get(episode_id)
+    return read_splits(path).get(episode_id) if path.is_file() else None
 
 
-@functools.lru_cache(maxsize=8)
-def read_splits(path: Path, mtime_ns: int, size: int) -> dict[str, str]:
-    """Episode id → split, of the list in a file with this time of change and size. Raises `SplitListError`."""
-    del mtime_ns, size  # part of the key only: an edited file is read again
+def read_once(files: int) -> Callable[[Callable[[Path], T]], Callable[[Path], T]]:
+    """A function of a file's path that remembers what it read of the last `files` files, by time of change and size: an
+    edited file is read again."""
+
+    def decorate(read: Callable[[Path], T]) -> Callable[[Path], T]:
+        @functools.lru_cache(maxsize=files)
+        def remembered(path: Path, mtime_ns: int, size: int) -> T:
+            return read(path)
+
+        @functools.wraps(read)
+        def of(path: Path) -> T:
+            stat = path.stat()
+            return remembered(path, stat.st_mtime_ns, stat.st_size)
+
+        return of
+
+    return decorate
+
+
+@read_once(8)
+def read_splits(path: Path) -> dict[str, str]:
+    """Episode id → split, of the list in a file. Raises `SplitListError`."""
     try:
         lists = json.loads(path.read_bytes())
         found: dict[str, str] = {}

@@ -11,6 +11,7 @@ from typing import Any
 from pipelines.mapping.adapter import Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError
+from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import tells_steps, turns, without_pictures
 from schemas.actions import (
@@ -28,7 +29,7 @@ from schemas.actions import (
     Type,
     Wait,
 )
-from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
+from schemas.coordinates import box_to_unit, centre
 
 _INSTRUCTION = re.compile(
     r"\bInstruction:[ \t]*(.*?)\s*\n\s*(?:Interaction History|Previous actions?)\s*:", re.DOTALL | re.IGNORECASE
@@ -220,7 +221,4 @@ def _point(step: Step, word: str) -> Point:
         raise ItemError("no_coordinates", "the action has no point", word)
     if not _numbers(step.point, 2):
         raise ItemError("bad_value", f"expected [x, y], found {step.point!r:.60}", word)
-    try:
-        return point_to_unit((step.point[0], step.point[1]), step.size)
-    except (OffScreen, OverflowError) as error:
-        raise ItemError("off_screen", str(error), word) from error
+    return in_frame(step.point[0], step.point[1], step.size, word)

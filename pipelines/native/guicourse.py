@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.items import ItemError
+from pipelines.mapping.items import ItemError, read_once
+from pipelines.mapping.points import in_frame
 from pipelines.native.record_readers import json_list
 from pipelines.native.spill import Spill
 from schemas.actions import Action, Click, Drag, Finished, Hotkey, Hover, Point, PressEnter, Scroll, Type
-from schemas.coordinates import OffScreen, box_to_unit, centre, to_unit
+from schemas.coordinates import box_to_unit, centre
 from schemas.ids import digest
 
 DATA, IMAGES = "_data.json", "_images.parquet"
@@ -65,14 +65,7 @@ def unit_box(text: Any, word: str, size: float = 1.0) -> list[float]:
 def unit_point(text: Any, word: str) -> Point:
     """A point tag of fractions → 0..1000. Raises `ItemError`."""
     x, y = numbers(text, "point", word)
-    return _units(x, y, word)
-
-
-def _units(x: float, y: float, word: str) -> Point:
-    try:
-        return to_unit(x, 1.0), to_unit(y, 1.0)
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error), word) from error
+    return in_frame(x, y, (1.0, 1.0), word)
 
 
 def related(holder: Any, word: str) -> Any:
@@ -163,7 +156,7 @@ def _target(action: Mapping[str, Any], word: str) -> tuple[Point, list[float] | 
         return unit_point(related(action["point"], word), word), box, ()
     if box is None:
         raise ItemError("missing_field", f"{word}: expected an element or a point", word)
-    return _units(*centre(numbers(related(element, word), "box", word)), word), box, ("centre_of_box",)
+    return in_frame(*centre(numbers(related(element, word), "box", word)), (1.0, 1.0), word), box, ("centre_of_box",)
 
 
 def _scroll(action: Mapping[str, Any]) -> MappedAction:
@@ -275,8 +268,7 @@ def picture(raw: Raw, file: str, image_id: str, *, encoded: bool = True) -> byte
     path = raw.path(file.removesuffix(DATA) + IMAGES)
     if not path.is_file():
         return None
-    stat = path.stat()
-    table = _table(path, stat.st_mtime_ns, stat.st_size)
+    table = _table(path)
     if table is None:
         raise RecordError("image_table_unreadable", path.name)
     if image_id not in table:
@@ -290,11 +282,10 @@ def picture(raw: Raw, file: str, image_id: str, *, encoded: bool = True) -> byte
         return data
 
 
-@functools.lru_cache(maxsize=2)
-def _table(path: Path, mtime_ns: int, size: int) -> Spill | None:
+@read_once(2)
+def _table(path: Path) -> Spill | None:
     """A picture table, streamed once to a temporary file: a row group of gigabytes allows no look-up. None if it
     can't be read, or has other columns than `base64`, `elements` and one of image ids."""
-    del mtime_ns, size  # part of the key only: an edited file is read again
     import pyarrow as pa
 
     found = Spill()

@@ -7,7 +7,6 @@ out. `listed_split` reads such lists there and in a source's own folder, so a so
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Raw, RecordError
-from pipelines.mapping.items import ItemError, SplitListError
+from pipelines.mapping.items import ItemError, SplitListError, read_once
 from schemas.coordinates import OffScreen, box_to_unit
 
 COMPANION = "rico"
@@ -68,14 +67,8 @@ def listed_split(raw: Raw, identifier: str) -> str | None:
     return None
 
 
+@read_once(32)
 def _ids(path: Path) -> frozenset[str]:
-    stat = path.stat()
-    return _list(path, stat.st_mtime_ns, stat.st_size)
-
-
-@functools.lru_cache(maxsize=32)
-def _list(path: Path, mtime_ns: int, size: int) -> frozenset[str]:
-    del mtime_ns, size  # part of the key only: an edited file is read again
     try:
         ids = path.read_text(encoding="utf-8-sig").split()
     except ValueError as error:

@@ -36,11 +36,10 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
+from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
-from schemas.action_types import scroll_direction
-from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type
-from schemas.coordinates import OffScreen, point_to_unit
+from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Type
 
 BARE: dict[str, Action] = {
     "PRESS_BACK": PressBack(),
@@ -247,18 +246,4 @@ def _action(step: dict[str, Any], word: str, screen: RecordScreen) -> tuple[Acti
     if word == "TAP":
         return Click(start), []
     end = pixel_point(step.get("lift_coord"), size, word)
-    try:
-        return Scroll(start, end, scroll_direction(start, end)), ["direction_from_points"]
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), word) from error
-
-
-def pixel_point(value: Any, size: tuple[int, int], word: str) -> tuple[int, int]:
-    """A native point in pixels → 0..1000. Raises `ItemError`: bad_value, off_screen."""
-    numbers = value if isinstance(value, list) else []
-    if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise ItemError("bad_value", f"expected x and y, found {value!r:.60}", word)
-    try:
-        return point_to_unit((numbers[0], numbers[1]), size)
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error), word) from error
+    return swipe(start, end, word), ["direction_from_points"]

@@ -40,12 +40,12 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import AndroidView, TreeError, bounds_of, elements, views
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import json_document
-from schemas.action_types import scroll_direction
 from schemas.actions import Action, Click, LongPress, Scroll, Type
-from schemas.coordinates import OffScreen, centre_in_units, point_to_unit
+from schemas.coordinates import centre_in_units
 
 TEST_APPS = ("Qunar", "duapp", "cloudweather", "pdfreader", "QQmail", "baicizhan", "zhuishushenqi", "QQmusic")
 GRAPH_FILES = frozenset(
@@ -245,14 +245,8 @@ def _scroll(argument: str, size: tuple[int, int]) -> Scroll:
     numbers: Sequence[int] = [int(number) for number in _NUMBER.findall(argument)]
     if len(numbers) != 4:
         raise ItemError("bad_value", f"scroll: expected two points, found {argument!r:.60}", "scroll")
-    try:
-        start, end = point_to_unit((numbers[0], numbers[1]), size), point_to_unit((numbers[2], numbers[3]), size)
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error), "scroll") from error
-    try:
-        return Scroll(start, end, scroll_direction(start, end))
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), "scroll") from error
+    start, end = (in_frame(x, y, size, "scroll") for x, y in (numbers[:2], numbers[2:]))
+    return swipe(start, end, "scroll")
 
 
 def _bounds(element: str, size: tuple[int, int], tree: list[AndroidView], word: str) -> tuple[Box, list[str]]:
