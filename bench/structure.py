@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,39 +125,22 @@ def public_functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFuncti
     return found
 
 
-def says_any(function: ast.FunctionDef | ast.AsyncFunctionDef, aliases: Set[str] = frozenset()) -> bool:
-    """Whether an annotation of a parameter or of the result holds `Any`, or the name of an alias that does."""
+def says_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether an annotation of a parameter or of the result holds `Any`."""
     arguments = function.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     annotations = [function.returns, *(one.annotation for one in every if one is not None)]
-    names = (node.id for one in annotations if one is not None for node in ast.walk(one) if isinstance(node, ast.Name))
-    return any(name == "Any" or name in aliases for name in names)
-
-
-def aliases_of_any(tree: ast.Module) -> set[str]:
-    """Names that a module gives to types with `Any` in them, such as `Row = Mapping[str, Any]`."""
-    return {
-        node.targets[0].id
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Subscript)
-        and any(isinstance(part, ast.Name) and part.id == "Any" for part in ast.walk(node.value))
-    }
+    parts = (part for one in annotations if one is not None for part in ast.walk(one))
+    return any(isinstance(part, ast.Name) and part.id == "Any" for part in parts)
 
 
 def any_figure(trees: Mapping[str, ast.Module]) -> Figure:
     """The share of public functions whose signature says `Any` somewhere. `trees`: file → what it holds."""
-    own = {name.removesuffix(".py").replace("/", "."): aliases_of_any(tree) for name, tree in trees.items()}
     found, count = Counter[str](), 0
     for name, tree in trees.items():
-        aliases = set(aliases_of_any(tree))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module in own:
-                aliases |= {one.asname or one.name for one in node.names if one.name in own[node.module]}
         functions = public_functions(tree)
         count += len(functions)
-        found[name] += sum(says_any(function, aliases) for function in functions)
+        found[name] = sum(map(says_any, functions))
     share = round(100 * sum(found.values()) / max(count, 1), 1)
     worst = tuple(f"{name}: {number}" for name, number in found.most_common(12))
     return Figure("public signatures with Any, of 100 (wanted: 8)", share, MOST_ANY, None, worst)

@@ -3,7 +3,7 @@
 python -m schemas.row_types     # writes schemas/rows.py; a test fails where it is old
 
 A table's class is the only list of its columns. Type checkers read files and run no code, so the types have to stand in
-a file; it is written from the classes and never by hand.
+a file; it is written from the classes alone.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _row_class(name: str, about: str, fields: Iterable[pa.Field]) -> str:
     lines = [f"class {name}(TypedDict):", f'    """{about}"""', ""]
     for field in fields:
         held = python_type(field.type)
-        # a struct's fields are nullable unless told otherwise, and no source leaves an element's out
+        # a struct's fields are nullable unless it says otherwise, and no source leaves an element's out
         null = field.nullable and name != "ElementRow"
         lines.append(f"    {field.name}: {f'NotRequired[{held} | None]' if null else held}")
     return "\n".join(lines) + "\n"

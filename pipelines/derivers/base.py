@@ -1,4 +1,4 @@
-"""What every deriver shares: its configuration, the screen it looks at, and the candidate it returns."""
+"""What every deriver shares: its configuration, the screen it is given, and the candidate it returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Box = tuple[float, float, float, float]
 Episode = Sequence[Mapping[str, Any]]
 """Rows of `steps` of one episode, in order."""
 TRIES = 64
-"""Names of the pool that are looked at for one that a screen lacks."""
+"""Names of the pool that are tried for one that a screen lacks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,11 @@ def expression(step_instruction: str) -> str | None:
     return match.group("what") if match else None
 
 
-def from_steps(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def from_steps(episode: Sequence[Mapping[str, Any]], facts: ScreenFacts) -> Iterator[DerivedSample]:
     """Pointing steps with an instruction of their own and a target box that holds the recorded point."""
     for row in episode:
         box, words = row["target_box"], row["step_instruction"]
-        size = looks.sizes.get(row["screenshot_sha256"] or "")
+        size = facts.sizes.get(row["screenshot_sha256"] or "")
         if box is None or not words or size is None or row["action_text"] is None:
             continue
         action, what = parse(row["action_text"]), expression(words)

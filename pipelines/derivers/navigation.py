@@ -24,7 +24,7 @@ def gaps(provenance: str) -> set[int]:
     return {int(item) for item in value} if isinstance(value, list) else {int(value)}
 
 
-def navigation(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def navigation(episode: Sequence[Mapping[str, Any]], facts: ScreenFacts) -> Iterator[DerivedSample]:
     """Rows of one episode in step order → a candidate per step that has both a picture and an action.
 
     The goal form asks for the next action towards the episode's goal. Where the source instructs the single step, the
@@ -47,7 +47,7 @@ def navigation(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iter
         if row["action_text"] is None:
             continue
         action = parse(row["action_text"])
-        size = looks.sizes.get(row["screenshot_sha256"] or "")
+        size = facts.sizes.get(row["screenshot_sha256"] or "")
         if size is not None:
             thinking = bool(row["thought"])
             answer = reply_text(action, row["platform"], row["thought"], row["conclusion"])

@@ -59,12 +59,12 @@ def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]
     yield from pick(found, config.regions_per_screen, config.seed)
 
 
-def app(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def app(episode: Sequence[Mapping[str, Any]], facts: ScreenFacts) -> Iterator[DerivedSample]:
     """The app or site that a recorded screen belongs to, by its source's own word; `apps_per_episode` at most."""
     found = []
     for row in episode:
-        name, size = squash(row["app"]), looks.sizes.get(row["screenshot_sha256"] or "")
-        if size is None or not 0 < len(name) <= looks.config.label_max_chars:
+        name, size = squash(row["app"]), facts.sizes.get(row["screenshot_sha256"] or "")
+        if size is None or not 0 < len(name) <= facts.config.label_max_chars:
             continue
         found.append(
             DerivedSample(
@@ -84,7 +84,7 @@ def app(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[De
                 (item_step(row["source"], row["episode_id"], row["step_index"]),),
             )
         )
-    yield from pick(found, looks.config.apps_per_episode, looks.config.seed)
+    yield from pick(found, facts.config.apps_per_episode, facts.config.seed)
 
 
 def _nested(elements: Sequence[IndexedElement]) -> bool:

@@ -25,7 +25,7 @@ SAME_SCREEN_BITS = 2
 _PART = re.compile(r"part \d+ of \d+")
 
 
-def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def inverse_dynamics(episode: Sequence[Mapping[str, Any]], facts: ScreenFacts) -> Iterator[DerivedSample]:
     """Pairs of consecutive screens of an episode → the action between them, `transitions_per_episode` at most."""
     lost = set().union(*(gaps(row["provenance"]) for row in episode)) if episode else set()
     found = []
@@ -34,8 +34,8 @@ def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -
         if after["step_index"] != index + 1 or index + 1 in lost or before["action_text"] is None:
             continue
         shas = [before["screenshot_sha256"], after["screenshot_sha256"]]
-        sizes = [looks.sizes.get(sha or "") for sha in shas]
-        if None in sizes or _alike(shas[0], shas[1], looks) or _several(before):
+        sizes = [facts.sizes.get(sha or "") for sha in shas]
+        if None in sizes or _alike(shas[0], shas[1], facts) or _several(before):
             continue
         action = parse(before["action_text"])
         if isinstance(action, Wait | Finished | CallUser):
@@ -61,23 +61,23 @@ def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -
                 (tuple(box),) if box is not None else (),
             )
         )
-    yield from pick(found, looks.config.transitions_per_episode, looks.config.seed)
+    yield from pick(found, facts.config.transitions_per_episode, facts.config.seed)
 
 
-def plan(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def plan(episode: Sequence[Mapping[str, Any]], facts: ScreenFacts) -> Iterator[DerivedSample]:
     """The first screen and the goal → the source's own step instructions, numbered. Whole episodes only."""
     acted = [row for row in episode if row["action_text"] is not None]
     whole = [row["step_index"] for row in episode] == list(range(len(episode)))
     if len(acted) < 2 or not whole or any(gaps(row["provenance"]) for row in episode):
         return
-    told = [squash(row["step_instruction"]) for row in acted]
+    sentences = [squash(row["step_instruction"]) for row in acted]
     ends = isinstance(parse(acted[-1]["action_text"]), Finished | CallUser)
-    if ends and not told[-1]:  # ending needs no words
-        told.pop()
-    text = "\n".join(f"{number}. {words}" for number, words in enumerate(told, 1))
+    if ends and not sentences[-1]:  # ending needs no words
+        sentences.pop()
+    text = "\n".join(f"{number}. {words}" for number, words in enumerate(sentences, 1))
     first = acted[0]
-    size = looks.sizes.get(first["screenshot_sha256"] or "")
-    if size is None or len(told) < 2 or not all(told) or len(text) > looks.config.plan_max_chars:
+    size = facts.sizes.get(first["screenshot_sha256"] or "")
+    if size is None or len(sentences) < 2 or not all(sentences) or len(text) > facts.config.plan_max_chars:
         return
     yield DerivedSample(
         first["source"],
@@ -97,10 +97,10 @@ def plan(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[D
     )
 
 
-def _alike(before: str, after: str, looks: ScreenFacts) -> bool:
+def _alike(before: str, after: str, facts: ScreenFacts) -> bool:
     if before == after:
         return True
-    one, two = looks.phashes.get(before), looks.phashes.get(after)
+    one, two = facts.phashes.get(before), facts.phashes.get(after)
     return one is not None and two is not None and (one ^ two).bit_count() <= SAME_SCREEN_BITS
 
 

@@ -41,7 +41,7 @@ def is_text(value: str) -> bool:
 
 def notices(mapped: Mapped, found: Sequence[tuple[str, str, Any]]) -> Mapped:
     """Put (reason, detail, native) lines into the quarantine that cost no native item: something beside the actions
-    that was not mapped (an unseen column, a broken tree, missing steps) is named and counted, and kept there whole."""
+    that was not mapped (an unseen column, a broken tree, missing steps) is named, counted and stored there whole."""
     mapped.rejects.extend(RejectedUnit("record", 0, reason, detail, native) for reason, detail, native in found)
     return mapped
 

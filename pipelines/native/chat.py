@@ -74,8 +74,8 @@ def without_pictures(text: str) -> str:
     return _PICTURE.sub("", text).strip()
 
 
-def tells_steps(history: str) -> bool:
-    """Whether the part of a prompt that tells the steps before tells any: it is neither empty nor "None"."""
+def has_steps(history: str) -> bool:
+    """Whether the part of a prompt that lists the steps before lists any: it is neither empty nor "None"."""
     return history.strip().partition("\n")[0].strip(" .[]").lower() not in ("", "none")
 
 

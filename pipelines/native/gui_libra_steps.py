@@ -13,7 +13,7 @@ from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError
 from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
-from pipelines.native.chat import tells_steps, turns, without_pictures
+from pipelines.native.chat import has_steps, turns, without_pictures
 from schemas.actions import (
     Action,
     Click,
@@ -60,7 +60,7 @@ MAX_SIDE_PX = 100_000
 
 @dataclass(frozen=True)
 class Step:
-    """One step of either form; `size` is the frame of `point`. `follows`: the prompt tells steps before this one."""
+    """One step of either form; `size` is the frame of `point`. `follows`: the prompt lists steps before this one."""
 
     instruction: str
     follows: bool
@@ -77,19 +77,19 @@ class Step:
 
 
 def sft_source(file: str) -> str | None:
-    """The source that the name of an SFT file in thousandths tells; None for another file."""
+    """The source in the name of an SFT file in thousandths; None for another file."""
     source, _, rest = file.rpartition("/")[2].partition("-reasoning")
     return source if "_1000" in rest else None
 
 
 def _instruction(text: Any) -> tuple[str, bool]:
-    """The goal, and whether the history after it tells steps before this one. Raises `RecordError`."""
+    """The goal, and whether the history after it lists steps before this one. Raises `RecordError`."""
     match = _INSTRUCTION.search(text) if isinstance(text, str) else None
     if match is None:
         raise RecordError("missing_field", "expected 'Instruction:' and a history")
     if not match[1].strip():
         raise RecordError("empty_text", "Instruction")
-    return match[1].strip(), tells_steps(text[match.end() :])
+    return match[1].strip(), has_steps(text[match.end() :])
 
 
 def rl_step(row: Mapping[str, Any]) -> Step:

@@ -17,7 +17,7 @@ last_step_correct, last_step_redundant to `value`, and domain, task_completed an
 | `terminate(status='success')` / `'failure'` | `Finished` / `Finished`, lossy, episode_outcome = failure |
 | `task_completed` | episode_outcome, before what terminate says |
 | `value.thought`, `value.action` | thought, step_instruction |
-| `last_step_correct: false`, `last_step_redundant: true` | the step is kept, a rule in provenance says so |
+| `last_step_correct: false`, `last_step_redundant: true` | the step stays, a rule in provenance says so |
 | alignment_score, efficiency_score, task_difficulty | rules in provenance |
 | `meta_data_merged.jsonl` (optional) | the screen's size where the picture is missing |
 
@@ -150,7 +150,7 @@ class AgentnetAdapter(Adapter):
 
 
 def _record(file: str, locator: str, line: bytes) -> Record | Broken:
-    items = line.count(b'"code"')  # what a line that can't be read held, as far as can be told
+    items = line.count(b'"code"')  # at least as many native items as this stood in a line that can't be read
     try:
         payload = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -204,8 +204,8 @@ def screen_of(raw: Raw, base: str, name: Any, size: tuple[int, int] | None) -> R
     screen = RecordScreen.load(data, (), size, normalised=True)
     if screen.width_px is None or screen.height_px is None or not isinstance(name, str):
         return screen
-    told = raw.first(f"{base}{folder}{posixpath.splitext(name)[0]}.json" for folder in TREES)
-    elements = _elements(told, (screen.width_px, screen.height_px)) if told else []
+    tree = raw.first(f"{base}{folder}{posixpath.splitext(name)[0]}.json" for folder in TREES)
+    elements = _elements(tree, (screen.width_px, screen.height_px)) if tree else []
     return RecordScreen.load(data, elements, (screen.width_px, screen.height_px))
 
 

@@ -24,7 +24,7 @@ A raw element of the annotation arrays (made up); pictures lie in `training_data
 
 Positions are fractions 0..1 rounded to two decimals (5 units either way): rule `two_decimals`. The variant in pixels is
 quarantined (`off_screen`). Several actions of a list are one native step. A row is an episode of one step, since rows
-have no episode, and its platform is told by its words (rule `platform_by_words`), since rows don't say it.
+have no episode, and its platform follows from its words (rule `platform_by_words`), since rows don't say it.
 """
 
 from __future__ import annotations

@@ -186,8 +186,8 @@ def _tests(path: Path) -> frozenset[str]:
 def _selects(before: list[Any]) -> bool:
     """Whether a SCROLL after these steps goes on selecting text: a run of them follows a long press at a point. One of
     a key, or without its points, pressed nothing."""
-    told = (step for step in reversed(before) if not (isinstance(step, dict) and step.get("action") == "SCROLL"))
-    last = next(told, None)
+    earlier = (step for step in reversed(before) if not (isinstance(step, dict) and step.get("action") == "SCROLL"))
+    last = next(earlier, None)
     return isinstance(last, dict) and last.get("action") == "LONG_PRESS" and isinstance(last.get("info"), list)
 
 

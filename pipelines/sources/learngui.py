@@ -225,7 +225,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: Any, place: int, a
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
-    told = step.get("action_description")
+    description = step.get("action_description")
     builder.add(
         action,
         native=step,
@@ -234,7 +234,9 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: Any, place: int, a
         screen=screen,
         rules=rules,
         status="lossy" if word == "TASK_IMPOSSIBLE" or "finger_word" in rules else "kept",
-        step_instruction=told if isinstance(told, str) and told.strip() and is_text(told) else None,
+        step_instruction=description
+        if isinstance(description, str) and description.strip() and is_text(description)
+        else None,
         target_box=smallest_box(screen.elements, action),
     )
 

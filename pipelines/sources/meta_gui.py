@@ -22,7 +22,7 @@ The raw form is read: `{train,dev}/dialog_<id>/` with `dialog.json` and a folder
 An episode is a turn: the instruction is what was said up to it, its history before the first frame is unknown (rule
 `turn_continues_dialogue`). Turns belong to the runs of the user's words in order; where the two don't number the same,
 the dialogue is quarantined. Pixels of the frame's own picture. The processed `data.json` has lost the axis and the
-points of swipes: it is refused (`unknown_schema`). The dev split is kept as validation.
+points of swipes: it is refused (`unknown_schema`). The dev split becomes validation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mobile3M: pages of Chinese Android apps reached by random walks, each with the action that led there. No goals.
 
 Link: https://huggingface.co/datasets/xwk123/Mobile3M
-Licence: CC-BY-NC-SA-4.0 (the hub's tag says Apache-2.0; the stricter one is kept).
+Licence: CC-BY-NC-SA-4.0 (the hub's tag says Apache-2.0; the stricter one counts).
 
 `<app>_graph_<n>/<page>/<page>.json` (made up, shortened). A page is named by its path: `shop0_3` is reached from
 `shop0` by action 3. Its folder holds the screens of the whole path as they were on that walk, `<page>-screen.png`,
@@ -252,8 +252,8 @@ def _scroll(argument: str, size: tuple[int, int]) -> Scroll:
 def _bounds(element: str, size: tuple[int, int], tree: list[AndroidView], word: str) -> tuple[Box, list[str]]:
     """The box of an element: its own bounds, else those of the first view of the tree that is like it."""
     head, _, body = element.partition(">")
-    told = re.search(r'bounds="([^"]*)"', head)
-    bounds, rules = (bounds_of(told[1]) if told else None), []
+    stated = re.search(r'bounds="([^"]*)"', head)
+    bounds, rules = (bounds_of(stated[1]) if stated else None), []
     if bounds is None:
         asked = {
             name: found[1].strip()

@@ -203,7 +203,7 @@ class _MotifTrace:
             self._before = None
             self._builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
             return
-        told = row["instr"][place]
+        instruction = row["instr"][place]
         self._before = actions[-1] if word != "type" else self._before
         self._builder.add(
             actions,
@@ -214,7 +214,9 @@ class _MotifTrace:
             rules=rules,
             target_box=box,
             status="lossy" if word == "type" else "kept",
-            step_instruction=told if isinstance(told, str) and told.strip() and is_text(told) else None,
+            step_instruction=instruction
+            if isinstance(instruction, str) and instruction.strip() and is_text(instruction)
+            else None,
         )
 
     def end(self, why: str | None) -> None:
@@ -283,8 +285,8 @@ def _told(raw: Raw, app: str, name: str, items: int) -> tuple[str | None, list[t
         return None, []
     try:
         info = json.loads(data)
-        kind, told = info.get("trace_type"), info.get("feasibility") or {}
-        binary, reason = told.get("binary"), told.get("reason")
+        kind, feasibility = info.get("trace_type"), info.get("feasibility") or {}
+        binary, reason = feasibility.get("binary"), feasibility.get("reason")
     except (ValueError, AttributeError, RecursionError) as error:
         return None, [("bad_value", f"{SIDE[1]}: {error}", None)]
     if kind not in (None, "action"):

@@ -25,7 +25,7 @@ A raw turn (of `data` in `demonstrations/<shortcode>/replay.json`, shortened), b
 | tabcreate, tabremove, tabswitch | rejected (`no_counterpart`) |
 
 A screenshot is used if its status is good (or absent) and it has the viewport's ratio. `splits.json` names the split:
-without it, or for a demonstration that isn't in it, nothing is mapped (`unknown_split`). Text is kept as it is: it
+without it, or for a demonstration that isn't in it, nothing is mapped (`unknown_split`). Text stays as it is: it
 holds credentials of test accounts and personal data, for cleaning to find. The turn-level release has no coordinates.
 """
 
@@ -353,8 +353,8 @@ def _short(turn: dict[str, Any]) -> Any:
         if isinstance(element, dict)
         else element
     )
-    kept = {**arguments, "element": plain} if "element" in arguments else arguments
-    return {**turn, "action": {**{k: v for k, v in action.items() if k != "element_html"}, "arguments": kept}}
+    shorter = {**arguments, "element": plain} if "element" in arguments else arguments
+    return {**turn, "action": {**{k: v for k, v in action.items() if k != "element_html"}, "arguments": shorter}}
 
 
 def _splits_of(raw: Raw) -> Mapping[str, str]:

@@ -302,8 +302,8 @@ def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: RecordBatch
         _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
         return mapped
     except (*_SURPRISES, RecordError, KeyError, pa.ArrowException) as error:
-        told = f"{type(error).__name__}: {error}"
-        logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), told[:300])
+        message = f"{type(error).__name__}: {error}"
+        logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), message[:300])
         return None
 
 

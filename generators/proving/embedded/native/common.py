@@ -66,7 +66,7 @@ ANDROID = {
 
 
 def android_class(element: PageElement) -> str:
-    """The Android view class that looks like this element; a button that is only an icon is an ImageButton."""
+    """The Android view class that this element is drawn as; a button that is only an icon is an ImageButton."""
     if element.role == "button" and element.icon and not element.text:
         return "android.widget.ImageButton"
     return ANDROID.get(element.role, "android.view.View")
