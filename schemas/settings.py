@@ -68,7 +68,7 @@ def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WH
     return Field(description=text, json_schema_extra=extra, **more)
 
 
-def other_default(model: type[BaseModel], name: str, default: Any) -> Any:
+def other_default(model: type[BaseModel], name: str, default: object) -> Any:
     """A field that a model inherits, with another default: text and range stay where they are written."""
     return FieldInfo.merge_field_infos(model.model_fields[name], default=default)
 
@@ -80,7 +80,7 @@ def neutral(model: type[BaseModel], name: str) -> Any:
     return FieldInfo.merge_field_infos(field, json_schema_extra={**extra, "neutral": True})
 
 
-def marked(field: FieldInfo, word: str, default: Any = None) -> Any:
+def marked(field: FieldInfo, word: str, default: object = None) -> Any:
     """What `setting` noted of a field under a word: `in_version`, `neutral`, `stages`."""
     extra = field.json_schema_extra
     return extra.get(word, default) if isinstance(extra, dict) else default
@@ -102,7 +102,7 @@ class Settings(BaseModel):
                 raise SettingsError(type(self).__name__, problems(type(self), error)) from None
 
     @classmethod
-    def parsed(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
+    def parsed(cls, given: Mapping[str, object], where: str = "settings") -> Self:
         """From plain values that a person wrote. `where` opens the message of the `SettingsError` that this raises for
         a name that is unknown, a value out of range or settings that contradict each other."""
         try:

@@ -171,7 +171,7 @@ def _merge(store: Store, name: str) -> dict[str, Any] | None:
     return {k: report[k] for k in ("method", "density", "weight", "lam", "total")} if report else None
 
 
-def comparisons(store: Store) -> dict[str, Any]:
+def comparisons(store: Store) -> dict[str, object]:
     """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid."""
     wanted = [("mid_trained", "base"), ("unified", "linear"), ("unified", "mid_trained")]
     wanted += [(name, "mid_trained") for name in SPECIALISTS]

@@ -116,7 +116,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
     )
 
 
-def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
+def loop_config(settings: Mapping[str, object]) -> LoopConfig:
     """The loop that `deployment.yaml` describes. Raises `ValueError` for a setting that there isn't."""
     from dataclasses import fields
 

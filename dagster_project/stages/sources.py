@@ -246,7 +246,7 @@ def judge_config(work: StageWork) -> JudgeConfig:
     return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
 
 
-def client_options(limits: JudgeOptions) -> dict[str, Any]:
+def client_options(limits: JudgeOptions) -> dict[str, object]:
     """Options of the client of models that judge (`quality.model_client.client.ModelClient`)."""
     prices = Prices(limits.price_prompt, limits.price_completion)
     return {

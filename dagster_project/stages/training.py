@@ -96,7 +96,7 @@ def stages() -> Iterator[GraphStage]:
     )
 
 
-def trainer_config() -> dict[str, Any]:
+def trainer_config() -> dict[str, object]:
     """What is set of the trainer's settings: `trainer` of the deployment, and $VESPER_TRAINER over it. Raises
     `SettingsError` that names the file or the variable."""
     over(configured(), Environment.read().trainer, where="VESPER_TRAINER")

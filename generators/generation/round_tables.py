@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -49,7 +49,7 @@ class Refused(Table, version=1):
     reason = Column(pa.string(), "why it isn't in the bank")
 
 
-def proposal_row(proposal: Proposal) -> dict[str, Any]:
+def proposal_row(proposal: Proposal) -> dict[str, object]:
     """A row of `Proposals`."""
     return {
         "task_id": proposal.contract.task_id,

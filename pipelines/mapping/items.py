@@ -39,14 +39,14 @@ def is_text(value: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
-def notices(mapped: Mapped, found: Sequence[tuple[str, str, Any]]) -> Mapped:
+def notices(mapped: Mapped, found: Sequence[tuple[str, str, object]]) -> Mapped:
     """Put (reason, detail, native) lines into the quarantine that cost no native item: something beside the actions
     that was not mapped (an unseen column, a broken tree, missing steps) is named, counted and stored there whole."""
     mapped.rejects.extend(RejectedUnit("record", 0, reason, detail, native) for reason, detail, native in found)
     return mapped
 
 
-def unknown_fields(payload: Mapping[str, Any], known: frozenset[str]) -> list[tuple[str, str, Any]]:
+def unknown_fields(payload: Mapping[str, object], known: frozenset[str]) -> list[tuple[str, str, object]]:
     """A notice for each field that the source's page doesn't know."""
     return [
         (f"unknown_field:{name[:60]}", "the row is mapped without it", {name: payload[name]})

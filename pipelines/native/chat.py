@@ -33,7 +33,7 @@ class ChatTurn:
     extra: Mapping[str, Any]
 
 
-def turns(listed: Any, items: int = 1) -> list[ChatTurn]:
+def turns(listed: object, items: int = 1) -> list[ChatTurn]:
     """A native chat → its turns, text parts joined by newlines, picture parts left out.
 
     Raises `RecordError`: `missing_field` unless it is a list of objects with a role and a text, `unknown_role:<word>`

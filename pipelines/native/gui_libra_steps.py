@@ -92,7 +92,7 @@ def _instruction(text: Any) -> tuple[str, bool]:
     return match[1].strip(), has_steps(text[match.end() :])
 
 
-def rl_step(row: Mapping[str, Any]) -> Step:
+def rl_step(row: Mapping[str, object]) -> Step:
     """A row of the RL part. Raises `RecordError`: missing_field, bad_frame, empty_text."""
     answer, images, source = row["answer"], row.get("images"), row.get("data_source")
     if not isinstance(answer, Mapping) or not isinstance(source, str):

@@ -62,7 +62,7 @@ def unit_box(text: Any, word: str, size: float = 1.0) -> list[float]:
     return box_to_unit((left, top, right, bottom), (size, size))
 
 
-def unit_point(text: Any, word: str) -> Point:
+def unit_point(text: object, word: str) -> Point:
     """A point tag of fractions → 0..1000. Raises `ItemError`."""
     x, y = numbers(text, "point", word)
     return in_frame(x, y, (1.0, 1.0), word)
@@ -75,7 +75,7 @@ def related(holder: Any, word: str) -> Any:
     return holder["related"]
 
 
-def ends(action: Mapping[str, Any], word: str) -> tuple[Point, Point]:
+def ends(action: Mapping[str, object], word: str) -> tuple[Point, Point]:
     """`dual_point.related` from → to. Raises `ItemError`."""
     pair = related(action.get("dual_point"), word)
     if not isinstance(pair, Mapping):
@@ -83,7 +83,7 @@ def ends(action: Mapping[str, Any], word: str) -> tuple[Point, Point]:
     return unit_point(pair.get("from"), word), unit_point(pair.get("to"), word)
 
 
-def text_of(action: Mapping[str, Any], word: str) -> str:
+def text_of(action: Mapping[str, object], word: str) -> str:
     """The text of an action. Raises `ItemError`: missing_field, empty_text."""
     text = action.get("text")
     if not isinstance(text, str):
@@ -104,7 +104,7 @@ class MappedAction:
     rules: tuple[str, ...] = ()
 
 
-def word_of(action: Any, known: Sequence[str]) -> str:
+def word_of(action: object, known: Sequence[str]) -> str:
     """The name of an action in lower case (`Click` occurs). Raises `ItemError`: missing_field, unknown_action."""
     name = action.get("name") if isinstance(action, Mapping) else None
     if not isinstance(name, str):
@@ -218,7 +218,7 @@ def _episode(file: str, locator: str, rows: list[Any], key: tuple[str, str] | No
     return Record(file, locator, ordered, f"{split_of_file(file)}_{key[0]}-{digest(key[1])[:8]}")
 
 
-def logical_index(row: Mapping[str, Any]) -> int:
+def logical_index(row: Mapping[str, object]) -> int:
     """Which step of the task a row is: the largest number of its history + 1, else the number in its uid."""
     history = row.get("actions_history")
     seen = [int(number) for number in _STEP.findall(history)] if isinstance(history, str) else []
@@ -226,7 +226,7 @@ def logical_index(row: Mapping[str, Any]) -> int:
     return max(seen) + 1 if seen else int(match[2]) if match else 0
 
 
-def question_of(row: Any, items: int) -> str:
+def question_of(row: object, items: int) -> str:
     """The task. Raises `RecordError`: bad_value, missing_field, empty_text."""
     if not isinstance(row, Mapping):
         raise RecordError("bad_value", f"expected an object, found {type(row).__name__}", items)
@@ -243,7 +243,7 @@ def language_of(text: str) -> str:
     return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"
 
 
-def screen_of(raw: Raw, file: str, row: Mapping[str, Any], *, encoded: bool = True) -> RecordScreen:
+def screen_of(raw: Raw, file: str, row: Mapping[str, object], *, encoded: bool = True) -> RecordScreen:
     """The screen of a row, by its image id; coordinates are fractions, so its size needn't be known."""
     image_id, size = row.get("image_id"), row.get("image_size")
     data, problem = None, None

@@ -35,7 +35,7 @@ def one_item(text: str) -> int:
     return 1 if text.strip() else 0
 
 
-def no_id(payload: Any) -> str | None:
+def no_id(payload: object) -> str | None:
     """Where the source has no ids: the record is named by its content."""
     del payload
     return None

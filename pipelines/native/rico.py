@@ -29,7 +29,7 @@ _FILE = re.compile(r"(?:[^\0]*/)?([0-9]{1,12})\.(?:jpg|jpeg|png)", re.IGNORECASE
 _LISTS = {"test": ("test",), "validation": ("dev", "val", "validation"), "train": ("train",)}  # the first wins
 
 
-def screen_id(value: Any, items: int = 1) -> str:
+def screen_id(value: object, items: int = 1) -> str:
     """A screen's id as text. Raises `RecordError("unsafe_path")` unless it is a number, so that it can name a file."""
     text = str(value) if type(value) is int else value
     if not isinstance(text, str) or not _ID.fullmatch(text):
@@ -78,7 +78,7 @@ def _ids(path: Path) -> frozenset[str]:
     return frozenset(ids)
 
 
-def hierarchy(raw: Raw, identifier: str, items: int = 1) -> dict[str, Any]:
+def hierarchy(raw: Raw, identifier: str, items: int = 1) -> dict[str, object]:
     """Root node of a screen's view hierarchy. Raises `RecordError`: `missing_file`, `bad_json`, `missing_field`."""
     data = raw.read_if_there(f"combined/{identifier}.json", COMPANION)
     if data is None:
@@ -94,7 +94,7 @@ def hierarchy(raw: Raw, identifier: str, items: int = 1) -> dict[str, Any]:
     return root
 
 
-def node(root: Mapping[str, Any], path: str, word: str) -> Mapping[str, Any]:
+def node(root: Mapping[str, object], path: str, word: str) -> Mapping[str, Any]:
     """The node at "0.1.2": the first number is the root itself, the others count children (which may be null).
 
     Raises `ItemError("no_target")` if the way ends before, `bad_value` for a path that isn't numbers and points."""
@@ -109,12 +109,12 @@ def node(root: Mapping[str, Any], path: str, word: str) -> Mapping[str, Any]:
     return found  # type: ignore[no-any-return]
 
 
-def canvas_box(bounds: Any, word: str) -> list[float]:
+def canvas_box(bounds: object, word: str) -> list[float]:
     """left, top, right, bottom on the canvas → 0..1000. Raises as `unit_box`."""
     return unit_box(bounds, word, CANVAS)
 
 
-def unit_box(sides: Any, word: str, frame: tuple[float, float] = (1.0, 1.0)) -> list[float]:
+def unit_box(sides: object, word: str, frame: tuple[float, float] = (1.0, 1.0)) -> list[float]:
     """left, top, right, bottom of a frame → 0..1000, the part outside cut off.
 
     Raises `ItemError`: `bad_value` unless there are four numbers, `bad_box` for swapped sides or no area, `off_screen`

@@ -86,7 +86,7 @@ def list_raw(raw: Raw) -> list[str]:
     return raw.files("**/*")
 
 
-def register_raw(store: Store, source: str, path: Path, extra: Mapping[str, Any] | None = None) -> Manifest:
+def register_raw(store: Store, source: str, path: Path, extra: Mapping[str, object] | None = None) -> Manifest:
     """Commit `raw/<source>`: a listing of the folder's files with size and sha256, which is its data version.
 
     Raises `ValueError` if the folder isn't there or is empty.

@@ -188,7 +188,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: Any, place: int) -
     )
 
 
-def device_size(value: Any, word: str) -> tuple[int, int] | None:
+def device_size(value: object, word: str) -> tuple[int, int] | None:
     """`device_dim` → width and height; None where it isn't said. Raises `ItemError`: bad_frame."""
     if value is None:
         return None
@@ -197,7 +197,7 @@ def device_size(value: Any, word: str) -> tuple[int, int] | None:
     raise ItemError("bad_frame", f"device_dim: expected two positive ints, found {value!r:.60}", word)
 
 
-def screen_of(raw: Raw, base: str, name: Any, size: tuple[int, int] | None) -> RecordScreen:
+def screen_of(raw: Raw, base: str, name: object, size: tuple[int, int] | None) -> RecordScreen:
     """A step's screen with its elements; its frame is `size`, else the picture's size, else unknown. `base` is the
     folder that holds the pictures' folder and `element_anno/`, `name` the picture's native name."""
     data = raw.first(f"{base}{folder}{name}" for folder in FOLDERS) if isinstance(name, str) else None

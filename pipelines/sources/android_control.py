@@ -252,7 +252,7 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScr
     )
 
 
-def to_actions(native: Any, screen: RecordScreen) -> list[Action]:
+def to_actions(native: object, screen: RecordScreen) -> list[Action]:
     """One native action (parsed JSON) on its screen → our actions (more than one only for the older `type`).
 
     Raises `ItemError`: missing_field, unknown_action, unknown_field, bad_value, bad_frame, off_screen, empty_text.

@@ -85,7 +85,7 @@ class Counts:
         return {**vars(self), "reasons": dict(self.reasons), "losses": dict(self.losses)}
 
 
-def unify_part(item: PartArguments, out: PartWriter) -> dict[str, Any]:
+def unify_part(item: PartArguments, out: PartWriter) -> dict[str, object]:
     """Map a part's files and write its tables; returns its counts."""
     adapter = sources.get(item.source)
     store = Store(item.home)

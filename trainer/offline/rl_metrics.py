@@ -30,12 +30,12 @@ def metrics_of(
     rewards: RewardConfig,
     seed: int,
     trained: Trained,
-    delta: Mapping[str, Any],
+    delta: Mapping[str, object],
     before: Measure,
     after: Measure,
     held_out: Sequence[RlTask],
-    counted: Mapping[str, Any],
-) -> dict[str, Any]:
+    counted: Mapping[str, object],
+) -> dict[str, object]:
     """The content of `rl.json`; gains are paired task by task, their intervals a bootstrap over clusters.
 
     `delta` is that of `weight_delta`; `counted` is added as it is.

@@ -19,7 +19,7 @@ class StateFile:
     def __init__(self, path: Path | None, identity: str) -> None:
         self.path, self.identity = path, identity
 
-    def save(self, learner: Learner, **rest: Any) -> None:
+    def save(self, learner: Learner, **rest: object) -> None:
         """The learner's state and what else there is to keep (plain data and tensors), on the disk when this
         returns."""
         if self.path is None:

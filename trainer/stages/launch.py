@@ -59,7 +59,7 @@ def dismiss(group: Ranks) -> None:
     group.told(("end", None))
 
 
-def follow(group: Ranks, home: str | Path, config: Mapping[str, Any]) -> None:
+def follow(group: Ranks, home: str | Path, config: Mapping[str, object]) -> None:
     """What every rank but the first does: train along until dismissed."""
     while True:
         order, stage = group.told(None)

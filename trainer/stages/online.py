@@ -146,7 +146,7 @@ def online(context: Context, folder: Path) -> StageResult:
 
 
 def runnable_tasks(
-    rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
+    rows: Sequence[Mapping[str, object]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
 ) -> tuple[list[Contract], Counter[str]]:
     """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide (or, with
     `judged`, a judge), and why the others can't be used, counted."""

@@ -89,7 +89,7 @@ class Marked:
         return found + [PlantedDefect(self.episode.uid, item, *self.marks[item]) for item in sorted(self.marks)]
 
 
-def act_json(act: RecordedAct) -> dict[str, Any]:
+def act_json(act: RecordedAct) -> dict[str, object]:
     """The true action, with what a repair is judged by."""
     return {
         "kind": act.kind,

@@ -101,7 +101,7 @@ def _product(rng: Random) -> Attack:
 PHONE: tuple[Callable[[Random], Attack], ...] = (_message, _note, _invitation, _product)
 
 
-def on_phone(start: Mapping[str, Any], rng: Random, task: Mapping[str, Any]) -> Attack:
+def on_phone(start: Mapping[str, object], rng: Random, task: Mapping[str, object]) -> Attack:
     """One of four kinds; a phone task's rule never asks for these words, so it needs no look at `task`."""
     return rng.choice(PHONE)(rng)
 
@@ -146,7 +146,7 @@ class Hostile(Wrapper):
         self.attack: Attack | None = None
         self._task: Mapping[str, Any] = {}
 
-    def guard(self, evaluator: Mapping[str, Any]) -> None:
+    def guard(self, evaluator: Mapping[str, object]) -> None:
         """Tell the rule of the next episode's task, so that no attack asks for what the task asks for."""
         self._task = evaluator
 

@@ -114,7 +114,7 @@ class StoreLease:
 
 
 @contextlib.contextmanager
-def lease(objects: Objects, name: str, facts: Mapping[str, Any], what: str) -> Iterator[StoreLease]:
+def lease(objects: Objects, name: str, facts: Mapping[str, object], what: str) -> Iterator[StoreLease]:
     """Hold a lock object meanwhile. Raises `StoreError` if somebody else does."""
     taken = StoreLease(objects, name, facts)
     taken.take(what)

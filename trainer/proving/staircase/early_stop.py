@@ -83,7 +83,7 @@ class EarlyStopping:
         self._emit({"kind": "pass", **look})
         return look
 
-    def settle(self) -> dict[str, Any]:
+    def settle(self) -> dict[str, object]:
         """Put the kept weights in place if those at hand lie outside the window; → what stands in the lineage."""
         import torch
 

@@ -71,7 +71,7 @@ def native_id(row: ScreenqaRow) -> str:
     return f"{row.screen.number}-{digest(row.text)[:12]}"
 
 
-def row_json(row: ScreenqaRow) -> dict[str, Any]:
+def row_json(row: ScreenqaRow) -> dict[str, object]:
     return {
         "image_id": row.screen.number,
         "image_width": WIDTH,

@@ -32,7 +32,7 @@ class DjangoData:
         self._schema = server.folder / "schema.db"
         shutil.copyfile(server.folder / "app.db", self._schema)  # nobody has written since the server made it
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         check_start(start, NAME, (), ("seed", "page"))
         seed = start.get("seed", 0)
         if type(seed) is not int or not 0 <= seed < 10**9:
