@@ -58,17 +58,17 @@ class SettingsError(ValueError):
 
 def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WHERE_SET, **more: Any) -> Any:
     """A field of `Settings`: its default (... for none), what it means, whether it enters versions (see
-    `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …). Further
-    words that pydantic doesn't know stand beside `in_version` in the schema: `neutral` (see `Settings.run_part`) and
-    `stages`."""
+    `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …).
+    `neutral` (see `Settings.run_part`), which pydantic doesn't know, stands beside `in_version` in the schema."""
     extra: dict[str, Any] = {"in_version": in_version}
-    extra |= {word: more.pop(word) for word in ("neutral", "stages") if word in more}
+    if "neutral" in more:
+        extra["neutral"] = more.pop("neutral")
     if "default_factory" not in more:
         more["default"] = default
     return Field(description=text, json_schema_extra=extra, **more)
 
 
-def other_default(model: type[BaseModel], name: str, default: object) -> Any:
+def other_default(model: type[BaseModel], name: str, default: Any) -> Any:
     """A field that a model inherits, with another default: text and range stay where they are written."""
     return FieldInfo.merge_field_infos(model.model_fields[name], default=default)
 
@@ -81,7 +81,7 @@ def neutral(model: type[BaseModel], name: str) -> Any:
 
 
 def marked(field: FieldInfo, word: str, default: object = None) -> Any:
-    """What `setting` noted of a field under a word: `in_version`, `neutral`, `stages`."""
+    """What `setting` noted of a field under a word: `in_version`, `neutral`."""
     extra = field.json_schema_extra
     return extra.get(word, default) if isinstance(extra, dict) else default
 
@@ -90,7 +90,12 @@ class Settings(BaseModel):
     """See the module."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, validate_by_name=True, validate_by_alias=True
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        defer_build=True,  # until a model is first used: most programs start without training's hundred settings
     )
 
     if not TYPE_CHECKING:  # which keeps the types of the fields
@@ -102,7 +107,7 @@ class Settings(BaseModel):
                 raise SettingsError(type(self).__name__, problems(type(self), error)) from None
 
     @classmethod
-    def parsed(cls, given: Mapping[str, object], where: str = "settings") -> Self:
+    def parsed(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
         """From plain values that a person wrote. `where` opens the message of the `SettingsError` that this raises for
         a name that is unknown, a value out of range or settings that contradict each other."""
         try:
@@ -226,17 +231,19 @@ def range_of(field: FieldInfo) -> str:
     for one in _constraints(field):
         bounds |= {word: getattr(one, word) for word, _ in _BOUNDS.values() if getattr(one, word, None) is not None}
     said = [words.format(f"{bounds[word]:g}") for word, words in _BOUNDS.values() if word in bounds]
-    kind = "a whole number" if Whole in _options(field.annotation) or int in _options(field.annotation) else "a number"
+    kind = (
+        "a whole number" if Whole in options_of(field.annotation) or int in options_of(field.annotation) else "a number"
+    )
     return f"{kind}, {' and '.join(said)}" if said else ""
 
 
 def _constraints(field: FieldInfo) -> Iterable[Any]:
     yield from field.metadata
-    for option in _options(field.annotation):
+    for option in options_of(field.annotation):
         yield from getattr(option, "__metadata__", ())
 
 
-def _options(annotation: Any) -> list[Any]:
+def options_of(annotation: Any) -> list[Any]:
     """The members of a union, without null; of any other type itself."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return [one for one in typing.get_args(annotation) if one is not type(None)]
@@ -246,13 +253,8 @@ def _options(annotation: Any) -> list[Any]:
 def nearest(name: str, known: Iterable[str], few: Iterable[str] = ()) -> str:
     """What an error says of a name that isn't known: the nearest ones; where none is near `few` of them, or all."""
     known = sorted(known)
-    return near(name, known) or f"known are {', '.join(sorted(few) or known) or 'none'}"
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """The same, but empty where no known name is near."""
-    found = difflib.get_close_matches(name, sorted(known))
-    return f"nearest are {', '.join(found)}" if found else ""
+    near = difflib.get_close_matches(name, known)
+    return f"nearest are {', '.join(near)}" if near else f"known are {', '.join(sorted(few) or known) or 'none'}"
 
 
 def _path(error: ErrorDetails) -> Path:
@@ -280,7 +282,7 @@ def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     for name in names:
         field = _named(found, name) if found is not None else None
         found = None
-        for option in _options(field.annotation) if field is not None else ():
+        for option in options_of(field.annotation) if field is not None else ():
             if typing.get_origin(option) is dict:  # settings by a name that a person chose
                 option = typing.get_args(option)[1]
                 next(names, None)

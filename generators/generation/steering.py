@@ -14,8 +14,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from generators.generation.loop import CATALOGUE, LoopConfig
+from generators.generation.round_names import CATALOGUE
 from generators.tasks.strata import METHOD_EDGES, STRATA
 from generators.tasks.task_sampling import PRIOR, frontier_weight
 from pipelines.store import Store
@@ -23,6 +24,9 @@ from pipelines.store.files import StoreError
 from pipelines.store.frozen import freeze, read_frozen
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest, split_json_lines
+
+if TYPE_CHECKING:
+    from generators.generation.loop import LoopConfig
 
 EVALUATIONS, POLICY = "feedback/evaluations", "feedback/policy"
 AGENT, EVALUATION = "checkpoints/unified", "evaluations/unified"
@@ -58,7 +62,7 @@ def _mark(used: list[Manifest]) -> str:
     return digest({one.asset: one.data_version for one in used})[:16] if used else ""
 
 
-def evaluations_now(store: Store) -> dict[str, object] | None:
+def evaluations_now(store: Store) -> dict[str, Any] | None:
     """What `promote_evaluations` would promote; None while the agent isn't evaluated."""
     used = _used(store)
     if not used:
@@ -92,7 +96,7 @@ def success(step: float, stratum: str, played: Mapping[str, int]) -> float:
     return (played.get("successes", 0) + PRIOR * expected) / (played.get("attempts", 0) + PRIOR)
 
 
-def promote_evaluations(store: Store) -> dict[str, object]:
+def promote_evaluations(store: Store) -> dict[str, Any]:
     """Make the agent's newest evaluations what rounds are steered by. Raises `StoreError` while there are none."""
     found = evaluations_now(store)
     if found is None:
@@ -100,7 +104,7 @@ def promote_evaluations(store: Store) -> dict[str, object]:
     return freeze(store.home, EVALUATIONS, found)
 
 
-def policy_now(store: Store) -> dict[str, object] | None:
+def policy_now(store: Store) -> dict[str, Any] | None:
     """What `promote_policy` would promote: the agent, with the mean of its hits and right steps on held-out data. None
     while it isn't evaluated, or does worse than the one that is promoted."""
     found = agent_measured(store)
@@ -131,7 +135,7 @@ def score_of(evaluation: Manifest) -> float:
     return round(math.fsum(values) / len(values), 6) if values else 0.0
 
 
-def promote_policy(store: Store) -> dict[str, object]:
+def promote_policy(store: Store) -> dict[str, Any]:
     """Make the current agent the loop's policy. Raises `StoreError` if it isn't evaluated, or worse than the last."""
     found = policy_now(store)
     if found is None:
@@ -185,11 +189,6 @@ def mix_for(mix: tuple[float, float, float], rates: Mapping[str, float]) -> tupl
     raised = [max(weight / whole, LEAST_SHARE * share) for weight, share in zip(weights, mix, strict=True)]
     easy, medium, hard = (round(value / math.fsum(raised), 4) for value in raised)
     return round(1 - medium - hard, 4) if easy else 0.0, medium, hard
-
-
-def pinned_inputs(store: Store, feedback: str, chosen: str) -> dict[str, str]:
-    """Asset → version behind a pinned digest, for the manifest of what goes by it; empty for none."""
-    return {str(k): str(v) for k, v in read_frozen(store.home, feedback, chosen)["inputs"].items()} if chosen else {}
 
 
 def policy_folder(store: Store, chosen: str) -> tuple[Manifest, str]:

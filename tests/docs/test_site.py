@@ -40,10 +40,7 @@ def test_the_site_is_built_strictly_and_loads_nothing_from_outside(tmp_path: Pat
     environment = {**os.environ, **nowhere, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path / "site")],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
+        cwd=ROOT, env=environment, capture_output=True, text=True,
     )
     assert built.returncode == 0, built.stderr[-4000:]
     pages = sorted((tmp_path / "site").rglob("*.html"))

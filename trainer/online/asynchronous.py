@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from trainer.online.collect import RolloutGroup, group_jobs, in_device_order
 from trainer.online.rollout_files import RolloutFiles
 from trainer.online.rollouts import Rollout
@@ -35,7 +35,7 @@ class _Open:
     """A group that isn't over. `made` by member; `used` members were part of an update, `gone` ones were dropped."""
 
     key: str
-    task: Contract
+    task: TaskSpec
     made: dict[int, Rollout] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
@@ -58,14 +58,14 @@ class AsyncCollector:
         self._issued = 0
         self._open: dict[int, _Open] = {}
         self._ledger: dict[str, int] = {}  # key → the update that used it, or DROPPED
-        self._told: set[str] = set()  # keys of the ledger that `state` told last
+        self._in_state: set[str] = set()  # keys of the ledger in the last `state`
         self._figures: dict[str, Any] = {}
         self._dropped = 0
 
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        self._told = set(self._ledger)
+        self._in_state = set(self._ledger)
         bare = {
             str(number): {
                 str(member): replace(group.made[member], samples=()).to_plain()
@@ -97,7 +97,7 @@ class AsyncCollector:
             self._workers.submit([job for job in jobs if job.member not in group.made])
 
     def saved(self) -> None:
-        self._files.forget(self._told)
+        self._files.forget(self._in_state)
 
     def figures(self) -> dict[str, Any]:
         return dict(self._figures)

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from schemas.ids import digest
 from trainer.online.rollouts import RolloutJob, rollout_seed
 from trainer.settings.online import ReferenceConfig
@@ -21,7 +21,7 @@ from trainer.settings.online import ReferenceConfig
 Successes = Sequence[bool | None]
 """Of each validation episode; None where infrastructure failed."""
 MIN_TASKS = 10
-"""Fewer don't tell how tasks differ, however often each is tried."""
+"""Fewer don't show how tasks differ, however often each is tried."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,14 @@ def compare(policy: Successes, reference: Successes, tasks: Sequence[str], confi
     residuals: dict[str, float] = defaultdict(float)
     for one, other, task in pairs:
         residuals[task] += one - other - gain
+    # a cluster-robust standard error: what the tries of one task share isn't averaged out by more of them
     error = math.sqrt(t / (t - 1) * math.fsum(value**2 for value in residuals.values())) / n
     enough = n >= config.min_episodes and t >= min(MIN_TASKS, config.min_episodes)
     follows = enough and gain > 0 and gain >= config.margin and gain >= config.standard_errors * error
     return Comparison(n, t, ours, theirs, gain, error, follows)
 
 
-def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit: int, seed: int) -> list[Contract]:
+def validation_tasks(tasks: Sequence[TaskSpec], train: Sequence[TaskSpec], limit: int, seed: int) -> list[TaskSpec]:
     """At most `limit` of them, in the order of a hash. Raises `ValueError` for one that is also trained on."""
     known = {task.task_id for task in train}
     if shared := sorted(task.task_id for task in tasks if task.task_id in known):
@@ -79,7 +80,7 @@ def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit
 
 
 def validation_jobs(
-    tasks: Sequence[Contract], update: int, slot: str, *, episodes: int = 0, seed: int = 0
+    tasks: Sequence[TaskSpec], update: int, slot: str, *, episodes: int = 0, seed: int = 0
 ) -> list[RolloutJob]:
     """One greedy episode of each task, in their order; then sampled ones, task after task, until there are `episodes`,
     whose seeds depend on the task and on which try it is, never on `update` or `slot`."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from trainer.online.collect import Collector, RolloutGroup
 from trainer.online.figures import Event, rollout_figures, update_figures
 from trainer.online.learner import OnlineLearner
@@ -22,9 +22,9 @@ from trainer.online.state import TrainingProgress, load_run, save_run
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.reward_figures import totals
-from trainer.rl.state_file import StateFile
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
+from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
 from trainer.statistics import mean_or_none
 
@@ -42,7 +42,7 @@ class OnlineRun:
         engine: RolloutEngine,
         workers: RolloutWorkers,
         collector: Collector,
-        validation: Sequence[Contract],
+        validation: Sequence[TaskSpec],
         state: StateFile,
         emit: OnEvent,
     ) -> None:

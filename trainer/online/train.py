@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.device_pool import DevicePool
-from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.task_spec import TaskSpec, has_rule
 from schemas.ids import canonical_json, digest
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
@@ -36,11 +36,11 @@ from trainer.online.success import FinalFrameJudge, judge_of
 from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.learner import STATE_VERSION
-from trainer.rl.state_file import StateFile
 from trainer.rl.weight_change import in_memory, weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
+from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
 
 METRICS = "online_rl.json"
@@ -59,12 +59,12 @@ class OnlineResult:
 
 def train_online(
     start: str | Path,
-    tasks: Sequence[Contract],
+    tasks: Sequence[TaskSpec],
     out: str | Path,
     config: OnlineConfig,
     *,
     pool: DevicePool,
-    validation: Sequence[Contract] = (),
+    validation: Sequence[TaskSpec] = (),
     state_dir: str | Path | None = None,
     parents: Mapping[str, str] | None = None,
     stage: str = "online",
@@ -119,8 +119,8 @@ def train_online(
 
 
 def _usable(
-    tasks: Sequence[Contract], validation: Sequence[Contract], pool: DevicePool, config: OnlineConfig
-) -> list[Contract]:
+    tasks: Sequence[TaskSpec], validation: Sequence[TaskSpec], pool: DevicePool, config: OnlineConfig
+) -> list[TaskSpec]:
     """The validation tasks to look at. Raises `ValueError` for a task that no rule decides and no judge, that no device
     runs, or that is both trained on and looked at."""
     undecided = [] if config.success_judge else [task for task in (*tasks, *validation) if not has_rule(task.evaluator)]
@@ -135,13 +135,13 @@ def _usable(
     return checked
 
 
-def _repeated(validation: Sequence[Contract], config: OnlineConfig) -> bool:
+def _repeated(validation: Sequence[TaskSpec], config: OnlineConfig) -> bool:
     """Whether validation tasks are tried more than once."""
     return config.adaptive and 0 < len(validation) < config.reference.episodes
 
 
 def _asking(loaded: Checkpoint, config: OnlineConfig) -> OnlineConfig:
-    """The settings with `thinking` decided, as the checkpoint was trained where they don't say; its preset then tells
+    """The settings with `thinking` decided, as the checkpoint was trained where they don't say; its preset then says
     how it is trained here."""
     preset = loaded.processor.preset
     thinking = preset.thinking if config.thinking is None else config.thinking
@@ -150,7 +150,7 @@ def _asking(loaded: Checkpoint, config: OnlineConfig) -> OnlineConfig:
 
 
 def _identity(
-    start: str | Path, tasks: Sequence[Contract], validation: Sequence[Contract], config: OnlineConfig
+    start: str | Path, tasks: Sequence[TaskSpec], validation: Sequence[TaskSpec], config: OnlineConfig
 ) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [sorted(task.task_id for task in some) for some in (tasks, validation)]
@@ -164,7 +164,7 @@ def _assembled(
     start: str | Path,
     loaded: Checkpoint,
     batches: StratifiedBatches,
-    validation: Sequence[Contract],
+    validation: Sequence[TaskSpec],
     pool: DevicePool,
     judge: FinalFrameJudge | None,
     state: StateFile,
@@ -194,8 +194,8 @@ def _write(
     stage: str,
     parents: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Put the trained checkpoint into a folder, with its metrics and lineage; → the few metrics that the lineage
-    tells."""
+    """Put the trained checkpoint into a folder, with its metrics and lineage; → the few metrics that stand in the
+    lineage."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
     brief = {key: metrics[key] for key in ("updates", "groups", "zero_variance_share", "weight_delta")}

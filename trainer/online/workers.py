@@ -25,7 +25,7 @@ from generators.execution.device_pool import DevicePool
 from generators.execution.execute import InfrastructureFailure
 from generators.execution.journal import ClaimLost
 from generators.execution.limits import AttemptLimits
-from generators.execution.worker_pool import NO_DEVICE_S, Crew
+from generators.execution.worker_pool import NO_DEVICE_S, WorkerPool
 from trainer.online.engine import RolloutPolicy
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import Rollout, RolloutClaim, RolloutJob, SampleRecorder, lost, make_rollout
@@ -39,7 +39,7 @@ LOOK_S = 0.2
 JOIN_S = 10.0
 
 
-class RolloutWorkers(Crew[RolloutWorker]):
+class RolloutWorkers(WorkerPool[RolloutWorker]):
     """Use it with `with`, inside that of its engine. `submit` jobs, `wait` for rollouts; or `run` some to the end."""
 
     name = "rollouts"
@@ -67,7 +67,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
         self._most: dict[str, int | None] = {}
         self._missing_since: dict[str, float] = {}
         self.keep: Callable[[Rollout], None] = lambda rollout: None
-        """Told of each training rollout that has ended, before anyone else, in its worker's thread."""
+        """Called with each training rollout that has ended, before anyone else sees it, in its worker's thread."""
         engine.refill = self._release
 
     def __enter__(self) -> RolloutWorkers:
@@ -255,7 +255,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
             if isinstance(failure.__cause__, EngineFailed):
                 raise failure.__cause__ from failure
             return self._broken(worker, task, failure)
-        except ValueError as unreadable:  # the device tells no state that the task's rule can read
+        except ValueError as unreadable:  # the device reports no state that the task's rule can read
             rollout = lost(job, f"evaluator: {unreadable}")
         rollout = replace(rollout, seconds=task.spent + time.monotonic() - worker.job_since)
         with self.lock:

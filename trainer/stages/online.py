@@ -1,4 +1,4 @@
-"""The stages `online_mobile` and `online_web`: online RL of an offline specialist on the store's task pool."""
+"""The stages of online RL: an offline specialist acts on the tasks of the store's pool."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.device_sources import DEVICES, LOCAL, DevicePlaces, open_pool
-from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.task_spec import TaskSpec, has_rule
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
@@ -27,7 +27,8 @@ from trainer.online.train import train_online
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import Watch
 from trainer.settings.online import OnlineConfig
-from trainer.stages.assets import BROWSER_WORLDS, TASKS
+from trainer.settings.stages import TASKS
+from trainer.stages.assets import BROWSER_WORLDS
 from trainer.stages.checkpoints import MODEL, _loads
 from trainer.stages.context import Context, StageResult
 from trainer.statistics import fell
@@ -39,7 +40,7 @@ PICTURE = "rollout.png"
 def online_config(context: Context) -> OnlineConfig:
     """Settings of the run. Strata edges that aren't given are those of the checkpoint's own preset, whatever preset the
     configuration names."""
-    edges = edges_for(read_preset(context.folder(f"offline_{context.domain}")))
+    edges = edges_for(read_preset(context.start))
     return context.settings.online.of_run(edges=edges)
 
 
@@ -73,7 +74,7 @@ def online(context: Context, folder: Path) -> StageResult:
     ):
         _require_devices(context.stage, pool, usable, places)
         result = train_online(
-            context.folder(f"offline_{context.domain}"),
+            context.start,
             train,
             folder / MODEL,
             config,
@@ -146,13 +147,13 @@ def online(context: Context, folder: Path) -> StageResult:
 
 
 def runnable_tasks(
-    rows: Sequence[Mapping[str, object]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
-) -> tuple[list[Contract], Counter[str]]:
+    rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
+) -> tuple[list[TaskSpec], Counter[str]]:
     """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide (or, with
     `judged`, a judge), and why the others can't be used, counted."""
     usable, left_out = [], Counter[str]()
     for row in rows:
-        contract = Contract.from_row(row)
+        contract = TaskSpec.from_row(row)
         if contract.platform not in platforms:
             left_out["other platform"] += 1
         elif contract.initial_state.get("world") not in worlds:
@@ -164,14 +165,14 @@ def runnable_tasks(
     return sorted(usable, key=lambda contract: contract.task_id), left_out
 
 
-def split_tasks(tasks: Sequence[Contract], share: float, seed: int) -> tuple[list[Contract], list[Contract]]:
+def split_tasks(tasks: Sequence[TaskSpec], share: float, seed: int) -> tuple[list[TaskSpec], list[TaskSpec]]:
     """(training, validation): a share of the tasks by hash, at least one of each as far as they go."""
     order = sorted(tasks, key=lambda task: digest(["online-validation", seed, task.task_id]))
     count = min(max(1, round(share * len(order))), len(order) - 1) if share > 0 and len(order) > 1 else 0
     return order[count:], order[:count]
 
 
-def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[Contract], places: DevicePlaces) -> None:
+def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[TaskSpec], places: DevicePlaces) -> None:
     """Raises `ValueError` for a world of the tasks that no device shows: which tasks a run learns from is its settings'
     business, never that of where devices stand."""
     for task in tasks:

@@ -1,6 +1,6 @@
 """Steps of recorded episodes: type, grounding and step success, as AndroidControl is reported, at two levels.
 
-At the *high* level the model is told the episode's goal, at the *low* level the instruction of the single step (for
+At the *high* level the model gets the episode's goal, at the *low* level the instruction of the single step (for
 sources that have them). The history is the recorded one. Measures, each 0 or 1 a step:
 
 * `type`: the predicted action is of the true one's type;
@@ -95,7 +95,7 @@ def evaluate_steps(
     blind: BlindTable | None = None,
     on_event: OnEvent | None = None,
     progress: bool = False,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Steps of `unified/<source>` → `{"suite", "summary", "read", "records", "config"}` (see `summarise`).
 
     Raises `ValueError` where the source isn't unified, or has no step of that split and level.
@@ -139,7 +139,7 @@ def evaluate_steps(
     }
 
 
-def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counter[str]) -> Iterator[dict[str, object]]:
+def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counter[str]) -> Iterator[dict[str, Any]]:
     """Steps as rows like those of the shards, pictures still named by their sha256; `read` counts what isn't asked."""
     episodes: dict[str, list[StepRow]] = defaultdict(list)
     for path in unified.paths("steps"):
@@ -196,7 +196,7 @@ def _with_pictures(store: Store, rows: Sequence[dict[str, Any]], read: Counter[s
 
 
 def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dict[str, object]]:
-    """The messages for a model that has to be told the actions (`generators.policies.agent_prompt`); `thinking`: and to
+    """The messages for a model that needs the list of actions (`generators.policies.agent_prompt`); `thinking`: and to
     think first."""
     past = tuple(PastTurn(parse(action) if action else None) for action in row["past"])
     return AgentPrompt(thinking=thinking).messages(
@@ -241,7 +241,7 @@ def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None
     return record
 
 
-def summarise(records: Sequence[Mapping[str, object]]) -> dict[str, object]:
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Intervals over the steps that were answered: the measures, `step` without the closing Finished (sources differ in
     whether they have one), by true type and platform, `trace`, and the controls: the blind table's step and type, and
     always saying the commonest type."""

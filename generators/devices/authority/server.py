@@ -82,7 +82,7 @@ class Authority:
             self.changed()
 
     async def probe_all(self) -> None:
-        """Look at every device. A leased ADB device is left alone: its holder's connection is the probe."""
+        """Probe every device. A leased ADB device is left alone: its holder's connection is the probe."""
         gate = asyncio.Semaphore(self.config.probes_at_once)
 
         async def look(device: DeviceRecord) -> None:
@@ -101,8 +101,8 @@ class Authority:
         """What waits for the disk, in a thread."""
         await asyncio.to_thread(self.leases.copy_log)
 
-    def grant(self, lease: DeviceLease) -> dict[str, object]:
-        """What a holder is told. Nodes stand in the device's order, its owner first."""
+    def grant(self, lease: DeviceLease) -> dict[str, Any]:
+        """What is sent to a holder. Nodes stand in the device's order, its owner first."""
         record, now = self.leases.device(lease.device).record, self.leases.now()
         access = Access(
             record.id, record.protocol, record.host, record.port, lease.fence, lease.expires_at, record.node
@@ -122,7 +122,7 @@ class Authority:
             "nodes": self.order(record),
         }
 
-    def order(self, device: DeviceRecord) -> list[dict[str, object]]:
+    def order(self, device: DeviceRecord) -> list[dict[str, Any]]:
         """The living nodes in the device's order."""
         nodes = {node.id: node for node in self.leases.nodes()}
         return [node_json(nodes[name]) for name in rank(device.id, nodes, device.node)]

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.generation import rounds, steering
-from generators.generation.loop import BANK, CATALOGUE, LoopConfig
+from generators.generation.loop import LoopConfig
+from generators.generation.round_names import BANK, CATALOGUE
 from generators.generation.rounds import build_bank, build_catalogue
 from generators.generation.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.tasks.strata import STRATA
@@ -164,8 +165,8 @@ def test_a_round_keeps_what_it_began_with(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_unsteered_loop_is_hashed_as_before() -> None:
-    assert not {"evaluations", "agent"} & set(CONFIG.plain())
-    assert replace(CONFIG, agent="a1").plain()["agent"] == "a1"
+    assert not {"evaluations", "agent"} & set(CONFIG.plain)
+    assert replace(CONFIG, agent="a1").plain["agent"] == "a1"
     assert BANK == "generation/task_bank"
 
 

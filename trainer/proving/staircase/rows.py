@@ -8,7 +8,7 @@ from typing import Any
 
 from generators.policies.policy import PastTurn, PolicyView
 from generators.proving.judge_bench.recorders.references import references
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, ScreenElement
 from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
 from pipelines.prompts.tokens import count_tokens
@@ -22,8 +22,8 @@ COMMON = ("Cancel", "Settings", "Delete", "Save", "Next", "Back", "Help", "Profi
 
 
 def navigation_rows(
-    contract: Contract, family: str, split: str, moments: Sequence[PerformedTurn]
-) -> list[dict[str, object]]:
+    contract: TaskSpec, family: str, split: str, moments: Sequence[PerformedTurn]
+) -> list[dict[str, Any]]:
     """The right turns as rows of `samples`, each with the true history (slips too); `images` hold sha256."""
     name, past, rows = episode_name(contract, family), tuple[PastTurn, ...](), []
     for turn, moment in enumerate(moments):
@@ -51,7 +51,7 @@ def navigation_rows(
 
 
 def grounding_rows(
-    contract: Contract,
+    contract: TaskSpec,
     family: str,
     split: str,
     moments: Sequence[PerformedTurn],
@@ -60,7 +60,7 @@ def grounding_rows(
     *,
     elements: int,
     refusal_share: float,
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Names that show on the screens → their elements; and names of other screens, which aren't there, → refusal."""
     name, rows, seen = episode_name(contract, family), list[dict[str, Any]](), set[str]()
     for turn, moment in enumerate(moments):
@@ -123,7 +123,7 @@ def _row(
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     chat = messages(objective, prompt)
-    told = {"deriver": f"staircase_{objective}", "version": 1, "k": k, "episode": episode, "step": turn, **extra}
+    provenance = {"deriver": f"staircase_{objective}", "version": 1, "k": k, "episode": episode, "step": turn, **extra}
     return {
         "sample_id": sample_id(SOURCE, episode, turn, f"staircase_{objective}", 1, k),
         "source": SOURCE,
@@ -138,15 +138,15 @@ def _row(
         "licence": "own",
         "parents": [item_step(SOURCE, episode, turn)],
         "synthetic": True,
-        "provenance": canonical_json(told),
+        "provenance": canonical_json(provenance),
     }
 
 
-def episode_name(contract: Contract, family: str) -> str:
+def episode_name(contract: TaskSpec, family: str) -> str:
     """`<family>/<seed>`, the episode's name among all of the staircase's."""
     return f"{family}/{contract.initial_state['seed']}"
 
 
 def _size(png: bytes) -> tuple[int, int]:
-    """(width, height) as a PNG's header tells."""
+    """(width, height) as in a PNG's header."""
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
