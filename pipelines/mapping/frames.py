@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pipelines.mapping.adapter import RecordScreen
 
@@ -12,7 +11,7 @@ MAX_SIDE_PX = 100_000
 """No screen is wider or taller; a page that was photographed whole can be as tall as this."""
 
 
-def whole_sides(size: Any) -> tuple[int, int] | None:
+def whole_sides(size: object) -> tuple[int, int] | None:
     """(width, height) in px of two positive whole numbers, which tools that know no ints with nulls write as floats;
     None of anything else."""
     if not isinstance(size, list | tuple) or len(size) != 2:
@@ -22,7 +21,7 @@ def whole_sides(size: Any) -> tuple[int, int] | None:
 
 
 def fitting_screen(
-    data: bytes | None, frame: tuple[int, int], elements: Sequence[Mapping[str, Any]] = ()
+    data: bytes | None, frame: tuple[int, int], elements: Sequence[Mapping[str, object]] = ()
 ) -> RecordScreen:
     """A screen of a known frame (width, height in native px). The picture is used only if its sides have the frame's
     ratio: scaled to the picture's width, the frame's height differs by at most 1 px. Else problem = `image_misfit`."""

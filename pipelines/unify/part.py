@@ -97,7 +97,7 @@ class Counts:
         return {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(self).items()}
 
 
-def unify_part(item: PartArguments, out: PartWriter) -> dict[str, Any]:
+def unify_part(item: PartArguments, out: PartWriter) -> dict[str, object]:
     """Map a part's files and write its tables; returns its counts."""
     adapter = sources.get(item.source)
     store = Store(item.home)
@@ -372,8 +372,8 @@ def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: RecordBatch
     except Exception as error:
         if isinstance(error, OSError) and not is_of_the_name(error):
             raise
-        told = f"{type(error).__name__}: {error}"
-        logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), told[:300])
+        message = f"{type(error).__name__}: {error}"
+        logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), message[:300])
         return None
 
 
