@@ -74,9 +74,9 @@ def test_the_page_s_world_keeps_the_contract(paths: dict[str, str]) -> None:
 
 
 def test_names_that_lead_nowhere_or_are_taken_are_refused(paths: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="task world: .*found 'moon'; known are .*fsm"):
+    with pytest.raises(ValueError, match="task world: .*found 'moon'"):
         LoopConfig(ground="moon")
-    with pytest.raises(ValueError, match="proposer: .*found 'muse'; known are .*static"):
+    with pytest.raises(ValueError, match="proposer: .*found 'muse'"):
         arms(open_task_world("fsm", 1), Catalogue(), names=["muse"])
     with pytest.raises(ValueError, match="its arm 'static' is taken"):
         arms(open_task_world("fsm", 1), Catalogue(), names=["static", "static"])

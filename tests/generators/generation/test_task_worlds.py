@@ -91,7 +91,7 @@ def test_ideas_about_seen_names_say_them() -> None:
 
 
 def test_an_unknown_ground_or_target_is_named() -> None:
-    with pytest.raises(ValueError, match="found .moon.; known are .*fsm"):
+    with pytest.raises(ValueError, match="found .moon."):
         open_task_world("moon", 1)
     with pytest.raises(ValueError, match="expected fsm/<kind>/<seed>, found 'fsm/shop'"):
         open_task_world("fsm", 1).functions("fsm/shop")
