@@ -104,7 +104,7 @@ def _asset(
     def made(context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource) -> Iterator[Any]:
         partition = context.partition_key if stage.by_round else ""
         name = f"{stage.key}/{partition}" if partition else stage.key
-        _tell("start", name, {})
+        _notify("start", name, {})
         began = time.monotonic()
         try:
             _preflight(stage, stages, context, work(store, judge))
@@ -115,7 +115,7 @@ def _asset(
                 given = replace(work(store, judge), on_event=report, progress=sys.stderr.isatty())
                 manifest = stage.run(replace(given, partition=partition))
         except Exception as error:
-            _tell("failed", name, {"reason": f"{type(error).__name__}: {error}"})
+            _notify("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise
         result = _result(stage, manifest, store, context.instance, time.monotonic() - began)
         left_out = (result.metadata or {}).get("not fresh")
@@ -123,7 +123,7 @@ def _asset(
             context.log.warning(
                 f"{name}: without what is new of {left_out.value}: no good version, or a newer one failed"
             )
-        _tell("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
+        _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
         yield result
 
     return made
@@ -149,7 +149,7 @@ def _preflight(
         raise dg.Failure("; ".join(lines), metadata={"missing": listed}, allow_retries=False)
 
 
-def _tell(what: str, key: str, facts: Mapping[str, Any]) -> None:
+def _notify(what: str, key: str, facts: Mapping[str, Any]) -> None:
     for listener in listeners:
         listener(what, key, facts)
 

@@ -53,7 +53,7 @@ def assets(stages: Mapping[str, GraphStage], settings: Deployment) -> list[Any]:
                 owners=owners[name],
                 skippable=True,
                 tags={"source": name},
-                description=f"What raw/{name} comes from: {told(settings, name)}.",
+                description=f"What raw/{name} comes from: {origin_text(settings, name)}.",
             )
             for name in names_of(stages)
         ],
@@ -86,7 +86,7 @@ class UpstreamVersion:
 
 def look(work: StageWork, name: str) -> UpstreamVersion:
     """What is upstream of a source now. Never raises: what can't be seen is told."""
-    origin = told(work.deployment, name)
+    origin = origin_text(work.deployment, name)
     try:
         if (followed := follow(work.deployment, name)) is not None:
             return UpstreamVersion(
@@ -100,7 +100,7 @@ def look(work: StageWork, name: str) -> UpstreamVersion:
         return UpstreamVersion(name, "", origin, str(error).splitlines()[0][:300])
 
 
-def told(settings: Deployment, name: str) -> str:
+def origin_text(settings: Deployment, name: str) -> str:
     """Where a source's raw files come from, in words."""
     if (followed := follow(settings, name)) is not None:
         return f"the hub's {followed.download.repo} at {followed.revision or 'its newest revision'}"

@@ -241,7 +241,7 @@ def name_of(run: dg.DagsterRun) -> str:
     minimum_interval_seconds=30,
     description="Tells people of runs that failed, by webhook and e-mail (alerts of deployment.yaml).",
 )
-def tell_of_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+def alert_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
     """What can't be delivered is logged with the run, and shown as this sensor's error."""
     alerts = deployment.load().alerts
     told = deliver(failure_of(context, alerts), alerts)
@@ -256,8 +256,8 @@ def tell_of_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | Non
     description="Tells people of checks that have begun to warn in a run that succeeded, such as a column never seen "
     "before (alerts of deployment.yaml).",
 )
-def tell_of_warnings(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
-    """As `tell_of_failures`."""
+def alert_warnings(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
+    """As `alert_failures`."""
     alerts = deployment.load().alerts
     warned = new_warnings(context.instance, context.dagster_run)
     if not warned:

@@ -15,7 +15,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_project.assets.resources import JudgeResource, StoreResource, work
-from dagster_project.automation.requested_runs import ask, read_asked, read_cursor
+from dagster_project.automation.requested_runs import ask, read_cursor, read_request
 from dagster_project.settings import deployment
 from dagster_project.stages import review
 from dagster_project.stages.generation import GOLD
@@ -128,7 +128,7 @@ def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
     that are settled now. What failed is asked for anew each night, when the judge may answer again that the ceiling
     had stopped."""
     job, mark, kept = promote_human_verdicts.name, review.answers_mark(deployment.home()), read_cursor(context.cursor)
-    asked_for = read_asked(kept, job).event.partition("@")[0]
+    asked_for = read_request(kept, job).event.partition("@")[0]
     if not mark or (mark == asked_for and not _failed(context.instance, job)):
         return dg.SensorResult(skip_reason="no new answers", cursor=json.dumps(kept))
     if mark != kept.get("seen"):

@@ -51,7 +51,7 @@ def read_cursor(cursor: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_asked(kept: Mapping[str, Any], job: str) -> LastRequest:
+def read_request(kept: Mapping[str, Any], job: str) -> LastRequest:
     """What was asked of a job by a cursor's plain data; nothing if that doesn't say."""
     found = kept.get(job)
     return LastRequest(**found) if isinstance(found, dict) else LastRequest()
@@ -66,7 +66,7 @@ def ask(
     An event is asked for once; again, `TRIES` times in all, if it is still there `AGAIN_S` later. While a run of the
     job is open nothing is asked for: a queued one will see what is new, and after one at work the state tells.
     """
-    before = read_asked(kept, job)
+    before = read_request(kept, job)
     if not event:
         return {job: asdict(LastRequest(count=before.count))}, None, f"{job}: nothing new"
     same = {job: asdict(before)}

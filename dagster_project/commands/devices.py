@@ -181,7 +181,7 @@ def _write_private(path: Path, plain: Any) -> None:
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------
-def _asked(options: argparse.Namespace, role: str) -> tuple[str, str]:
+def _authority_and_key(options: argparse.Namespace, role: str) -> tuple[str, str]:
     """(the authority's address, API key)."""
     url, key = options.authority or os.environ.get(URL, ""), os.environ.get(KEY, "")
     if not url:
@@ -198,7 +198,7 @@ def _call(options: argparse.Namespace, role: str, method: str, path: str, body: 
     import asyncio
 
     async def call() -> Any:
-        async with AuthorityClient(*_asked(options, role)) as client:
+        async with AuthorityClient(*_authority_and_key(options, role)) as client:
             return await client.call(method, path, body)
 
     return asyncio.run(call())
@@ -244,7 +244,7 @@ def add(options: argparse.Namespace) -> int:
 
 def forward(options: argparse.Namespace) -> int:
     """Hold a lease and its local port."""
-    url, key = _asked(options, "client")
+    url, key = _authority_and_key(options, "client")
     said = serve_forward(url, key, options.protocol, options.device, options.port, options.priority)
     print(said)
     return 0 if said == "stopped" else 1

@@ -171,7 +171,7 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield told(suite, str(summary["headline_of"]), summary["headline"])
     for name, value in summary.items():
         if name not in ("headline", summary["headline_of"]):
-            yield from _told(suite, name, value, told)
+            yield from _interval_lines(suite, name, value, told)
     if not_asked := (report.get("read") or {}).get("not_asked"):
         yield f"not asked: {', '.join(f'{reason} {count}' for reason, count in not_asked.items() if count)}"
     if summary.get("not_answered"):
@@ -180,7 +180,7 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"not counted: {', '.join(f'{reason} ({count})' for reason, count in list(why.items())[:5])}"
 
 
-def _told(group: str, name: str, value: Any, told: Any) -> Iterator[str]:
+def _interval_lines(group: str, name: str, value: Any, told: Any) -> Iterator[str]:
     """The intervals at or below an entry of a summary."""
     if isinstance(value, Mapping):
         if {"mean", "low", "high", "n"} <= set(value):
@@ -188,4 +188,4 @@ def _told(group: str, name: str, value: Any, told: Any) -> Iterator[str]:
                 yield told(group, name, value)
         else:
             for key, inner in value.items():
-                yield from _told(name if group else "", str(key), inner, told)
+                yield from _interval_lines(name if group else "", str(key), inner, told)

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dagster_project.lineage.fates import Fate, fates, native_keys
+from dagster_project.lineage.corpus_versions import CorpusVersions, TracedItem
+from dagster_project.lineage.item_outcomes import ItemOutcome, item_outcomes, native_keys
 from dagster_project.lineage.manifests import Manifests, name_of
 from dagster_project.lineage.rows import TableVersions, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
-from dagster_project.lineage.world import CorpusVersions, TracedItem
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest
@@ -288,11 +288,11 @@ def _explained(
         word = ("file gone", "new file")[side]
         return [ItemChange(name, members[name].source, direction, word, "") for name in names]
     own, other = worlds
-    found = fates(manifests, other, own, _described(own, names, members), _stop(asset))
+    found = item_outcomes(manifests, other, own, _described(own, names, members), _stop(asset))
     return [
         ItemChange(name, members[name].source, direction, WORDS[fate.kind][side], fate.detail)
         for name in names
-        if (fate := found.get(name, Fate("not_gold")))
+        if (fate := found.get(name, ItemOutcome("not_gold")))
     ]
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from dagster_project.lineage.fates import KINDS, Fate, fates
+from dagster_project.lineage.corpus_versions import CorpusVersions
 from dagster_project.lineage.identify import Identity, current, identify
+from dagster_project.lineage.item_outcomes import KINDS, ItemOutcome, item_outcomes
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import dataset_licence, revision_of
 from dagster_project.lineage.rows import Row, TableVersions, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
-from dagster_project.lineage.world import CorpusVersions
 from dagster_project.settings import deployment
 from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
@@ -292,7 +292,7 @@ def _corpus(manifests: Manifests, world: CorpusVersions, found: Identity) -> Ans
         for p in here
         if manifests.is_current(p.shards)
     ]
-    decided = fates(manifests, world, world, items)
+    decided = item_outcomes(manifests, world, world, items)
     reached = forward(manifests, subject)
     return {
         "samples": len(items),
@@ -303,7 +303,7 @@ def _corpus(manifests: Manifests, world: CorpusVersions, found: Identity) -> Ans
     }
 
 
-def _plain(fate: Fate) -> Answer:
+def _plain(fate: ItemOutcome) -> Answer:
     return {"kind": fate.kind, "meaning": KINDS[fate.kind], "detail": fate.detail}
 
 

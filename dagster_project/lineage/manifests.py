@@ -190,7 +190,7 @@ class Manifests:
             raise ValueError(
                 f"{word[:120]!r}: expected a checkpoint folder with lineage.json or a committed asset, found none"
             )
-        return Start(f"{manifest.asset} {manifest.version}", manifest.inputs, manifest, _told(manifest))
+        return Start(f"{manifest.asset} {manifest.version}", manifest.inputs, manifest, _lineage_file(manifest))
 
     def _by_weights(self, parents: dict[str, str]) -> dict[str, str]:
         """Parents that a merge outside the store names by the digest of their weights → the store's names for them."""
@@ -211,7 +211,7 @@ def weights_digest(manifest: Manifest) -> str:
     return hashlib.sha256(b"".join(bytes.fromhex(sha256) for _, sha256 in weights)).hexdigest()
 
 
-def _told(manifest: Manifest) -> dict[str, object] | None:
+def _lineage_file(manifest: Manifest) -> dict[str, object] | None:
     """What a checkpoint's own `lineage.json` says."""
     if not manifest.asset.startswith("checkpoints/"):
         return None

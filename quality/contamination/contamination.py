@@ -222,13 +222,13 @@ class Scan:
     def _sample_hits(
         self, samples: Sequence[Mapping[str, Any]], screens: Mapping[str, tuple[int, float]]
     ) -> dict[str, list[SuiteMatch]]:
-        asked = [asked_of(row, [screens.get(sha) for sha in row["images"]]) for row in samples]
+        asked = [training_text_of(row, [screens.get(sha) for sha in row["images"]]) for row in samples]
         told = [(row, one) for row, one in zip(samples, asked, strict=True) if one is not None]
         matches = self._index.match_texts([one for _, one in told])
         return {item_sample(row["sample_id"]): found for (row, _), found in zip(told, matches, strict=True) if found}
 
 
-def asked_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> TrainingText | None:
+def training_text_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> TrainingText | None:
     """What a sample asks, with its first picture's (phash, shape); None if nothing.
 
     Where its prompt says nothing of its own ("What is at [x,y]?"), the answer counts if it is one line: it may be an

@@ -21,7 +21,7 @@ from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.store.images import ImageError, open_image, phash
 from pipelines.training_data.mixture import SCAN
 from pipelines.training_data.shards import ASSET as SHARDS
-from quality.contamination.contamination import Hits, asked_of
+from quality.contamination.contamination import Hits, training_text_of
 from quality.contamination.suite_index import SuiteIndex, SuiteMatch, settings
 from quality.duplicates.looks import PictureLook, look
 from schemas.ids import digest, item_sample
@@ -102,7 +102,7 @@ def _scan(out: PartWriter, index: SuiteIndex, path: Any, shard: str) -> dict[str
         new = pictures.add(rows)
         found = index.match_pictures(new, pictures)
         seen.update({sha: found.get(sha, []) for sha in new})
-        asked = [asked_of(row, [pictures.facts(sha) for sha in row["shas"]]) for row in rows]
+        asked = [training_text_of(row, [pictures.facts(sha) for sha in row["shas"]]) for row in rows]
         texts = iter(index.match_texts([one for one in asked if one is not None]))
         for row, one in zip(rows, asked, strict=True):
             shown = [match for sha in row["shas"] for match in seen.get(sha, ())]

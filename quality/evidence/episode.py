@@ -165,7 +165,7 @@ def _list(missing: Sequence[Entity]) -> str:
     return ", ".join(repr(e.text[:40]) for e in missing[:3])
 
 
-def typed_asked_for(episode: Episode) -> Finding | None:
+def typed_as_requested(episode: Episode) -> Finding | None:
     """Each text typed is asked for by the instruction, or was on a screen to be copied.
 
     Only where the instruction names firm values (quoted, address, number) or nearly the text typed; can't see: text
@@ -248,7 +248,7 @@ EPISODE_EVIDENCE: dict[str, Callable[[Episode, Habits], Finding | None]] = {
     "finish_in_place": finish_in_place,
     "outcome_known": lambda episode, _habits: outcome_known(episode),
     "instruction_met": lambda episode, _habits: instruction_met(episode),
-    "typed_asked_for": lambda episode, _habits: typed_asked_for(episode),
+    "typed_asked_for": lambda episode, _habits: typed_as_requested(episode),
     "acts_at_all": lambda episode, _habits: acts_at_all(episode),
 }
 STEPWISE_EVIDENCE: dict[str, Callable[[Episode], dict[str, Finding]]] = {

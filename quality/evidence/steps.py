@@ -317,7 +317,7 @@ def _near(text: str, typed: str) -> bool:
     return len(plain(text)) > 2 and similarity(text, typed) >= 0.6
 
 
-def typed_as_told(step: Step) -> Finding | None:
+def typed_as_instructed(step: Step) -> Finding | None:
     """The step's own instruction quotes what is to be typed. Can't see: text that is only described."""
     if not isinstance(step.action, Type) or not step.row["step_instruction"]:
         return None
@@ -388,7 +388,7 @@ STEP_EVIDENCE: dict[str, Callable[[Step], Finding | None]] = {
     "scroll_agrees": scroll_agrees,
     "effect_beside_point": effect_beside_point,
     "typed_text_shows": typed_text_shows,
-    "typed_as_told": typed_as_told,
+    "typed_as_told": typed_as_instructed,
     "screenshot_in_time": screenshot_in_time,
     "path_on_screen": path_on_screen,
 }

@@ -24,7 +24,7 @@ def text(results: Sequence[BenchResult]) -> str:
     """All results side by side: a table per question, a column (or a few) per judge."""
     if not results:
         raise ValueError("judge bench: expected at least one result to report")
-    legend = [f"[{_letter(number)}] {one.title}: {_told(one)}" for number, one in enumerate(results)]
+    legend = [f"[{_letter(number)}] {one.title}: {_result_text(one)}" for number, one in enumerate(results)]
     parts = [
         f"Judge bench, split {results[0].split}\n" + "\n".join(legend),
         "Planted defects: AUROC, and recall at a cut frozen at 5 % false alarms (95 % intervals by page family)\n"
@@ -73,7 +73,7 @@ def _interval(value: float, ends: tuple[float, float], digits: int = 2) -> str:
     return f"{_number(value)} ({ends[0]:.{digits}f}–{ends[1]:.{digits}f})"
 
 
-def _told(result: BenchResult) -> str:
+def _result_text(result: BenchResult) -> str:
     figures = result.figures
     return f"{figures.bad} bad and {figures.sound} sound items, {figures.abstained} abstentions"
 

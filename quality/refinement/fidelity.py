@@ -194,9 +194,9 @@ def equals_original(row: Row, planted: FidelityDefect, bank: ScreenBank, ended: 
     stopped early equals the original once it no longer claims to be finished.
     """
     if not provenance(row).get("repairs"):
-        return planted.defect == "premature_finish" and _untold(row, ended)
+        return planted.defect == "premature_finish" and _has_not_ended(row, ended)
     if planted.defect == "premature_finish":
-        return _untold(row, ended)
+        return _has_not_ended(row, ended)
     original = planted.original
     if "goal" in original:
         return _same_goal(str(row["instruction"]), original)
@@ -207,7 +207,7 @@ def equals_original(row: Row, planted: FidelityDefect, bank: ScreenBank, ended: 
     return _same_sample(row, original, bank)
 
 
-def _untold(row: Row, ended: set[str]) -> bool:
+def _has_not_ended(row: Row, ended: set[str]) -> bool:
     return str(provenance(row).get("record")) not in ended
 
 

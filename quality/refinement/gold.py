@@ -27,7 +27,7 @@ from quality.judges.rules import RUBRIC_VERSION
 from quality.judges.verdicts import read_pending, write_verdicts
 from quality.refinement.refine import Refined, refine_part
 from quality.refinement.repairs import ItemRewriter
-from quality.review.kept import KeepDecision, against, kept_by_people
+from quality.review.people_decisions import KeepDecision, against, people_decisions
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table
 
@@ -83,7 +83,7 @@ def build_gold(
         raise StoreError(
             f"verdicts/{source} lacks part {missing[0]}; materialise it again for the current unified/{source}"
         )
-    kept = kept_by_people(store)
+    kept = people_decisions(store)
     overruled = {key: against(read_rows(verdicts, key), kept) if kept else {} for key in parts}
     # A part of which people kept nothing has the digest that it had before they could.
     specs = [

@@ -21,7 +21,7 @@ from quality.judges.verdicts import split_items, split_pending
 from quality.model_client.spending import CeilingReached
 from quality.refinement.reconstruct import DROP, reconstruct_episode, reconstruct_sample, reconstruct_step
 from quality.refinement.repairs import ItemRewriter, marked
-from quality.review.kept import KeepDecision, as_kept, holds, people_verdicts
+from quality.review.people_decisions import KeepDecision, as_decided, holds, people_verdicts
 from schemas.ids import canonical_json
 
 FEW = 0.25
@@ -115,9 +115,9 @@ def _overruled(work: _Work, kept: Mapping[str, KeepDecision], refined: Refined) 
     if (found := holds(work.item, kept)) is None:
         return False
     if isinstance(work.item, Sample):
-        refined.samples.append(as_kept(work.item.row, found))
+        refined.samples.append(as_decided(work.item.row, found))
     else:
-        refined.steps += [as_kept(step.row, found) for step in work.item.steps]
+        refined.steps += [as_decided(step.row, found) for step in work.item.steps]
     refined.verdicts += people_verdicts(work.item, found, work.verdicts, 1)
     refined.overruled += len(_names(work.item))
     return True

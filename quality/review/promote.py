@@ -175,13 +175,13 @@ def _write(
 def _record(store: Store, judge: Judge, digest: str) -> None:
     """`gate.json` beside the set: who was asked, and how far it agreed."""
     human = human_set(store, digest)
-    found = judge_agreement(pairs_of(_asked(store, judge, digest), human))
+    found = judge_agreement(pairs_of(_verdicts_on(store, judge, digest), human))
     kappa = None if math.isnan(found.kappa) else found.kappa
     plain = {**identity(judge), "kappa": kappa, "items": found.items}
     put_text(store.home / KEY / digest / "gate.json", json.dumps(plain, indent=1, sort_keys=True) + "\n")
 
 
-def _asked(store: Store, judge: Judge, digest: str) -> list[Verdict]:
+def _verdicts_on(store: Store, judge: Judge, digest: str) -> list[Verdict]:
     """A judge's verdicts on a promoted set, each item on its own merits: cleaning, which looks at whole sources, is
     left out. Raises `CeilingReached` if it may not answer all tonight: a part of them says nothing of the judge."""
     part = human_part(store, digest)
@@ -296,7 +296,7 @@ def gate_judge(store: Store, judge: Judge, digest: str | None = None, **limits: 
         if promoted is None:
             raise StoreError(f"{KEY}: nothing promoted yet; run `vesper review promote`")
         digest = str(promoted["digest"])
-    return gate(_asked(store, judge, digest), human_set(store, digest), **limits)
+    return gate(_verdicts_on(store, judge, digest), human_set(store, digest), **limits)
 
 
 def admit(store: Store, judge: Judge) -> Check | None:

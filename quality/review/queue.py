@@ -128,13 +128,13 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
             drawn = draw([ReviewCandidate(**row) for row in rows], config, sizes)
             out.table("queue", Queue.table(asdict(one) for one in drawn))
             opened = sum(1 for _ in _open(store, {one.source: one for one in found}, [asdict(one) for one in drawn]))
-            return {"opened": opened, **_told(drawn, sizes)}
+            return {"opened": opened, **_queue_counts(drawn, sizes)}
 
         counts = build.run_part(last, write).counts
         return build.commit(counts=counts, checks=_checks(counts, config))
 
 
-def _told(drawn: Sequence[QueuedItem], sizes: Mapping[Cell, int]) -> dict[str, Any]:
+def _queue_counts(drawn: Sequence[QueuedItem], sizes: Mapping[Cell, int]) -> dict[str, Any]:
     strata = {stratum for stratum, _ in sizes}
     return {
         "queued": len(drawn),

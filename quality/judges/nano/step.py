@@ -57,7 +57,7 @@ def step_features(
     if isinstance(step.action, Type):
         typed = step.action.content
         found["typed_in_goal"] = float(holds(goal, typed))
-        found["typed_told"] = _told(step.row["step_instruction"], typed)
+        found["typed_told"] = _holds(step.row["step_instruction"], typed)
         found["typed_near_goal"] = cosine(typed, goal)
         found |= _typed_where(step, before)
     return found
@@ -91,7 +91,7 @@ def rule_features(findings: Sequence[Finding], kinds: Sequence[str]) -> Features
     return found
 
 
-def _told(text: str | None, part: str) -> float:
+def _holds(text: str | None, part: str) -> float:
     return float(holds(text, part)) if text else NAN
 
 

@@ -40,7 +40,7 @@ class KeepDecision:
         return [self.content, list(self.by), self.when, self.promoted]
 
 
-def kept_by_people(store: Store) -> dict[str, KeepDecision]:
+def people_decisions(store: Store) -> dict[str, KeepDecision]:
     """Item (without its version) → the decision of the promoted set to keep it; empty while nothing is promoted.
     Raises `StoreError` if the set's files aren't those it names."""
     promoted = current(store)
@@ -99,7 +99,7 @@ def people_verdicts(item: Item, found: KeepDecision, overruled: Mapping[str, Ver
     return made
 
 
-def as_kept(row: Row, found: KeepDecision) -> Row:
+def as_decided(row: Row, found: KeepDecision) -> Row:
     """A row that says in its provenance which promoted set kept it; names stand in the verdicts alone."""
     told = {"decision": KEPT, "feedback/human_verdicts": found.promoted}
     return {**row, "provenance": canonical_json({**provenance(row), "people": told})}

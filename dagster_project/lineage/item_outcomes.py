@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dagster_project.lineage.corpus_versions import CorpusVersions, TracedItem
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.rows import Row, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.touched import MIXTURE, SHARDS, ShardRow, chosen, places
-from dagster_project.lineage.world import CorpusVersions, TracedItem
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
@@ -43,22 +43,22 @@ NativeKey = tuple[str, int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class ItemOutcome:
     """What became of an item: one of `KINDS`, and the words of the stage that decided."""
 
     kind: str
     detail: str = ""
 
 
-def fates(
+def item_outcomes(
     manifests: Manifests, world: CorpusVersions, own: CorpusVersions, items: Sequence[TracedItem], stop: str = MIXTURE
-) -> dict[str, Fate]:
+) -> dict[str, ItemOutcome]:
     """What becomes of each item in `world`; `own` is the world that the items come from. `stop`: the asset whose rows
     count as being in (the mixture; shards; a gold or unified asset)."""
     by_source: dict[str, list[TracedItem]] = {}
     for item in items:
         by_source.setdefault(item.source, []).append(item)
-    found: dict[str, Fate] = {}
+    found: dict[str, ItemOutcome] = {}
     left: list[TracedItem] = []
     for source, mine in sorted(by_source.items()):
         early = _before_gold(world, own, source, mine, stop)
@@ -72,12 +72,12 @@ def fates(
 
 def _before_gold(
     world: CorpusVersions, own: CorpusVersions, source: str, items: list[TracedItem], stop: str
-) -> dict[str, Fate]:
+) -> dict[str, ItemOutcome]:
     """Fates of the samples that aren't gold (or unified) rows of this source, and of steps, which the caller knows to
     be absent: by the same number another native action may go. Samples that are there get none."""
     gold, unified = world.get(f"gold/{source}"), world.get(f"unified/{source}")
     if gold is None and unified is None:
-        return {item.id: Fate("source_absent", source) for item in items}
+        return {item.id: ItemOutcome("source_absent", source) for item in items}
     asset = stop if stop.partition("/")[0] in ("gold", "unified") else f"gold/{source}"
     there = _samples(world, asset, [item.id for item in items if not item.is_step])
     lost = [item for item in items if item.is_step or item.id not in there]
@@ -93,10 +93,13 @@ def _before_gold(
     waiting = {row["item_id"] for row in _by_id(world, f"verdicts/{source}", "pending", "item_id", there_now)}
     missing = {name for name, found in now.items() if found is None}
     quarantine = _quarantine(world, own, source, missing) if unified is not None else {}
-    return {item.id: _fate(item, now, golden, rejected, waiting, quarantine, unified is None) for item in lost}
+    return {
+        item.id: _outcome_before_gold(item, now, golden, rejected, waiting, quarantine, unified is None)
+        for item in lost
+    }
 
 
-def _fate(
+def _outcome_before_gold(
     item: TracedItem,
     now: Mapping[str, str | None],
     golden: set[str],
@@ -104,24 +107,24 @@ def _fate(
     waiting: set[str],
     quarantine: Mapping[str, str],
     unmapped: bool,
-) -> Fate:
+) -> ItemOutcome:
     """The first stage that an item's native rows didn't pass. `unmapped`: the source has no `unified`."""
     names = _names(item)
     there = [found for name in names if (found := now[name]) is not None]
     told = ", ".join(names[:2])
     for name in names:
         if name in quarantine:
-            return Fate("quarantined", quarantine[name])
+            return ItemOutcome("quarantined", quarantine[name])
     for name in there or (names if unmapped else ()):
         if name in rejected:
-            return Fate("rejected", rejected[name])
+            return ItemOutcome("rejected", rejected[name])
     if not there:
-        return Fate("row_absent", told)
+        return ItemOutcome("row_absent", told)
     if any(name in waiting for name in there):
-        return Fate("pending")
+        return ItemOutcome("pending")
     if there != names and len(there) == len(names):
-        return Fate("renumbered", f"{told} is {', '.join(there[:2])} there")
-    return Fate("derived_otherwise" if any(name in golden for name in there) else "not_gold", told)
+        return ItemOutcome("renumbered", f"{told} is {', '.join(there[:2])} there")
+    return ItemOutcome("derived_otherwise" if any(name in golden for name in there) else "not_gold", told)
 
 
 def _now(world: CorpusVersions, own: CorpusVersions, source: str, names: Iterable[str]) -> dict[str, str | None]:
@@ -260,7 +263,9 @@ def quarantine_holds(row: Row, told: Mapping[str, object]) -> bool:
     return row["record"] == told.get("locator") or (record is not None and json.dumps(record) in row["native"])
 
 
-def _after_gold(manifests: Manifests, world: CorpusVersions, items: list[TracedItem], stop: str) -> dict[str, Fate]:
+def _after_gold(
+    manifests: Manifests, world: CorpusVersions, items: list[TracedItem], stop: str
+) -> dict[str, ItemOutcome]:
     """Fates of gold samples: left out of the shards, or of the mixture."""
     shards, mixture = world.get(SHARDS), world.get(MIXTURE)
     if mixture is not None and shards is not None and mixture.inputs.get(SHARDS) != shards.version:
@@ -278,19 +283,21 @@ def _after_gold(manifests: Manifests, world: CorpusVersions, items: list[TracedI
         if item.id in packed:
             found[item.id] = _mixed(item, stop, mixture, drawn, displaced)
         elif shards is None:
-            found[item.id] = Fate("not_packed")
+            found[item.id] = ItemOutcome("not_packed")
         elif item.split != "train":
-            found[item.id] = Fate("other_split", item.split)
+            found[item.id] = ItemOutcome("other_split", item.split)
         elif contaminated.holds(item.id, item.parents):
-            found[item.id] = Fate("contaminated", _words(world, CONTAMINATION, item))
+            found[item.id] = ItemOutcome("contaminated", _words(world, CONTAMINATION, item))
         elif unsafe.holds(item.id, item.parents):
-            found[item.id] = Fate("unsafe", _words(world, SAFETY, item))
+            found[item.id] = ItemOutcome("unsafe", _words(world, SAFETY, item))
         elif refused.holds(item.id, item.parents):
-            found[item.id] = Fate("refused", _words(world, PEOPLE, item))
+            found[item.id] = ItemOutcome("refused", _words(world, PEOPLE, item))
         elif not _packed_from(shards, world, item.source):
-            found[item.id] = Fate("not_packed")
+            found[item.id] = ItemOutcome("not_packed")
         else:
-            found[item.id] = Fate("held_out_picture" if item.images else "without_picture", ", ".join(item.images[:1]))
+            found[item.id] = ItemOutcome(
+                "held_out_picture" if item.images else "without_picture", ", ".join(item.images[:1])
+            )
     return found
 
 
@@ -303,14 +310,14 @@ def _packed_from(shards: Manifest, world: CorpusVersions, source: str) -> bool:
 
 def _mixed(
     item: TracedItem, stop: str, mixture: Manifest | None, drawn: Mapping[str, int], displaced: Mapping[str, str]
-) -> Fate:
+) -> ItemOutcome:
     if stop == SHARDS:
-        return Fate("trained", "packed")
+        return ItemOutcome("trained", "packed")
     if item.id in drawn:
-        return Fate("trained", f"{drawn[item.id]} times an epoch")
+        return ItemOutcome("trained", f"{drawn[item.id]} times an epoch")
     if item.id in displaced:
-        return Fate("duplicate", displaced[item.id])
-    return Fate("no_mixture") if mixture is None else Fate("not_drawn")
+        return ItemOutcome("duplicate", displaced[item.id])
+    return ItemOutcome("no_mixture") if mixture is None else ItemOutcome("not_drawn")
 
 
 def _displaced(world: CorpusVersions, items: list[TracedItem]) -> dict[str, str]:
