@@ -111,8 +111,8 @@ def deliver(alert: Alert, alerts: Alerts) -> list[str]:
             except Exception as error:  # whatever it is, the other way is still gone
                 if attempt == ATTEMPTS - 1 or isinstance(error, PartlyDelivered):
                     # an error that isn't ours may hold the secret URL or password, so its type has to do
-                    told = str(error) if isinstance(error, AlertError) else f"not sent ({type(error).__name__})"
-                    problems.append(f"{name}: {told}")
+                    text = str(error) if isinstance(error, AlertError) else f"not sent ({type(error).__name__})"
+                    problems.append(f"{name}: {text}")
                     break
                 time.sleep(WAIT_S)
     if problems:
@@ -132,10 +132,10 @@ def post(url: str, alert: Alert) -> None:
     if urlsplit(url).scheme not in ("http", "https") or any(one.isspace() for one in url):
         raise AlertError("expected an http(s) URL without blanks in $VESPER_ALERT_WEBHOOK")
     body = json.dumps(alert.plain()).encode()
-    asked = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+    requested = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
     host = urlsplit(url).hostname
     try:
-        with urllib.request.build_opener(_NoRedirect).open(asked, timeout=TIMEOUT_S):
+        with urllib.request.build_opener(_NoRedirect).open(requested, timeout=TIMEOUT_S):
             pass
     except urllib.error.HTTPError as error:
         error.close()
@@ -161,8 +161,8 @@ def mail(settings: Email, alert: Alert) -> None:
             refused = server.send_message(message)  # raises only where it refuses all of them
     except (smtplib.SMTPException, OSError) as error:
         code = getattr(error, "smtp_code", None)
-        told = f"answered with {code}" if code else f"can't be reached ({type(error).__name__})"
-        raise AlertError(f"{settings.host}:{settings.port} {told}") from None
+        text = f"answered with {code}" if code else f"can't be reached ({type(error).__name__})"
+        raise AlertError(f"{settings.host}:{settings.port} {text}") from None
     if refused:
         codes = ", ".join(f"{name} ({code})" for name, (code, _) in sorted(refused.items()))
         raise PartlyDelivered(
@@ -244,8 +244,8 @@ def name_of(run: dg.DagsterRun) -> str:
 def alert_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
     """What can't be delivered is logged with the run, and shown as this sensor's error."""
     alerts = deployment.load().alerts
-    told = deliver(failure_of(context, alerts), alerts)
-    return None if told else dg.SkipReason(NOBODY)
+    stated = deliver(failure_of(context, alerts), alerts)
+    return None if stated else dg.SkipReason(NOBODY)
 
 
 @dg.run_status_sensor(
@@ -262,5 +262,5 @@ def alert_warnings(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
     warned = new_warnings(context.instance, context.dagster_run)
     if not warned:
         return dg.SkipReason("no check has begun to warn")
-    told = deliver(replace(_of(context.dagster_run, alerts), warned=warned, succeeded=True), alerts)
-    return None if told else dg.SkipReason(NOBODY)
+    stated = deliver(replace(_of(context.dagster_run, alerts), warned=warned, succeeded=True), alerts)
+    return None if stated else dg.SkipReason(NOBODY)

@@ -78,5 +78,5 @@ def ask(
     if again and now - before.at < AGAIN_S:
         wait = time.strftime("%H:%M:%S UTC", time.gmtime(before.at + AGAIN_S))
         return same, None, f"{job}: was asked for already; if nothing comes of it, again at {wait}"
-    asked = LastRequest(event, now, before.tries + 1 if again else 1, before.count + 1)
-    return {job: asdict(asked)}, dg.RunRequest(run_key=asked.key(job), job_name=job), ""
+    requested = LastRequest(event, now, before.tries + 1 if again else 1, before.count + 1)
+    return {job: asdict(requested)}, dg.RunRequest(run_key=requested.key(job), job_name=job), ""

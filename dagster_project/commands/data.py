@@ -103,8 +103,8 @@ def unify(options: argparse.Namespace) -> int:
         raise ValueError(f"checks failed: {', '.join(failed)}; see {options.out / 'report.json'}")
     if failed:
         unseen = [name for name in report["quarantine_reasons"] if name.startswith("unknown_")]
-        told = f" ({', '.join(unseen)})" if unseen else ""
-        print(f"note: {', '.join(failed)} failed{told}; see {options.out / 'quarantine.jsonl'}")
+        message = f" ({', '.join(unseen)})" if unseen else ""
+        print(f"note: {', '.join(failed)} failed{message}; see {options.out / 'quarantine.jsonl'}")
     return 0
 
 

@@ -137,8 +137,8 @@ class Reporter:
             return
         self._figures |= {"step": float(event.get("step", event.get("update", 0))), **new}
         if time.monotonic() - self._told >= FIGURES_EVERY_S:
-            self._told, told, self._figures = time.monotonic(), self._figures, {}
-            self._show({"figures": told})
+            self._told, stated, self._figures = time.monotonic(), self._figures, {}
+            self._show({"figures": stated})
 
 
 def _small(png: bytes) -> bytes:
@@ -219,13 +219,13 @@ def _rank(key: str) -> None:
     from trainer.stages.launch import on_ranks
     from trainer.stages.settings import stage_settings
 
-    def tell(error: Exception) -> None:
+    def report(error: Exception) -> None:
         with open_dagster_pipes() as pipes:
             _report_failure(pipes, error)
 
     config = trainer_config()
     device = stage_settings("", config).device
-    on_ranks(deployment.home(), config, lambda led: _run_and_report(key, led), device=device, failed=tell)
+    on_ranks(deployment.home(), config, lambda led: _run_and_report(key, led), device=device, failed=report)
 
 
 def _run_and_report(key: str, wrapped: Callable[[Reporter], Any]) -> None:

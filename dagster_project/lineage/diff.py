@@ -290,9 +290,9 @@ def _explained(
     own, other = worlds
     found = item_outcomes(manifests, other, own, _described(own, names, members), _stop(asset))
     return [
-        ItemChange(name, members[name].source, direction, WORDS[fate.kind][side], fate.detail)
+        ItemChange(name, members[name].source, direction, WORDS[outcome.kind][side], outcome.detail)
         for name in names
-        if (fate := found.get(name, ItemOutcome("not_gold")))
+        if (outcome := found.get(name, ItemOutcome("not_gold")))
     ]
 
 

@@ -135,15 +135,15 @@ def _shown(row: Row) -> Row:
 
 def _origin(world: CorpusVersions, found: Identity, rows: list[Row], names: list[str], native: bool) -> list[Answer]:
     """Where the item's native rows lie; of a derived sample those of its parents."""
-    told = [plain_json(row["provenance"]) or {} for row in rows]
-    if found.kind == "sample" and told and not told[0].get("file"):
+    lines = [plain_json(row["provenance"]) or {} for row in rows]
+    if found.kind == "sample" and lines and not lines[0].get("file"):
         steps = [name for name in names if name.startswith("step:")]
-        told = [p for name in steps for p in _provenance(world, found.source, name)]
+        lines = [p for name in steps for p in _provenance(world, found.source, name)]
         samples = [name.removeprefix("sample:") for name in names if name.startswith("sample:")]
-        told += [p for name in samples for p in _sample_provenance(world, found.source, name) if p.get("file")]
+        lines += [p for name in samples for p in _sample_provenance(world, found.source, name) if p.get("file")]
     origins = []
     keys = ("record",) if found.source == GENERATED else ("file", "locator", "record", "native_index")
-    for one in {tuple(str(t.get(key)) for key in keys): t for t in told if t.get("file")}.values():
+    for one in {tuple(str(t.get(key)) for key in keys): t for t in lines if t.get("file")}.values():
         place: Answer
         if found.source == GENERATED:
             place = {"asset": "generation/trajectories", "file": "trajectories.jsonl", "place": one.get("record")}
@@ -223,16 +223,16 @@ def _gold(world: CorpusVersions, found: Identity, gold: list[Row], names: list[s
     ]
     repairs = [r for row in gold for r in (plain_json(row["provenance"]) or {}).get("repairs", [])]
     if gold:
-        fate = "gold" if not repairs else "gold after " + ", ".join(map(str, repairs))
+        outcome = "gold" if not repairs else "gold after " + ", ".join(map(str, repairs))
         if lost := len({without_round(row["item_id"]) for row in rejects if row["item_id"].startswith("step:")}):
-            fate += f", {lost} {'step' if lost == 1 else 'steps'} rejected"
+            outcome += f", {lost} {'step' if lost == 1 else 'steps'} rejected"
     elif rejects:
-        fate = "rejected"
+        outcome = "rejected"
     else:
-        fate = "not gold" if world.get(f"gold/{found.source}") else "no gold yet"
+        outcome = "not gold" if world.get(f"gold/{found.source}") else "no gold yet"
     after = [_shown(row) for row in gold if (plain_json(row["provenance"]) or {}).get("repairs")]
     return {
-        "fate": fate,
+        "fate": outcome,
         "after": after,
         "rejects": sorted(rejects, key=lambda row: row["item_id"]),
         "repairs": repairs,
@@ -297,14 +297,14 @@ def _corpus(manifests: Manifests, world: CorpusVersions, found: Identity) -> Ans
     return {
         "samples": len(items),
         "shards": sorted(packed, key=lambda row: (row["shard"], row["row"])),
-        "fates": {name: _plain(fate) for name, fate in sorted(decided.items())},
+        "fates": {name: _plain(outcome) for name, outcome in sorted(decided.items())},
         "checkpoints": reached.plain()["checkpoints"],
         "evaluations": [t.asset for t in reached.evaluations],
     }
 
 
-def _plain(fate: ItemOutcome) -> Answer:
-    return {"kind": fate.kind, "meaning": KINDS[fate.kind], "detail": fate.detail}
+def _plain(outcome: ItemOutcome) -> Answer:
+    return {"kind": outcome.kind, "meaning": KINDS[outcome.kind], "detail": outcome.detail}
 
 
 def _folder(manifests: Manifests, node: tuple[str, str], shard: str) -> str:

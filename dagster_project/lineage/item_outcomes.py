@@ -111,7 +111,7 @@ def _outcome_before_gold(
     """The first stage that an item's native rows didn't pass. `unmapped`: the source has no `unified`."""
     names = _names(item)
     there = [found for name in names if (found := now[name]) is not None]
-    told = ", ".join(names[:2])
+    text = ", ".join(names[:2])
     for name in names:
         if name in quarantine:
             return ItemOutcome("quarantined", quarantine[name])
@@ -119,12 +119,12 @@ def _outcome_before_gold(
         if name in rejected:
             return ItemOutcome("rejected", rejected[name])
     if not there:
-        return ItemOutcome("row_absent", told)
+        return ItemOutcome("row_absent", text)
     if any(name in waiting for name in there):
         return ItemOutcome("pending")
     if there != names and len(there) == len(names):
-        return ItemOutcome("renumbered", f"{told} is {', '.join(there[:2])} there")
-    return ItemOutcome("derived_otherwise" if any(name in golden for name in there) else "not_gold", told)
+        return ItemOutcome("renumbered", f"{text} is {', '.join(there[:2])} there")
+    return ItemOutcome("derived_otherwise" if any(name in golden for name in there) else "not_gold", text)
 
 
 def _now(world: CorpusVersions, own: CorpusVersions, source: str, names: Iterable[str]) -> dict[str, str | None]:
@@ -162,8 +162,8 @@ def native_keys(rows: Iterable[Row]) -> dict[tuple[str, int], NativeKey]:
     found: dict[tuple[str, int], NativeKey] = {}
     for row in sorted(rows, key=lambda row: (row["episode_id"], row["step_index"])):
         step = (row["episode_id"], row["step_index"])
-        told = plain_json(row["provenance"])
-        index = told.get("native_index") if isinstance(told, dict) else None
+        stated = plain_json(row["provenance"])
+        index = stated.get("native_index") if isinstance(stated, dict) else None
         if not isinstance(index, int):
             found[step] = (step[0], None, step[1])
             continue
@@ -240,13 +240,13 @@ def _quarantine(world: CorpusVersions, own: CorpusVersions, source: str, names: 
             origin[f"sample:{row['sample_id']}"] = plain_json(row["provenance"]) or {}
     if not origin:
         return {}
-    files = sorted({str(told.get("file", "")) for told in origin.values()})
+    files = sorted({str(stated.get("file", "")) for stated in origin.values()})
     columns = ["file", "record", "reason", "detail", "native"]
     rows = [row for _, row in world.table(f"unified/{source}", "quarantine").where(columns, isin("file", files))]
     found: dict[str, str] = {}
-    for name, told in origin.items():
+    for name, stated in origin.items():
         for row in rows:
-            if quarantine_holds(row, told):
+            if quarantine_holds(row, stated):
                 found[name] = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
                 break
     return found

@@ -99,8 +99,8 @@ class Manifests:
     def gone(self, node: Node) -> str:
         """Why a version that others name isn't here."""
         try:
-            told = json.loads((self.store.root(node[0]) / node[1] / TOMBSTONE).read_text(encoding="utf-8"))
-            return f"records of it were taken down, {told['replaced_by']} took its place"
+            stated = json.loads((self.store.root(node[0]) / node[1] / TOMBSTONE).read_text(encoding="utf-8"))
+            return f"records of it were taken down, {stated['replaced_by']} took its place"
         except (OSError, ValueError, KeyError, TypeError):
             return "not in this store"
 
@@ -178,13 +178,13 @@ class Manifests:
     def start(self, word: str) -> Start:
         """A checkpoint's name or folder, or an asset key with or without `@version`. Raises `ValueError` if it isn't
         there."""
-        told = read_lineage(Path(word))
-        if told is not None:
-            stage = told.get("stage", told.get("method", "checkpoint"))
-            said = told.get("parents")
+        stated = read_lineage(Path(word))
+        if stated is not None:
+            stage = stated.get("stage", stated.get("method", "checkpoint"))
+            said = stated.get("parents")
             parents = said if isinstance(said, dict) else {}
             named = {str(asset): str(version) for asset, version in parents.items()}
-            return Start(f"{word} ({stage})", self._by_weights(named), None, told)
+            return Start(f"{word} ({stage})", self._by_weights(named), None, stated)
         manifest = self.resolve(word)
         if manifest is None:
             raise ValueError(

@@ -54,10 +54,10 @@ def missing(
     found: dict[str, None] = {}
     for name in [key, *_below(stages, key, chosen)]:
         for need in ("disk", *stages[name].needs):
-            asked = (need, name if need in OWN else "")
-            if asked not in known:
-                known[asked] = PROBES[need](stages[name], work)
-            found |= dict.fromkeys(known[asked])
+            requested = (need, name if need in OWN else "")
+            if requested not in known:
+                known[requested] = PROBES[need](stages[name], work)
+            found |= dict.fromkeys(known[requested])
     return list(found)
 
 
@@ -100,8 +100,8 @@ def files(stage: GraphStage, work: StageWork) -> list[str]:
             f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
             "or allow embedded data in deployment.yaml"
         ]
-    made = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
-    return [] if made else browser(stage, work)
+    built = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
+    return [] if built else browser(stage, work)
 
 
 def beam(stage: GraphStage, work: StageWork) -> list[str]:
@@ -153,9 +153,9 @@ def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -
     if not base_url.startswith(("http://", "https://")):
         return [f"judge: expected an http(s) URL in $VESPER_JUDGE_BASE_URL, found {base_url[:80]!r}"]
     key = os.environ.get("VESPER_JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
-    asked = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers={"Authorization": f"Bearer {key}"})
+    requested = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers={"Authorization": f"Bearer {key}"})
     try:
-        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+        with urllib.request.urlopen(requested, timeout=TIMEOUT_S) as answer:
             served = _names(answer.read(1 << 20))
     except urllib.error.HTTPError as error:
         error.close()

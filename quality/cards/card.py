@@ -169,7 +169,7 @@ def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
             }
 
         counts = build.run_part(spec, write).counts
-        told = {**counts, "without_gold": sorted(waiting)} if waiting else counts
+        stated = {**counts, "without_gold": sorted(waiting)} if waiting else counts
         without = Check(
             "every source has gold",
             not waiting,
@@ -177,7 +177,7 @@ def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
             "gold of each",
             blocking=False,
         )
-        return build.commit(counts=told, checks=[*_checks(counts), without])
+        return build.commit(counts=stated, checks=[*_checks(counts), without])
 
 
 def _corpus(facts: Sequence[Row], whole: Mapping[str, Manifest]) -> Row:

@@ -106,11 +106,11 @@ def _is_of(item_id: str, taken: TakenDown) -> bool:
 
 def _forget_sets(home: Path, feedback: str, taken: TakenDown) -> list[str]:
     """Frozen sets can't be changed: one that holds a record goes, and the pointer to it first."""
-    needles = Needles.of(taken, shown=True)
+    terms = Needles.of(taken, shown=True)
     gone, folder = [], home / feedback
     for manifest in sorted(folder.glob(f"*/{MANIFEST}")):
         one = manifest.parent
-        if not any(matches(pq.read_table(path), needles).any() for path in sorted(one.glob("*.parquet"))):
+        if not any(matches(pq.read_table(path), terms).any() for path in sorted(one.glob("*.parquet"))):
             continue
         if frozen_digest(home, feedback) == one.name:
             (folder / POINTER).unlink()

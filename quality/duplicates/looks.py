@@ -135,9 +135,9 @@ class LookBook:
             looks = {sha: one for sha in chunk if (one := self._make(sha)) is not None}
             if not looks:
                 continue
-            made = list(looks.values())
-            sizes = np.array([[one.width_px, one.height_px] for one in made], np.uint32)
-            flat = np.stack([np.frombuffer(one.to_bytes(), np.uint8) for one in made])
+            built = list(looks.values())
+            sizes = np.array([[one.width_px, one.height_px] for one in built], np.uint32)
+            flat = np.stack([np.frombuffer(one.to_bytes(), np.uint8) for one in built])
             self._cache.put([sha[:32] for sha in looks], np.concatenate([flat, sizes.view(np.uint8)], axis=1))
         wanted = [sha for sha in wanted if sha[:32] in self._cache]
         if not wanted:
@@ -151,9 +151,9 @@ class LookBook:
 
     def _make(self, sha: str) -> PictureLook | None:
         try:
-            made = look(open_image(self._read(sha)))
+            built = look(open_image(self._read(sha)))
         except (StoreError, ImageError):
             self.unread.add(sha)
             return None
         self.decoded += 1
-        return made
+        return built

@@ -191,9 +191,9 @@ def typed_as_requested(episode: Episode) -> Finding | None:
         if held_by_any(before, content) and not near:
             continue
         if near or (firm and not _all_used(firm, typed)):
-            told = near[0].text if near else None
-            reason = f"{content[:40]!r} is typed, the instruction asks for {(told or firm[0].text)[:40]!r}"
-            repair = {"typed": content, "told": told, "step_index": step.row["step_index"]}
+            stated = near[0].text if near else None
+            reason = f"{content[:40]!r} is typed, the instruction asks for {(stated or firm[0].text)[:40]!r}"
+            repair = {"typed": content, "told": stated, "step_index": step.row["step_index"]}
             return Finding("typed_not_asked", 5, reason, "reachability", repair)
     if confirmed == len(typed):
         return Finding("typed_asked_for", 9, "all text typed stands in the instruction", "reachability")

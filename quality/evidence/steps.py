@@ -359,9 +359,9 @@ def screenshot_in_time(step: Step) -> Finding | None:
 
 def _fit(step: Step, screen: Screen, point: tuple[int, int]) -> int:
     """2 = in the element that the step names, 1 = in an element, 0 = in none."""
-    told, bare = step.row["step_instruction"], is_bare(screen.elements)
-    if told:
-        named = [e for e in named_elements(told, screen.elements) if _is_place(e)]
+    stated, bare = step.row["step_instruction"], is_bare(screen.elements)
+    if stated:
+        named = [e for e in named_elements(stated, screen.elements) if _is_place(e)]
         if any(e.holds(point, POINT_MARGIN) or (bare and in_row(e, point)) for e in named):
             return 2
     return int(hit(screen.elements, point) is not None or (bare and any(in_row(e, point) for e in screen.elements)))

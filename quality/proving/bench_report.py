@@ -46,11 +46,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns: the first to the left, the others to the right."""
     lines = [[_clean(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    told = [
+    stated = [
         "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(zip(line, widths)))
         for line in lines
     ]
-    return "\n".join(line.rstrip() for line in [told[0], "  ".join("-" * width for width in widths), *told[1:]])
+    return "\n".join(line.rstrip() for line in [stated[0], "  ".join("-" * width for width in widths), *stated[1:]])
 
 
 def _clean(cell: str) -> str:

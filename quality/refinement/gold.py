@@ -83,8 +83,8 @@ def build_gold(
         raise StoreError(
             f"verdicts/{source} lacks part {missing[0]}; materialise it again for the current unified/{source}"
         )
-    kept = people_decisions(store)
-    overruled = {key: against(read_rows(verdicts, key), kept) if kept else {} for key in parts}
+    retained = people_decisions(store)
+    overruled = {key: against(read_rows(verdicts, key), retained) if retained else {} for key in parts}
     # A part of which people kept nothing has the digest that it had before they could.
     specs = [
         PartSpec(key, digest([CODE_VERSION, config, files, judged[key], *_plain(overruled[key])]))

@@ -313,13 +313,13 @@ def admit(store: Store, judge: Judge) -> Check | None:
     if len({BAND_RANK[one] for one in decided if one in BAND_RANK}) < 2:
         return None  # κ is undefined where people gave one band to all
     name = digest([identity(judge), promoted["digest"], code_digest(("review/calibrate", "review/promote"))])[:32]
-    kept = store.home / "cache" / "judge_gate" / f"{name}.json"
-    if kept.is_file():
-        found = Check(**json.loads(kept.read_text(encoding="utf-8")))
+    retained = store.home / "cache" / "judge_gate" / f"{name}.json"
+    if retained.is_file():
+        found = Check(**json.loads(retained.read_text(encoding="utf-8")))
     else:
         found = gate_judge(store, judge, str(promoted["digest"]))
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        put_text(kept, json.dumps(asdict(found), sort_keys=True))
+        retained.parent.mkdir(parents=True, exist_ok=True)
+        put_text(retained, json.dumps(asdict(found), sort_keys=True))
     if not found.passed:
         raise ModelError(
             f"judge {judge.name}: {found.name} fails: {found.found}, expected {found.expected}; ask another judge, or "

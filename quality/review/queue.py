@@ -166,9 +166,9 @@ def _candidates(out: PartWriter, store: Store, one: Inputs, key: str, config: Qu
     gold = load_part(one.gold, key, store)
     rows = [row for manifest in (one.verdicts, one.gold) if manifest for row in _read(manifest, key, "verdicts")]
     raw = load_part(one.unified, key, store) if one.unified else None
-    kept, sizes = first_of_cells(candidates_of(gold, rows, raw), config)
+    retained, sizes = first_of_cells(candidates_of(gold, rows, raw), config)
     names = Candidates.schema.names
-    out.table("candidates", Candidates.table({n: getattr(c, n) for n in names} for c in _with_part(kept, key)))
+    out.table("candidates", Candidates.table({n: getattr(c, n) for n in names} for c in _with_part(retained, key)))
     return {"cells": [[*cell, size] for cell, size in sorted(sizes.items())]}
 
 

@@ -67,7 +67,7 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
             counts.update(result.counts)
         if not work:
             build.run_part(specs[0], lambda out: out.table("quarantine", Quarantine.table([])))
-        told = {
+        facts = {
             "settled": len(decided),
             "refused": len(refused),
             "refused in gold": counts["items"],
@@ -75,7 +75,7 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
             "feedback/human_verdicts": pinned,
         }
         return build.commit(
-            counts=told,
+            counts=facts,
             checks=[
                 Check(
                     "no more refused than people said",

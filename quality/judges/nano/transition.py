@@ -91,8 +91,8 @@ def _texts(step: Step, before: Screen, after: Screen) -> Features:
     if not before.elements or not after.elements:
         return {}
     found: Features = {}
-    kept = shared_labels(before, after)
-    found["labels_kept"] = NAN if kept is None else kept
+    retained = shared_labels(before, after)
+    found["labels_kept"] = NAN if retained is None else retained
     old, new = _labels(before), _labels(after)
     fresh, gone = new - old, old - new
     found["labels_new"] = math.log1p(len(fresh))
@@ -118,8 +118,8 @@ def _elsewhere(step: Step, before: Screen, after: Screen, top: float) -> Feature
     """On a page that stays, what changed that the action doesn't touch: elements drawn anew, and texts written."""
     if before.grey.shape != after.grey.shape or before.shift_to(after, top) is not None:
         return {}
-    kept = shared_labels(before, after)
-    if kept is None or kept < STAYS:
+    retained = shared_labels(before, after)
+    if retained is None or retained < STAYS:
         return {}
     point, acted = point_of(step), _acted_text(step, before)
     small = [e for e in before.elements if 0 < e.area <= SMALL and not (point and e.holds(point, 6.0))]

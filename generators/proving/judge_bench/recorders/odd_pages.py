@@ -66,8 +66,8 @@ class OddPages:
     def record(self, world: OddWorld, count: int, seed: int) -> Iterator[Trace]:
         """Kinds in turn, each in its apps in turn. A screen that can't carry its task, or whose message covers what
         is needed next, is skipped."""
-        turns, made, number = _turns(seed), 0, 0
-        while made < count and number < 4 * count + 40:
+        turns, built, number = _turns(seed), 0, 0
+        while built < count and number < 4 * count + 40:
             app, kind = turns[number % len(turns)]
             try:
                 trace = self._one(world, app, kind, seed + number)
@@ -76,7 +76,7 @@ class OddPages:
                 self.losses.drop(f"odd/{app}", f"{kind}: the oracle failed")
             number += 1
             if trace is not None:
-                made += 1
+                built += 1
                 yield trace
 
     def _one(self, world: OddWorld, app: str, kind: str, seed: int) -> Trace | None:
