@@ -115,7 +115,7 @@ def _plain(value: Any) -> Any:
 
 
 def input_rows(manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed]) -> list[dict[str, Any]]:
-    """What it was made from. `age_h`: hours since that version was last found good, by Dagster's record of the asset
+    """What it was built from. `age_h`: hours since that version was last found good, by Dagster's record of the asset
     where it is of this version, else since its files were made; None if they are gone. `note` tells of a newer attempt
     that wasn't good enough to be used."""
     now = time.time()

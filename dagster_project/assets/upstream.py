@@ -1,5 +1,5 @@
 """`upstream/<source>`: what a source's raw files come from, observed. A new revision makes that source stale, then
-what is made of it; nothing else.
+what is built from it; nothing else.
 
 The version is the commit of its hub repository where the deployment says to ask (`upstream.hub`), the digest of
 its native files where they were put here by hand, and the generator's settings where they are embedded.
@@ -85,7 +85,7 @@ class UpstreamVersion:
 
 
 def look(work: StageWork, name: str) -> UpstreamVersion:
-    """What is upstream of a source now. Never raises: what can't be seen is told."""
+    """What is upstream of a source now. Never raises: what can't be seen is reported."""
     origin = origin_text(work.deployment, name)
     try:
         if (followed := follow(work.deployment, name)) is not None:

@@ -1,4 +1,4 @@
-"""A run has failed, or a check has begun to warn: tell people, by a webhook and by e-mail.
+"""A run has failed, or a check has begun to warn: alert people, by a webhook and by e-mail.
 
 Where to is said in `deployment.yaml`; secrets come from the environment alone: $VESPER_ALERT_WEBHOOK (the URL of a chat
 room is one) and $VESPER_ALERT_SMTP_PASSWORD. What runs and data say goes out as plain text.
@@ -30,7 +30,7 @@ WAIT_S = 1.0
 TIMEOUT_S = 20.0
 STEPS, REASON = 10, 400
 """Failed steps, and assets that warn, that a message names, and how much of each one's reason."""
-NOBODY = "nobody is named to be told (alerts of deployment.yaml)"
+NOBODY = "nobody is named to be alerted (alerts of deployment.yaml)"
 LOOKED_BACK = 50
 """Newest evaluations of a check among which those of a run and the one before it are."""
 NAMED = 3
@@ -47,15 +47,15 @@ class PartlyDelivered(AlertError):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What is told of a run. `job`: its name, or the assets of a run that is of no job. `failed`: (step, why) in the
-    order in which they failed. `warned`: (asset, what its check found) where that is new."""
+    """What is reported of a run. `job`: its name, or the assets of a run that is of no job. `failed`: (step, why) in
+    the order in which they failed. `warned`: (asset, what its check found) where that is new."""
 
     job: str
     run_id: str
     failed: tuple[tuple[str, str], ...] = ()
     warned: tuple[tuple[str, str], ...] = ()
     succeeded: bool = False
-    """Whether the run did, so that there is nothing to tell but warnings."""
+    """Whether the run did, so that there is nothing to report but warnings."""
     retried: bool = False
     """Whether Dagster takes it up again by itself."""
     url: str = ""
@@ -94,8 +94,8 @@ class Alert:
 
 
 def deliver(alert: Alert, alerts: Alerts) -> list[str]:
-    """Tell everyone; names of those that were told. One that can't be reached keeps nobody else from being told; then
-    raises `AlertError` naming it."""
+    """Send an alert to everyone; returns the names of those that it reached. One that can't be reached stops no other;
+    then raises `AlertError` naming it."""
     webhook = Environment.read().alert_webhook or alerts.webhook
     ways: dict[str, Callable[[], None]] = {}
     if webhook:
@@ -121,7 +121,7 @@ def deliver(alert: Alert, alerts: Alerts) -> list[str]:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A POST that is sent elsewhere becomes a GET that tells nobody: better an error."""
+    """A POST that is sent elsewhere becomes a GET that reaches nobody: better an error."""
 
     def redirect_request(self, *args: Any, **more: Any) -> None:
         return None
@@ -172,7 +172,7 @@ def mail(settings: Email, alert: Alert) -> None:
 
 
 def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Alert:
-    """What is to be told of a failed run."""
+    """What is to be reported of a failed run."""
     run = context.dagster_run
     failed = []
     for event in context.get_step_failure_events():
@@ -197,7 +197,7 @@ def _line(reason: str) -> str:
 
 def new_warnings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[tuple[str, str], ...]:
     """(asset, what was found) of each check that failed in a run without blocking and didn't say the same the time
-    before: what warns every night is told once."""
+    before: what warns every night is reported once."""
     found = {}
     for record in instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records:
         event = record.event_log_entry.dagster_event
@@ -212,7 +212,7 @@ def new_warnings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[tupl
 
 def _said_before(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> str | None:
     """What a check's last evaluation before a run found; None if it passed, or there was none."""
-    reached = False  # the newest come first, and a run may be told of after the next has ended
+    reached = False  # the newest come first, and a run may be reported after the next has ended
     for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK):
         one = record.evaluation
         if record.run_id == run_id:
@@ -239,7 +239,7 @@ def name_of(run: dg.DagsterRun) -> str:
     name="tell_of_failures",
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=30,
-    description="Tells people of runs that failed, by webhook and e-mail (alerts of deployment.yaml).",
+    description="Alerts people of runs that failed, by webhook and e-mail (alerts of deployment.yaml).",
 )
 def alert_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
     """What can't be delivered is logged with the run, and shown as this sensor's error."""
@@ -253,7 +253,7 @@ def alert_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
     name="tell_of_warnings",
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=30,
-    description="Tells people of checks that have begun to warn in a run that succeeded, such as a column never seen "
+    description="Alerts people of checks that have begun to warn in a run that succeeded, such as a column never seen "
     "before (alerts of deployment.yaml).",
 )
 def alert_warnings(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:

@@ -124,8 +124,8 @@ promote_human_verdicts = HUMAN_VERDICTS.job()
     description="Promotes people's answers once they have rested for one look and something is settled.",
 )
 def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-    """The cursor holds the last mark seen and what was asked for: the digest of a promoted set says nothing of answers
-    that are settled now. What failed is asked for anew each night, when the judge may answer again that the ceiling
+    """The cursor holds the last mark seen and what was requested: the digest of a promoted set says nothing of answers
+    that are settled now. What failed is requested again each night, when the judge may answer again that the ceiling
     had stopped."""
     job, mark, retained = (
         promote_human_verdicts.name,
@@ -204,8 +204,8 @@ def after_round(collect: Any) -> dg.SensorDefinition:
 
 
 def _uncollected(store: Store) -> str:
-    """A digest of the verified rounds that `gold/generated` and `task_pool/generated` should be made of; "" if they are
-    made of just these, or there are none."""
+    """A digest of the verified rounds that `gold/generated` and `task_pool/generated` should be built from; "" if they
+    are built from just these, or there are none."""
     rounds = {found.asset: found.version for found in verified_rounds(store).values()}
     built = [store.current(asset) for asset in (GOLD, GENERATED)]
     return "" if all(one is not None and one.inputs == rounds for one in built) or not rounds else digest(rounds)[:16]

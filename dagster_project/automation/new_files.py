@@ -73,7 +73,7 @@ class FolderCheck:
     """Source → a file that a pull left unfinished long ago."""
 
     def reason(self) -> str:
-        """Why nothing is asked for."""
+        """Why nothing is requested."""
         said = f"still changing: {', '.join(self.waiting)}" if self.waiting else "no native files have changed"
         return "; ".join([said, *(f"{name}: a pull left {file} unfinished" for name, file in self.left.items())])
 

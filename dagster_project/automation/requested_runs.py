@@ -2,7 +2,7 @@
 
 Dagster never starts a second run for a run key, whatever became of the first. A key that is only a digest of a state
 would swallow that state when it comes again (A, then B, then A), and a run that failed for good; so each key ends with
-a number that grows with each request and is kept beside what was asked for.
+a number that grows with each request and is stored beside what was requested.
 
 The number moves with the cursor and never without it, so one event has one key. Dagster keeps a tick's requests
 together with its cursor before it starts the first run: a daemon that dies before that looks again with the old cursor
@@ -21,9 +21,9 @@ import dagster as dg
 from dagster import DagsterRunStatus as Status
 
 TRIES = 3
-"""How often the same event is asked for, if nothing came of it: then somebody has to look."""
+"""How often the same event is requested, if nothing came of it: then somebody has to look."""
 AGAIN_S = 3600.0
-"""How long it is waited before the same event is asked for again."""
+"""How long it is waited before the same event is requested again."""
 OPEN = (Status.QUEUED, Status.STARTING, Status.STARTED, Status.CANCELING)
 
 
@@ -64,7 +64,7 @@ def ask(
     settled by a run of `job`; "" for none, which also forgets the last: the same event may then come again.
 
     An event is asked for once; again, `TRIES` times in all, if it is still there `AGAIN_S` later. While a run of the
-    job is open nothing is asked for: a queued one will see what is new, and after one at work the state tells.
+    job is open nothing is requested: a queued one will see what is new, and after one at work the state shows it.
     """
     before = read_request(kept, job)
     if not event:

@@ -70,7 +70,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answer the question, and write the files that were asked for."""
+    """Answer the question, and write the files that were requested."""
     if options.forward and options.withdrawn:
         raise ValueError("--forward and --withdrawn: give one of them")
     if options.name is None and not options.openlineage:

@@ -1,6 +1,6 @@
 """`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
 
-The judge bench with what is made of it, and the staircase, need nothing of the rest: they run beside it, in a second
+The judge bench with what is built from it, and the staircase, need nothing of the rest: they run beside it, in a second
 process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites (the job
 `evaluate_suites`) aren't run: they would take as long as all of it.
 """

@@ -1,4 +1,4 @@
-"""What entered and left a corpus between two versions, and why: the fate of each item in the version it isn't in.
+"""What entered and left a corpus between two versions, and why: the outcome of each item in the version it isn't in.
 
 Only files that differ are read: what two versions share cancels out by its sha256.
 """
@@ -44,7 +44,7 @@ WORDS = {
     "no_mixture": ("no mixture", "no mixture before"),
     "trained": ("moved", "moved"),
 }
-"""Kind of fate → how it is said of what left, and of what entered."""
+"""Kind of outcome → how it is said of what left, and of what entered."""
 _CONTENT = {
     "steps": [
         "action_text",
@@ -121,7 +121,7 @@ def brief(detail: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _DiffMember:
-    """`content` tells whether an item is the same; `name` is what it is called in its version."""
+    """`content` says whether an item is the same; `name` is what it is called in its version."""
 
     source: str
     content: str

@@ -35,7 +35,7 @@ KINDS = {
     "not_packed": "not packed yet",
     "no_mixture": "packed, and there is no mixture of these shards yet",
 }
-"""Kind of fate → what it means; the stages in the order of the graph."""
+"""Kind of outcome → what it means; the stages in the order of the graph."""
 
 
 NativeKey = tuple[str, int | None, int]
@@ -73,8 +73,8 @@ def item_outcomes(
 def _before_gold(
     world: CorpusVersions, own: CorpusVersions, source: str, items: list[TracedItem], stop: str
 ) -> dict[str, ItemOutcome]:
-    """Fates of the samples that aren't gold (or unified) rows of this source, and of steps, which the caller knows to
-    be absent: by the same number another native action may go. Samples that are there get none."""
+    """Outcomes of the samples that aren't gold (or unified) rows of this source, and of steps, which the caller knows
+    to be absent: by the same number another native action may go. Samples that are there get none."""
     gold, unified = world.get(f"gold/{source}"), world.get(f"unified/{source}")
     if gold is None and unified is None:
         return {item.id: ItemOutcome("source_absent", source) for item in items}
@@ -266,7 +266,7 @@ def quarantine_holds(row: Row, told: Mapping[str, object]) -> bool:
 def _after_gold(
     manifests: Manifests, world: CorpusVersions, items: list[TracedItem], stop: str
 ) -> dict[str, ItemOutcome]:
-    """Fates of gold samples: left out of the shards, or of the mixture."""
+    """Outcomes of gold samples: left out of the shards, or of the mixture."""
     shards, mixture = world.get(SHARDS), world.get(MIXTURE)
     if mixture is not None and shards is not None and mixture.inputs.get(SHARDS) != shards.version:
         mixture = None  # of older shards: it says nothing of these
@@ -302,7 +302,7 @@ def _after_gold(
 
 
 def _packed_from(shards: Manifest, world: CorpusVersions, source: str) -> bool:
-    """Whether shards were made of what this world has of a source, and of all that it bars."""
+    """Whether shards were built from what this world has of a source, and of all that it bars."""
     read = [f"gold/{source}", CONTAMINATION, SAFETY, PEOPLE]
     now = [manifest.version if (manifest := world.get(asset)) is not None else None for asset in read]
     return now == [shards.inputs.get(asset) for asset in read]

@@ -1,4 +1,4 @@
-"""Every committed version in a store as one graph: who was made from whom, read from the manifests."""
+"""Every committed version in a store as one graph: who was built from whom, read from the manifests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def name_of(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a walk begins: what it is called, what it was made from, and its manifest or its `lineage.json`."""
+    """Where a walk begins: what it is called, what it was built from, and its manifest or its `lineage.json`."""
 
     name: str
     inputs: dict[str, str]
@@ -38,7 +38,7 @@ class Start:
 
 
 class Manifests:
-    """The committed versions of a store; each manifest is read once, when it is asked for."""
+    """The committed versions of a store; each manifest is read once, when it is requested."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -137,7 +137,7 @@ class Manifests:
         return found
 
     def downstream(self, nodes: Iterable[Node]) -> set[Node]:
-        """All versions made from any of `nodes`, however far away; not `nodes` themselves unless one is below another.
+        """All versions built from any of `nodes`, however far away; not `nodes` themselves unless one is below another.
         Memory and time: one visit a version."""
         found: set[Node] = set()
         waiting = [reader for node in nodes for reader in self.readers.get(node, ())]

@@ -1,4 +1,4 @@
-"""What a checkpoint or asset was made from: raw datasets with revision, licence and rows; judges; code versions."""
+"""What a checkpoint or asset was built from: raw datasets with revision, licence and rows; judges; code versions."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _dataset(
 
 
 def _made_from(there: Mapping[Node, Manifest], parent: Manifest, asset: str) -> Manifest | None:
-    """The version of `asset` in a lineage that was made from exactly `parent`."""
+    """The version of `asset` in a lineage that was built from exactly `parent`."""
     built = [
         m for node, m in sorted(there.items()) if node[0] == asset and m.inputs.get(parent.asset) == parent.version
     ]

@@ -1,8 +1,8 @@
 """Before a run costs anything: is what its assets need here? One line for each thing that isn't.
 
 A stage names its needs (`GraphStage.needs`); `PROBES` says how each is looked for. A step of a run asks for itself and
-for all of the run that is made of it (`factory`): a source without files fails alone, a judge that doesn't answer fails
-everything that leads to a judgement, a full disk fails the run.
+for all of the run that is built from it (`factory`): a source without files fails alone, a judge that doesn't answer
+fails everything that leads to a judgement, a full disk fails the run.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ Known = dict[tuple[str, str], list[str]]
 def missing(
     stages: Mapping[str, GraphStage], work: StageWork, key: str, chosen: Collection[str], known: Known | None = None
 ) -> list[str]:
-    """What a stage, and those of `chosen` that are made of it, need and don't find; each line once. `known` keeps what
-    was looked for already, so that a run asks a judge once and not for every step."""
+    """What a stage, and those of `chosen` that are built from it, need and don't find; each line once. `known` keeps
+    what was looked for already, so that a run asks a judge once and not for every step."""
     known = {} if known is None else known
     found: dict[str, None] = {}
     for name in [key, *_below(stages, key, chosen)]:
@@ -62,7 +62,7 @@ def missing(
 
 
 def _below(stages: Mapping[str, GraphStage], key: str, chosen: Collection[str]) -> list[str]:
-    """Those of `chosen` that are made of a stage by way of others of them, in the graph's order."""
+    """Those of `chosen` that are built from a stage by way of others of them, in the graph's order."""
     reached = {key}
     for name, stage in stages.items():  # a stage comes after what it depends on
         if name in chosen and reached & set(stage.deps):

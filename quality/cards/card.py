@@ -31,11 +31,11 @@ Row = dict[str, Any]
 
 
 def build_card(store: Store, source: str) -> Manifest:
-    """`gold/<source>` and what it was made from → `cards/<source>`.
+    """`gold/<source>` and what it was built from → `cards/<source>`.
 
     A source without gold gets a card that says how far it is (its counts' `waiting_for`): `cards/corpus` comes after
     all cards, so a failure here would keep it from every other source. Raises `StoreError` if there is gold and what it
-    was made from is gone.
+    was built from is gone.
     """
     card = adapters.get(source).descriptor
     if store.current(f"gold/{source}") is None:

@@ -9,7 +9,7 @@ Two items are duplicates iff they agree on a **key** and their texts' cosine sim
 
 Where `hygiene/screens` (`quality.duplicates.screen_owners`) has a version, a near copy of another source's screen
 counts as that screen in both keys, and its pairs of episodes that are one recording are duplicates too, whatever they
-are told.
+are reported.
 
 The key is what keeps data that only *sounds* alike. "Set an alarm for 7:30" and "set an alarm for 7:35" are near one
 another for an embedding, so the literals of a text (numbers and quoted words) must be equal; a thousand recordings of

@@ -166,7 +166,7 @@ def _list(missing: Sequence[Entity]) -> str:
 
 
 def typed_as_requested(episode: Episode) -> Finding | None:
-    """Each text typed is asked for by the instruction, or was on a screen to be copied.
+    """Each text typed is requested by the instruction, or was on a screen to be copied.
 
     Only where the instruction names firm values (quoted, address, number) or nearly the text typed; can't see: text
     the user was free to choose.

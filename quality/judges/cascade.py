@@ -1,4 +1,4 @@
-"""Rules first, a model where they can't tell, a second opinion near the cuts.
+"""Rules first, a model where they can't decide, a second opinion near the cuts.
 
 1. Exact evidence vetoes for free: what is measured or counted, and not read or guessed, needs no second reader. Such an
    item keeps the rules' score and the model isn't asked about it, nor about the steps of a trace vetoed as a whole,

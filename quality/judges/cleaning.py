@@ -159,7 +159,7 @@ def _same(one: Box, other: Box) -> bool:
 
 def ambiguous_prompt(samples: Sequence[Sample]) -> Iterator[TakenItem]:
     """One expression, separate places on one picture: no answer is the right one. Where exactly one known element goes
-    by it, the judge can tell which box is meant, and repair the others."""
+    by it, the judge can say which box is meant, and repair the others."""
     for expression, group in _by_expression(samples):
         screen = group[0].screen
         known = {e.box for e in screen.elements if expression in (plain(e.name), plain(e.text))} if screen else set()

@@ -92,7 +92,7 @@ class _Bench:
         return cal.best_f1_cut(self.risk[where], self.bad[where], weights) if where.any() else math.nan
 
     def _each(self, choose: Callable[[str, Mask], float]) -> npt.NDArray[np.float64]:
-        """A cut per item: that of its unit, chosen on the items that are told for its half."""
+        """A cut per item: that of its unit, chosen on the items that `halves` pairs with its half."""
         cuts = np.full(len(self.risk), math.nan)
         for unit in UNITS:
             for half, chosen_on in self.halves:

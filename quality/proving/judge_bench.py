@@ -1,6 +1,6 @@
 """Measures a judge on a judge bench (`quality.items.truth`): asks it about the whole folder, then scores its answers.
 
-The judge is asked itself, over a part made from the folder's tables and pictures: what cleaning takes out of a corpus
+The judge is asked itself, over a part built from the folder's tables and pictures: what cleaning takes out of a corpus
 (passwords, traces that are too short) says nothing about the judge. It is handed no path, so nothing leads it to
 `truth.parquet`. Figures: `quality.proving.figures`.
 """

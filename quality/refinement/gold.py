@@ -37,7 +37,7 @@ _CODE = (
     "refinement/repairs",
     "refinement/rewrite",
     "refinement/gold",
-    "review/kept",
+    "review/people_decisions",
     "judges/cleaning",
     "safety/credentials",
     "safety/personal_numbers",

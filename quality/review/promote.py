@@ -208,7 +208,8 @@ def _decision(queue: OpenQueue, item_id: str, decision: str) -> Row:
 
 
 def _with_earlier(store: Store, queue: OpenQueue, given: Sequence[HumanVerdict]) -> OpenQueue:
-    """The queue and the answered items that have left it since: what people said isn't lost when it is drawn anew."""
+    """The queue and the answered items that have left it since: what people said isn't lost when it is generated
+    again."""
     wanted = {one.item_id: one.content for one in given if one.item_id not in queue.rows}
     rows, items, screens = dict(queue.rows), dict(queue.items), list(queue.screens)
     for earlier in open_earlier(store, wanted, elements=True) if wanted else ():
@@ -279,7 +280,7 @@ def human_set(store: Store, digest: str) -> HumanSet:
 
 
 def human_part(store: Store, digest: str) -> SourcePart:
-    """The items of a promoted set, to be judged anew: pictures come from the store."""
+    """The items of a promoted set, to be judged again: pictures come from the store."""
     version(store, digest)
     folder = store.home / KEY / digest
     tables = {name: pq.read_table(folder / f"{name}.parquet") for name in ("steps", "samples", "screens")}
@@ -303,7 +304,7 @@ def admit(store: Store, judge: Judge) -> Check | None:
     """Let a judge work only if it agrees with people on the promoted set; None if there is no set, a small one, or
     one of a single band.
 
-    What was found is kept in `cache/judge_gate/`, so a judge is asked once a set. Raises `ModelError` if it fails,
+    What was found is stored in `cache/judge_gate/`, so a judge is asked once a set. Raises `ModelError` if it fails,
     `CeilingReached` if it may not answer all tonight; nothing is kept then, and another night asks for the rest.
     """
     promoted = current(store)

@@ -76,7 +76,7 @@ class Candidates(Table, version=1):
 
 @dataclass(frozen=True)
 class Inputs:
-    """A source's gold and what it was made from; None where a source (generated trajectories) has no such stage."""
+    """A source's gold and what it was built from; None where a source (generated trajectories) has no such stage."""
 
     gold: Manifest
     unified: Manifest | None
@@ -245,7 +245,7 @@ def open_earlier(store: Store, wanted: Mapping[str, str], *, elements: bool = Fa
             continue
         try:
             opened = _open_rows(store, manifest, rows, elements)
-        except (StoreError, OSError):  # what it was made from is gone
+        except (StoreError, OSError):  # what it was built from is gone
             continue
         same = {i for i, one in opened.trajectories.items() if one.digest == left.get(i)}
         found.append(

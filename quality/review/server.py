@@ -3,7 +3,7 @@
 The address holds a token made at each start, and all else lies below it; there is no cookie, which a browser would
 send to every other port of this machine. Every request must name this server as its Host (a name that a foreign page
 rebinds to 127.0.0.1 isn't ours) and mustn't come from another page; a POST must bear this page's own Origin, as JSON.
-Scripts run only from the package's own file (Content-Security-Policy). Pictures are asked for by item id and place; no
+Scripts run only from the package's own file (Content-Security-Policy). Pictures are requested by item id and place; no
 path comes from outside. An answer is on disk before it is confirmed.
 """
 

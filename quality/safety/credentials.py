@@ -1,4 +1,4 @@
-"""Credentials in text: passwords that are told, keys and tokens by their form, card numbers by their checksum.
+"""Credentials in text: passwords that are given away, keys and tokens by their form, card numbers by their checksum.
 
 Finds the kind, never repeats the text. What it can't see: a password that looks like a word and isn't announced as one.
 """

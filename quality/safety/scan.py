@@ -5,7 +5,7 @@ the licences; an unchanged source is skipped. Findings never repeat what they fo
 letters and digits struck out. `quarantine` lists what must not train: items on screens with a trigger, and items with
 personal data where the source's policy is `quarantine`.
 
-Texts are those of `unified`, that is what people wrote; what a rewriter made of them isn't read.
+Texts are those of `unified`, that is what people wrote; what a rewriter built from them isn't read.
 """
 
 from __future__ import annotations
@@ -296,8 +296,8 @@ def _trigger_part(
 
 
 def _licence_part(out: PartWriter, lines: Sequence[licences.LicenceLine]) -> Row:
-    """Not part of the data version: the report also tells what the last shards and mixture hold, which are made of this
-    asset, so equal inputs would have other bytes in a house of another history."""
+    """Not part of the data version: the report also says what the last shards and mixture hold, which are built from
+    this asset, so equal inputs would have other bytes in a house of another history."""
     plain = json.dumps(licences.as_json(lines), indent=1, sort_keys=True, ensure_ascii=False)
     out.bytes("licences.json", plain.encode(), hashed=False)
     out.bytes("licences.md", licences.markdown(lines).encode(), hashed=False)

@@ -1,4 +1,4 @@
-"""The truth of what refinement made of a corpus: whether each gold item is what the world says it should be.
+"""The truth of what refinement built from a corpus: whether each gold item is what the world says it should be.
 
 A step is true if it stands on the screen of the sound trace, hits the same element (or types, scrolls, opens the same),
 follows the kept step before it as in the sound trace, and its instruction is the trace's own, or one that the world's

@@ -34,7 +34,7 @@ class Cosines:
         self._vectors: dict[str, np.ndarray] = {}
 
     def learn(self, texts: Iterable[str]) -> None:
-        """Embed texts that will be asked for."""
+        """Embed texts that will be requested."""
         new = sorted({text for text in texts if text.strip()} - set(self._vectors))
         if new:
             self._vectors.update(zip(new, self._embedder.encode(new), strict=True))

@@ -20,8 +20,8 @@ Features = dict[str, float]
 KINDS = ("Click", "Type", "Scroll", "Wait", "Launch", "PressBack", "PressEnter", "Drag", "Hotkey", "Finished")
 NAN = math.nan
 STAYS, SMALL, REDRAWN = 0.6, 0.1e6, 0.005
-"""A page stays if it keeps this share of its labels; a small element is of at most this area; it was drawn anew if this
-share of its pixels differ."""
+"""A page stays if it keeps this share of its labels; a small element is of at most this area; it was generated again if
+this share of its pixels differ."""
 
 
 def action_features(step: Step) -> Features:
@@ -115,7 +115,7 @@ def _texts(step: Step, before: Screen, after: Screen) -> Features:
 
 
 def _elsewhere(step: Step, before: Screen, after: Screen, top: float) -> Features:
-    """On a page that stays, what changed that the action doesn't touch: elements drawn anew, and texts written."""
+    """On a page that stays, what changed that the action doesn't touch: elements generated again, and texts written."""
     if before.grey.shape != after.grey.shape or before.shift_to(after, top) is not None:
         return {}
     retained = shared_labels(before, after)

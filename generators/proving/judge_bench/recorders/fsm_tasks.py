@@ -1,4 +1,4 @@
-"""Recorder of the sites made from specs (`generators.worlds.fsm`): goals, alone and joined, by their paths."""
+"""Recorder of the sites built from specs (`generators.worlds.fsm`): goals, alone and joined, by their paths."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class FsmRecorder:
         return open_fsm()
 
     def record(self, world: FsmWorld, count: int, seed: int) -> Iterator[Trace]:
-        """Kinds of sites in turn; goals that can't be joined, or take too long, are drawn anew with the next turn."""
+        """Kinds of sites in turn; goals that can't be joined, or take too long, are generated again with the next
+        turn."""
         kinds, built, number = sorted(TEMPLATES), 0, 0
         makers: dict[str, TaskMaker] = {}
         while built < count and number < 4 * count + 40:

@@ -122,7 +122,7 @@ class OddPages:
         )
 
     def grounding(self, world: OddWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
-        """Screens after up to two random taps; buttons that stand in every row are told apart by what is beside."""
+        """Screens after up to two random taps; buttons that stand in every row are distinguished by what is beside."""
         apps = sorted(SCENARIOS)
         for number in range(count):
             rng = Random(f"judge-bench/odd/grounding/{self.kind}/{seed + number}")
