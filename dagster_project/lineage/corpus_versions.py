@@ -14,7 +14,7 @@ from pipelines.training_data.removed import Removed, removed_items
 
 @dataclass(frozen=True, slots=True)
 class TracedItem:
-    """A sample or step to be looked up, as one world has it. `parents`: the item ids that it was derived from, without
+    """A sample or step to be looked up, as one corpus has it. `parents`: the item ids that it was derived from, without
     versions."""
 
     id: str
@@ -80,7 +80,7 @@ class CorpusVersions:
 
 
 class _Pinned(Store):
-    """A store whose current version of one asset is the one of a world."""
+    """A store whose current version of one asset is the one of a corpus."""
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         super().__init__(store.home)

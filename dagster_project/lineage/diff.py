@@ -144,13 +144,13 @@ def compare(manifests: Manifests, before: str, after: str) -> Diff:
     here = _all(members(manifests, manifest, shared) for manifest in new)
     left = {there[key].name: there[key] for key in sorted(there.keys() - here.keys())}
     entered = {here[key].name: here[key] for key in sorted(here.keys() - there.keys())}
-    worlds = CorpusVersions.of(manifests, *old), CorpusVersions.of(manifests, *new)
-    changes = _explained(manifests, asset, worlds, left, LEFT)
-    changes += _explained(manifests, asset, (worlds[1], worlds[0]), entered, ENTERED)
+    versions = CorpusVersions.of(manifests, *old), CorpusVersions.of(manifests, *new)
+    changes = _explained(manifests, asset, versions, left, LEFT)
+    changes += _explained(manifests, asset, (versions[1], versions[0]), entered, ENTERED)
     for key in sorted(there.keys() & here.keys()):
         changes += _changed(asset, there[key], here[key])
     before_after = [[name_of((manifest.asset, manifest.version)) for manifest in side] for side in (old, new)]
-    return Diff(before_after[0], before_after[1], len(shared), changes, *_above(*worlds))
+    return Diff(before_after[0], before_after[1], len(shared), changes, *_above(*versions))
 
 
 def corpus(manifests: Manifests, word: str) -> list[Manifest]:
@@ -277,17 +277,17 @@ def _files(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[s
 def _explained(
     manifests: Manifests,
     asset: str,
-    worlds: tuple[CorpusVersions, CorpusVersions],
+    versions: tuple[CorpusVersions, CorpusVersions],
     members: Mapping[str, _DiffMember],
     direction: str,
 ) -> list[ItemChange]:
-    """Why items of the first world (by name) aren't in the second."""
+    """Why items of the first corpus (by name) aren't in the second."""
     side = 0 if direction == LEFT else 1
     names = sorted(members)
     if asset.startswith("raw/"):
         word = ("file gone", "new file")[side]
         return [ItemChange(name, members[name].source, direction, word, "") for name in names]
-    own, other = worlds
+    own, other = versions
     found = item_outcomes(manifests, other, own, _described(own, names, members), _stop(asset))
     return [
         ItemChange(name, members[name].source, direction, WORDS[outcome.kind][side], outcome.detail)
@@ -301,7 +301,7 @@ def _stop(asset: str) -> str:
 
 
 def _described(own: CorpusVersions, names: Sequence[str], members: Mapping[str, _DiffMember]) -> list[TracedItem]:
-    """The items with their parents and pictures, as the world that holds them says."""
+    """The items with their parents and pictures, as the corpus that holds them says."""
     items = {name: TracedItem(name, members[name].source) for name in names}
     by_source: dict[str, list[str]] = {}
     for name in names:
