@@ -12,6 +12,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from generators.devices.config import authority_config, node_config, read_config
 from generators.devices.device import PROTOCOLS
 from generators.devices.gateway.node import serve_node
 from generators.worlds.android.serve import serve_phone
+from generators.worlds.serve_sites import serve_sites
 from pipelines.processes import end_process
 
 EXAMPLES = {
@@ -99,6 +101,8 @@ def _devices(actions: Any) -> None:
     asks(leading)
     phone_parser = action("phone", "serve an emulated phone that `adb connect` opens, until Ctrl+C", phone)
     phone_parser.add_argument("--port", type=int, default=5555, help="0 takes a free one (5555)")
+    sites_parser = action("sites", "serve the page of FSM sites, for browsers that are devices, until Ctrl+C", sites)
+    sites_parser.add_argument("--port", type=int, default=8123, help="0 takes a free one (8123)")
 
 
 # --- gateway ----------------------------------------------------------------------------------------------------------
@@ -258,4 +262,12 @@ def phone(options: argparse.Namespace) -> int:
     import asyncio
 
     asyncio.run(serve_phone(options.port))
+    return 0
+
+
+def sites(options: argparse.Namespace) -> int:
+    """The page of FSM sites."""
+    with serve_sites(port=options.port) as address:
+        print(address, flush=True)
+        threading.Event().wait()
     return 0

@@ -16,11 +16,11 @@ from generators.execution.journal import SUFFIX, read_journal
 from generators.generation.feedback import rounds_to_make
 from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.proposing.openai_proposer import OpenAIProposer
-from generators.generation.proposing.proposers import arms
+from generators.generation.proposing.proposers import PROPOSERS, arms
 from generators.generation.proposing.reverse_tasks import ModelWriter
 from generators.generation.round_names import TRAJECTORIES
 from generators.generation.rounds import run_round
-from generators.generation.task_worlds.task_world import GROUNDS
+from generators.generation.task_worlds.registry import TASK_WORLDS
 from generators.generation.verified_demonstrations import shown
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.propose_and_judge import ModelJudge
@@ -49,7 +49,23 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=int, default=1, help="rounds to add (1); those killed or failing their checks go on first"
     )
-    parser.add_argument("--ground", choices=sorted(GROUNDS), default="fsm", help="where tasks are proposed (fsm)")
+    parser.add_argument(
+        "--world",
+        "--ground",
+        dest="ground",
+        default="fsm",
+        metavar="WORLD",
+        help=f"where tasks are proposed: {', '.join(TASK_WORLDS)}, or one of your own as module:world or file.py:world "
+        "(fsm)",
+    )
+    parser.add_argument(
+        "--proposer",
+        action="append",
+        default=[],
+        metavar="PROPOSER",
+        help=f"who proposes tasks: {', '.join(PROPOSERS)}, or one of your own as module:proposer or file.py:proposer; "
+        "given again: several (all of those)",
+    )
     parser.add_argument("--targets", type=int, default=12, help="sites or apps (12)")
     parser.add_argument("--tasks", type=int, default=24, help="tasks a round (24)")
     parser.add_argument("--seed", type=int, default=0, help="of proposals and executions (0)")
@@ -165,6 +181,7 @@ def generate(options: argparse.Namespace) -> int:
         hostile=options.hostile,
         faults=options.faults,
         late=options.late,
+        proposers=tuple(options.proposer),
     )
     store = Store(options.out)
     print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)
@@ -225,7 +242,7 @@ def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopPart
             base_url, model = _endpoint(options)
             client = ModelClient(base_url, model, store.home / "cache" / "proposer", max_tokens=800)
             stack.callback(client.close)
-            parts = replace(parts, proposers=lambda ground, catalogue: _with_model(options, ground, catalogue, client))
+            parts = replace(parts, proposers=lambda world, catalogue: _with_model(options, world, catalogue, client))
         yield parts, policies
 
 
@@ -241,11 +258,13 @@ def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextli
     return with_proposals(policies, options.actions, ModelJudge(endpoint))
 
 
-def _with_model(options: argparse.Namespace, ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
+def _with_model(options: argparse.Namespace, world: Any, catalogue: Any, client: Any) -> dict[str, Any]:
     """Proposers of which some ask the model."""
-    found: dict[str, Any] = dict(arms(ground, catalogue, ModelWriter(client) if options.writer == "model" else None))
+    found: dict[str, Any] = arms(
+        world, catalogue, ModelWriter(client) if options.writer == "model" else None, options.proposer
+    )
     if options.propose:
-        found["openai"] = OpenAIProposer(ground, catalogue, client)
+        found["openai"] = OpenAIProposer(world, catalogue, client)
     return found
 
 

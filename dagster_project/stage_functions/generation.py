@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from generators.generation import rounds, steering
 from generators.generation.generated_pool import build_pool
 from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.round_names import round_number
-from generators.generation.steering import policy_folder
+from generators.generation.steering import POLICY, policy_folder
 from generators.policies.registry import POLICIES, build_policy
+from pipelines.store.frozen import frozen_inputs
 from pipelines.store.manifest import Manifest
 from trainer.serving.checkpoint_policy import checkpoint_policies
 
@@ -73,8 +74,9 @@ def places(deployment: Deployment) -> DevicePlaces:
 def _agent(work: StageWork, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
     _, folder = policy_folder(work.store, config.agent)
-    built = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
-    return lambda _: built
+    policy = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
+    acting = replace(policy, inputs=frozen_inputs(work.store.home, POLICY, config.agent))
+    return lambda _: acting
 
 
 def verified(work: StageWork) -> Manifest:

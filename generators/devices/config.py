@@ -38,7 +38,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class AuthorityConfig:
-    """The lease authority. `port` 0 takes a free one. `probe_s` between looks at a device (0: it looks at none),
+    """The lease authority. `port` 0 takes a free one. `probe_s` between probes of a device (0: none),
     `probe_limit_s` for one."""
 
     database: Path

@@ -1,4 +1,4 @@
-"""What the worlds at hand can do, by app and page, and the tasks that a scripted oracle really completed there.
+"""What the worlds can do, by app and page, and the tasks that a scripted oracle really completed there.
 
 A static task is only as good as its proof: each one below was carried out in the browser, its success was read from
 the page's own state, and its expected steps are the length of that recorded path.

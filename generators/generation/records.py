@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.journal import turn_from_plain, turn_to_plain
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from schemas.ids import canonical_json, split_json_lines
 
@@ -38,7 +38,7 @@ def _timeless(plain: dict[str, Any]) -> dict[str, Any]:
 def from_plain(plain: Mapping[str, Any]) -> ExecutedTrajectory:
     """The inverse of `to_plain`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
     return ExecutedTrajectory(
-        Contract.from_row(plain["contract"]),
+        TaskSpec.from_row(plain["contract"]),
         plain["policy"],
         "",
         plain["seed"],

@@ -1,7 +1,7 @@
 """Trajectories as rows: `steps` and `screens` like those of any source, and what is known of each execution.
 
 Steps are the actions that were carried out. Replies that couldn't be read and actions that the world refused changed
-nothing, so the screens around them are one; `provenance.turn` tells where they were left out. A trajectory that ended
+nothing, so the screens around them are one; `provenance.turn` says where they were left out. A trajectory that ended
 without Finished or CallUser has its last screen as a row without an action.
 """
 

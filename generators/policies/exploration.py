@@ -1,4 +1,4 @@
-"""What runs on a target found: a graph of screens and actions; and how screens are told apart by what is visible."""
+"""What runs on a target found: a graph of screens and actions; and how screens are distinguished by what is visible."""
 
 from __future__ import annotations
 

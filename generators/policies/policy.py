@@ -1,7 +1,7 @@
 """The contract of a policy: a view of the screen in, a reply with one action out.
 
 A policy never says whether a task was done: `Finished` is its claim, the world or a judge decides. A policy that needs
-the UI tree (`needs_tree`) is told it in `PolicyView.places`; any other gets none.
+the UI tree (`needs_tree`) gets it in `PolicyView.places`; any other gets none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The DOM-informed scripted agent: does what a guide advises, and errs at a set rate.
+"""The DOM-informed scripted agent: does what an oracle advises, and errs at a set rate.
 
 It is a policy of known skill to measure generation, filters and judges with: it reads the UI tree and the world's
 truth, so what it does right it does for sure, and what it does wrong is drawn from the seed. After an error it goes on
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from generators.policies.oracles.oracle import Advice, Guide, click_on
+from generators.policies.oracles.oracle import Advice, Oracle, click_on
 from generators.policies.policy import Decision, PolicyView
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from pipelines.prompts import reply_text
 from schemas.action_types import POINTED, CallUser, Click, Finished, Scroll, Type, Wait
@@ -32,7 +32,7 @@ class ScriptedAgent:
     """See the module. `error_rate` = chance of an error at each turn, 0..1; `errors` = the kinds that are drawn.
 
     Deterministic by (seed, goal): the draws of a turn depend on nothing else, so a higher rate errs wherever a lower
-    one does as long as both stand at the same place. Where the guide knows no way, the agent looks around for
+    one does as long as both stand at the same place. Where the oracle knows no way, the agent looks around for
     `explore_turns` turns, clicking what resembles the goal's words, then says that it can't be done, and why.
     """
 
@@ -40,8 +40,8 @@ class ScriptedAgent:
 
     def __init__(
         self,
-        guide: Guide,
-        contract: Contract,
+        oracle: Oracle,
+        contract: TaskSpec,
         truth: Truth,
         *,
         error_rate: float = 0.0,
@@ -54,11 +54,11 @@ class ScriptedAgent:
             raise ValueError(f"scripted agent: unknown errors {unknown}; known are {', '.join(ERRORS)}")
         self.name = scripted_name(error_rate)
         self.error_rate, self.explore_turns = error_rate, explore_turns
-        self._guide, self._contract, self._truth, self._kinds = guide, contract, truth, tuple(errors)
+        self._oracle, self._contract, self._truth, self._kinds = oracle, contract, truth, tuple(errors)
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
-        """Forget the last episode. Raises `ValueError` for a contract that the guide can't guide."""
-        self._guide.begin(self._contract)
+        """Forget the last episode. Raises `ValueError` for a contract that isn't the oracle's own."""
+        self._oracle.begin(self._contract)
         self._goal, self._platform, self._seed = goal, platform, seed
         self._turn = self._lost = 0
         self._again: Click | None = None
@@ -71,7 +71,7 @@ class ScriptedAgent:
         self._turn = len(view.past)
         rng = Random(f"scripted/{self._seed}/{self._goal}/{self._turn}")
         last = view.past[-1].action if view.past else None
-        advice = self._guide.next(view.places, self._truth(), last)
+        advice = self._oracle.next(view.places, self._truth(), last)
         action, says = self._act(advice, view.places, rng)
         reply = reply_text(action, self._platform, "", says)
         read = parse_reply(reply).action or action

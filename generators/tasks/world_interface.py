@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from schemas.actions import Action
-from schemas.coordinates import rounded_centre
+from schemas.coordinates import OffScreen, box_to_unit, rounded_centre
 
 Box = tuple[float, float, float, float]
 
@@ -28,6 +28,17 @@ class ScreenElement:
     name: str
     key: str
     clickable: bool = True
+
+    @classmethod
+    def on_screen(
+        cls, box_px: Box, size_px: tuple[int, int], role: str, text: str, name: str, key: str, clickable: bool = True
+    ) -> ScreenElement | None:
+        """The element of a box in pixels of the screen; None where the box lies outside it."""
+        try:
+            left, top, right, bottom = box_to_unit(box_px, size_px)
+        except OffScreen:
+            return None
+        return cls((left, top, right, bottom), role, text, name, key, clickable)
 
     @property
     def centre(self) -> tuple[int, int]:
@@ -80,7 +91,7 @@ class World(Protocol):
         ...
 
     def act(self, action: Action) -> None:
-        """Carry out an action at its point, as a hand would (it may hit nothing). Finished and CallUser do nothing.
+        """Carry out an action at its point, whatever lies there (it may hit nothing). Finished and CallUser do nothing.
         Raises `UnsupportedAction` for an action this world doesn't have, `WorldError` if it can't be carried out."""
         ...
 

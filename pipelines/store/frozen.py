@@ -41,6 +41,12 @@ def read_frozen(home: Path, feedback: str, digest: str = "") -> dict[str, Any]:
     return _read(path)
 
 
+def frozen_inputs(home: Path, feedback: str, digest: str) -> dict[str, str]:
+    """Asset → version behind a pinned digest, for the manifest of what goes by it; empty for no digest. Raises as
+    `read_frozen`."""
+    return {str(k): str(v) for k, v in read_frozen(home, feedback, digest)["inputs"].items()} if digest else {}
+
+
 def freeze(home: Path, feedback: str, manifest: dict[str, Any]) -> dict[str, Any]:
     """Keep a manifest under its `digest` and make it current; returns it. One that is there is left as it is."""
     path = home / feedback / manifest["digest"] / MANIFEST

@@ -12,7 +12,7 @@ from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.device_sources import DEVICES, LOCAL, DevicePlaces, open_pool
-from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.task_spec import TaskSpec, has_rule
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
@@ -148,12 +148,12 @@ def online(context: Context, folder: Path) -> StageResult:
 
 def runnable_tasks(
     rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
-) -> tuple[list[Contract], Counter[str]]:
+) -> tuple[list[TaskSpec], Counter[str]]:
     """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide (or, with
     `judged`, a judge), and why the others can't be used, counted."""
     usable, left_out = [], Counter[str]()
     for row in rows:
-        contract = Contract.from_row(row)
+        contract = TaskSpec.from_row(row)
         if contract.platform not in platforms:
             left_out["other platform"] += 1
         elif contract.initial_state.get("world") not in worlds:
@@ -165,14 +165,14 @@ def runnable_tasks(
     return sorted(usable, key=lambda contract: contract.task_id), left_out
 
 
-def split_tasks(tasks: Sequence[Contract], share: float, seed: int) -> tuple[list[Contract], list[Contract]]:
+def split_tasks(tasks: Sequence[TaskSpec], share: float, seed: int) -> tuple[list[TaskSpec], list[TaskSpec]]:
     """(training, validation): a share of the tasks by hash, at least one of each as far as they go."""
     order = sorted(tasks, key=lambda task: digest(["online-validation", seed, task.task_id]))
     count = min(max(1, round(share * len(order))), len(order) - 1) if share > 0 and len(order) > 1 else 0
     return order[count:], order[:count]
 
 
-def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[Contract], places: DevicePlaces) -> None:
+def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[TaskSpec], places: DevicePlaces) -> None:
     """Raises `ValueError` for a world of the tasks that no device shows: which tasks a run learns from is its settings'
     business, never that of where devices stand."""
     for task in tasks:

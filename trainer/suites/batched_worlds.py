@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.execution.execute import BAD_START
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from generators.execution.device_pool import DevicePool
@@ -41,7 +41,7 @@ def fits(checkpoint: Any) -> bool:
 
 def run_batched(
     checkpoint: Checkpoint,
-    contracts: Sequence[Contract],
+    contracts: Sequence[TaskSpec],
     seeds: Sequence[int],
     pool: DevicePool,
     file: Path,

@@ -86,7 +86,7 @@ class ActionText(spaces.Space[str]):
 
 class DeviceEnv(gymnasium.Env[np.ndarray, str]):
     """`start`: what the world is reset to, or a function of the episode's seed that says it. An action that the world
-    doesn't have or can't carry out changes nothing and is told in `info["error"]`; text that is no action raises
+    doesn't have or can't carry out changes nothing and is reported in `info["error"]`; text that is no action raises
     `ValueError`, and a device that fails raises `DeviceError`."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 1}

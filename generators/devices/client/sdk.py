@@ -174,11 +174,11 @@ class Session:
         await self._call(lambda device: device.reset(start), again=True)
 
     async def state(self) -> dict[str, Any]:
-        """The truth behind the screen, where the device tells it."""
+        """The truth behind the screen, where the device reports it."""
         return await self._call(lambda device: device.state(), again=True)
 
     async def release(self) -> None:
-        """Give the device back. If the authority can't be told, the lease ends by itself."""
+        """Give the device back. If the authority can't be reached, the lease ends by itself."""
         if self._released:
             return
         self._released = True

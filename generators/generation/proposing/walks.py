@@ -1,7 +1,7 @@
 """Walks over a world: what was carried out and seen, without loops, up to what lasts; and where to walk (GUI-ReWalk).
 
 A walk is a way that a run took, or a stochastic stride over its graph followed by a reasoned one: the shortest
-known way to a screen worth reaching.
+known way to a screen that is to be reached.
 """
 
 from __future__ import annotations

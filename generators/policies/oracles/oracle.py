@@ -1,8 +1,8 @@
-"""What a guide is: it knows the truth behind a screen and tells the next right action, or why there is none.
+"""What an oracle is: it knows the truth behind a screen and names the next right action, or why there is none.
 
-`ScriptedAgent` asks a guide at every turn from where the world stands, so whatever went wrong before, the advice fits.
-A new kind of world gets a guide of its own in a file `*_guide.py`; a world with recorded paths needs none
-(`plan_guides.RecordedGuide`).
+`ScriptedAgent` asks its oracle at every turn, from where the world stands: whatever went wrong before, the advice fits.
+A new kind of world gets an oracle of its own in a file `*_oracle.py`; a world with recorded paths needs none
+(`plan_oracles.RecordedOracle`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from schemas.action_types import Click, Scroll
 from schemas.actions import Action
@@ -41,17 +41,17 @@ class Advice:
         return self.action is None and not self.done
 
 
-class Guide(Protocol):
+class Oracle(Protocol):
     """Made for one kind of world. Deterministic. One episode at a time an object."""
 
-    def begin(self, contract: Contract) -> None:
-        """Forget the last episode. Raises `ValueError` for a contract that it can't guide."""
+    def begin(self, contract: TaskSpec) -> None:
+        """Forget the last episode. Raises `ValueError` for a contract that isn't its own."""
         ...
 
     def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """Advice for the screen that shows `places`, the world's truth being `state` (`World.state`).
 
-        `last` is the action that was done last, None at the first turn: it tells what has the focus, and whether the
+        `last` is the action that was done last, None at the first turn: it says what has the focus, and whether the
         advice before was taken."""
         ...
 

@@ -1,4 +1,4 @@
-"""Guides that follow a plan made beforehand: a phone task's intents over element keys, or a recorded path.
+"""Oracles that follow a plan made beforehand: a phone task's intents over element keys, or a recorded path.
 
 A plan knows nothing of the state it has left: whatever its steps did is believed done. So a lost step shows only when
 the next one's element isn't there.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search, click_on, named
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.phone.phone_task import Intent
 from generators.worlds.phone.phone_tasks import FAMILIES, make_task
@@ -42,27 +42,27 @@ _KEYS: dict[str, Action] = {"home": PressHome(), "back": PressBack(), "enter": P
 
 
 # --- the phone
-def phone_plan(contract: Contract) -> tuple[Intent, ...]:
-    """The plan of a task of the phone's families, made anew from its start and found by its id. Raises `ValueError` for
-    a contract that no family makes."""
+def phone_plan(contract: TaskSpec) -> tuple[Intent, ...]:
+    """The plan of a task of the phone's families, made again from its start and found by its id. Raises `ValueError`
+    for a contract that no family makes."""
     seed = contract.initial_state.get("seed")
     if isinstance(seed, int):
         for family in contract.capabilities:
             task = make_task(family, seed) if family in FAMILIES else None
             if task is not None and task.contract().task_id == contract.task_id:
                 return task.plan
-    raise ValueError(f"phone guide: no family of {list(contract.capabilities)} makes {contract.instruction[:60]!r}")
+    raise ValueError(f"phone oracle: no family of {list(contract.capabilities)} makes {contract.instruction[:60]!r}")
 
 
-class PhoneGuide:
+class PhoneOracle:
     """Follows a phone task's plan. Where an element isn't there it goes home and begins again, once; after that it
-    steps back a few times in search of it, then gives up. `plans` tells a contract's plan."""
+    steps back a few times in search of it, then gives up. `plans` gives a task's plan."""
 
-    def __init__(self, plans: Callable[[Contract], Sequence[Intent]] = phone_plan) -> None:
+    def __init__(self, plans: Callable[[TaskSpec], Sequence[Intent]] = phone_plan) -> None:
         self._plans = plans
 
-    def begin(self, contract: Contract) -> None:
-        """See `Guide.begin`."""
+    def begin(self, contract: TaskSpec) -> None:
+        """See `Oracle.begin`."""
         self._plan = tuple(self._plans(contract))
         self._at = self._backs = 0
         self._again = False
@@ -70,7 +70,7 @@ class PhoneGuide:
         self._offered = Advice()
 
     def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        """See `Guide.next`."""
+        """See `Oracle.next`."""
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1  # the step before was left out, and this one done in its place
         self._offered = self._advise(places)
@@ -108,7 +108,7 @@ class PhoneGuide:
         if verb == "answer":
             return CallUser(args[0]), None
         if verb not in ("tap", "hold", "slide"):
-            raise ValueError(f"phone guide: a plan has no verb {verb!r:.40}")
+            raise ValueError(f"phone oracle: a plan has no verb {verb!r:.40}")
         place = next((place for place in places if place.key == args[0]), None)
         if place is None:
             return None
@@ -153,22 +153,22 @@ class RecordedStep:
     name: str = ""
 
 
-class RecordedGuide:
+class RecordedOracle:
     """Follows a recorded path: finds the element of a role and name on the present screen, scrolling for it, and acts
-    at its centre. `paths` tells a contract's path; a path's own Finished and CallUser end it."""
+    at its centre. `paths` gives a task's path; a path's own Finished and CallUser end it."""
 
-    def __init__(self, paths: Callable[[Contract], Sequence[RecordedStep]]) -> None:
+    def __init__(self, paths: Callable[[TaskSpec], Sequence[RecordedStep]]) -> None:
         self._paths = paths
 
-    def begin(self, contract: Contract) -> None:
-        """See `Guide.begin`."""
+    def begin(self, contract: TaskSpec) -> None:
+        """See `Oracle.begin`."""
         self._path = tuple(self._paths(contract))
         self._at = 0
         self._search = Search()
         self._offered = Advice()
 
     def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        """See `Guide.next`."""
+        """See `Oracle.next`."""
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1
         self._offered = self._advise(places)

@@ -14,7 +14,7 @@ from generators.proving.judge_bench.trace import TraceRecorder
 
 
 def recorders(pages: Path | None = None) -> dict[str, tuple[float, TraceRecorder]]:
-    """name → (share of the traces, `TraceRecorder`). `pages`: unpacked html pages of others; without them their share goes
+    """name → (share of the traces, its recorder). `pages`: unpacked html pages of others; without them their share goes
     to the rest."""
     found: dict[str, tuple[float, TraceRecorder]] = {
         "own_phone": (0.3, OwnPagesRecorder("phone")),

@@ -43,7 +43,7 @@ def action_of(intent: Intent, places: Sequence[ScreenElement] = ()) -> Action:
     raise WorldError(f"desktop plan: unknown intent {kind!r}; known are {known}")
 
 
-class DesktopHand:
+class IntentPerformer:
     """Carries intents out one after the other. A run of clicks on toggle buttons (a calculator's keys), which move
     nothing, is aimed by one look."""
 
@@ -75,8 +75,8 @@ class DesktopHand:
 def perform(task: DesktopTask, world: DesktopWorld) -> list[Action]:
     """Reset, then the whole plan on the real screen; gives the actions."""
     world.reset(task.start)
-    hand = DesktopHand(world)
-    return [hand.do(intent) for intent in task.plan]
+    performer = IntentPerformer(world)
+    return [performer.do(intent) for intent in task.plan]
 
 
 def failed(task: DesktopTask, world: DesktopWorld) -> list[str]:
@@ -90,11 +90,11 @@ def prove(task: DesktopTask, world: DesktopWorld, patience_s: float = PATIENCE_S
     world.reset(task.start)
     if not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds at the reset")
-    hand = DesktopHand(world)
-    done = [hand.do(intent) for intent in task.plan[:-1]]
+    performer = IntentPerformer(world)
+    done = [performer.do(intent) for intent in task.plan[:-1]]
     if done and not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds before the last step of the plan")
-    done.append(hand.do(task.plan[-1]))
+    done.append(performer.do(task.plan[-1]))
     end = monotonic() + patience_s
     while wrong := failed(task, world):
         if monotonic() > end:

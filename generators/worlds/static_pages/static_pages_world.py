@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
-from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
+from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.web_reader import READER, ObservedElement, seen_of
 from schemas.action_types import (
     CallUser,
@@ -32,7 +33,6 @@ from schemas.action_types import (
     Wait,
 )
 from schemas.actions import Action, scroll_direction
-from schemas.coordinates import OffScreen, box_to_unit
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def pages_of(folder: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-class WebWorld:
+class WebWorld(BrowserWorld):
     """One browser page that shows any page of the folder (see `World`)."""
 
     platform = "web"
@@ -115,7 +115,7 @@ class WebWorld:
         self._seen = None
         for _ in range(4):
             try:
-                told = self.page.evaluate("ms => vesperSettle(ms)", ms)
+                report = self.page.evaluate("ms => vesperSettle(ms)", ms)
                 break
             except Error:  # the page itself went elsewhere: wait for where it went
                 self.page.wait_for_load_state("load")
@@ -123,10 +123,10 @@ class WebWorld:
             raise WorldError(f"{self.name}: {self.page.url[-80:]!r} doesn't come to rest")
         if not self.inner(self.page.url):
             raise WorldError(f"{self.name}: a script left the folder")
-        if told["sent"] is not None:
-            self._sent = {"page": self.inner(self.page.url), "values": told["sent"]}
-        if told["wish"]:
-            self._follow(told["wish"])
+        if report["sent"] is not None:
+            self._sent = {"page": self.inner(self.page.url), "values": report["sent"]}
+        if report["wish"]:
+            self._follow(report["wish"])
 
     def _follow(self, url: str) -> None:
         name = self.inner(url)
@@ -154,11 +154,8 @@ class WebWorld:
 
     def place(self, seen: ObservedElement) -> ScreenElement | None:
         """None where the element doesn't show."""
-        try:
-            box = box_to_unit(seen.box, self.size_px)
-        except OffScreen:
-            return None
-        return ScreenElement(tuple(box), seen.role, seen.text, seen.name, seen.key, seen.clickable)  # type: ignore[arg-type]
+        box = seen.box
+        return ScreenElement.on_screen(box, self.size_px, seen.role, seen.text, seen.name, seen.key, seen.clickable)
 
     def observe(self) -> Observation:
         png = self.camera.shoot()
@@ -169,31 +166,14 @@ class WebWorld:
         found: dict[str, Any] = json.loads(self.page.evaluate("vesperState()"))
         return {"page": self.inner(self.page.url), "sent": self._sent, "blocked": self._blocked, **found}
 
-    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
-        """A point of 0..1000 in CSS pixels, inside the screen."""
-        width, height = self.size_px
-        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
-
     # --- what can be done
     def act(self, action: Action) -> None:
         """See `World.act`."""
-        from playwright.sync_api import Error
-
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise UnsupportedAction(f"web pages have no action {type(action).__name__}")
-        try:
-            do(self, action)
-        except Error as error:
-            raise WorldError(f"{self.name}: {type(action).__name__} failed: {str(error)[:120]}") from None
+        with self.browser_errors(action):
+            super().act(action)
 
     def _click(self, action: Click | DoubleClick) -> None:
-        mouse, point = self.page.mouse, self.pixel(action.box)
-        if isinstance(action, DoubleClick):
-            mouse.dblclick(*point)
-        else:
-            mouse.click(*point)
-        mouse.move(0, 0)
+        self.click(action)
         self._settle(ACT_MS)
 
     def _hover(self, action: Hover) -> None:
@@ -235,7 +215,7 @@ class WebWorld:
             self._go((self.folder / name).as_uri())
 
 
-_ACTS: dict[type, Callable[[WebWorld, Any], object]] = {
+WebWorld.acts = {
     Click: WebWorld._click,
     DoubleClick: WebWorld._click,
     Hover: WebWorld._hover,
@@ -264,7 +244,7 @@ def open_web(folder: Path, name: str) -> Iterator[WebWorld]:
 
 
 def _serve(context: BrowserContext, folder: Path) -> None:
-    """Hand out the folder's html without `integrity` marks, which Chromium can't check on file: pages and refuses."""
+    """Serve the folder's html without `integrity` marks, which Chromium can't check on file: pages and refuses."""
 
     def hand_out(route: Route) -> None:
         path = Path(unquote(urlsplit(route.request.url).path)).resolve()

@@ -27,7 +27,7 @@ NOTICES = (
     ("How do you like your phone?", "Tell us in the store what you think of it.", "Not now"),
     ("Storage", "Less than 10 % of the storage is free.", "Dismiss"),
 )
-"""(title, text, button) of dialogs that nobody asked for."""
+"""(title, text, button) of dialogs that nobody opened."""
 TOUCHED = Click | DoubleClick | LongPress
 
 

@@ -20,7 +20,7 @@ from generators.generation.proposing.reverse_tasks import (
 )
 from generators.generation.proposing.walks import candidates, record, without_loops
 from generators.policies.exploration import Exploration
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import WorldError
 from generators.worlds.fsm.evaluate import holds, passes
 from generators.worlds.fsm.fsm_tasks import TaskMaker
@@ -79,7 +79,7 @@ def test_tasks_replay_to_the_state_they_name(report: ReverseReport) -> None:
         world.reset(task.start)
         assert not holds(world.state(), task.rule)
         assert task.start["world"] == "fsm" and 1 <= task.weight <= 5
-        assert Contract.from_row(task.contract().as_row()) == task.contract()
+        assert TaskSpec.from_row(task.contract().as_row()) == task.contract()
     table = Tasks.table([task.contract().as_row() for task in report.tasks])
     assert set(table["origin"].to_pylist()) == {"dynamic"}
 

@@ -13,17 +13,17 @@ from guided import run_scripted, tasks_of
 from policy_contract import DrawnSite, check_policy, run
 from reply_server import CLICK, ReplyServer, text_of
 
-from generators.generation.task_worlds.task_world import open_ground
+from generators.generation.task_worlds.registry import open_task_world
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations
 from generators.policies.episode import run_episode
-from generators.policies.oracles.intent_oracle import IntentGuide
+from generators.policies.oracles.intent_oracle import IntentOracle
 from generators.policies.oracles.plan_oracles import RecordedStep
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ModelJudge, ProposeAndJudge, RuleJudge
-from generators.policies.registry import POLICIES, build_policy, guide_for, with_demonstrations, with_proposals
-from generators.tasks.task_spec import Contract
+from generators.policies.registry import POLICIES, build_policy, oracle_for, with_demonstrations, with_proposals
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.fsm.evaluate import holds
@@ -43,7 +43,7 @@ class Letters:
         return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def trajectory(contract: Contract, seed: int = 0, *actions: Action) -> ExecutedTrajectory:
+def trajectory(contract: TaskSpec, seed: int = 0, *actions: Action) -> ExecutedTrajectory:
     turns = tuple(
         ExecutedTurn("0" * 64, (1, 1), (), "", action, conclusion=f"step {n}") for n, action in enumerate(actions)
     )
@@ -117,22 +117,22 @@ def test_unknown_names_and_options_are_told() -> None:
     with pytest.raises(ValueError, match="base_url"):
         build_policy("openai", model="x")
     with pytest.raises(ValueError, match="nothing guides"):
-        guide_for(Contract("x", "web", "t", {"world": "pages"}, {"rule": "other"}, 1))
+        oracle_for(TaskSpec("x", "web", "t", {"world": "pages"}, {"rule": "other"}, 1))
     mine = {**POLICIES, "mine": lambda: build_policy("explorer")}
     assert build_policy("mine", mine).name == "explorer"
 
 
 def test_a_task_of_an_app_is_guided_by_its_plan() -> None:
-    ground = open_ground("desktop", 3)
-    contract = ground.contract([next(ground.ideas(ground.targets[0], Random(1)))], Random(0))
+    task_world = open_task_world("desktop", 3)
+    contract = task_world.contract([next(task_world.ideas(task_world.targets[0], Random(1)))], Random(0))
     assert contract is not None
-    guide = guide_for(contract)
-    assert isinstance(guide, IntentGuide)
-    guide.begin(contract)
-    assert guide.next((), {}, None).action is not None
+    oracle = oracle_for(contract)
+    assert isinstance(oracle, IntentOracle)
+    oracle.begin(contract)
+    assert oracle.next((), {}, None).action is not None
     other = replace(contract, instruction="Something else", evaluator={"rule": "files"})
     with pytest.raises(ValueError, match="nothing guides"):
-        guide_for(other)
+        oracle_for(other)
 
 
 # --- demonstrations
@@ -176,8 +176,8 @@ def test_a_run_keeps_the_memory_it_began_with() -> None:
 
 
 def test_the_nearest_demonstrations_stand_beside_the_goal() -> None:
-    def task(goal: str, platform: str = "web", target: str = "rail") -> Contract:
-        return Contract(goal, platform, target, {"world": "x"}, {"rule": "r"}, 2)
+    def task(goal: str, platform: str = "web", target: str = "rail") -> TaskSpec:
+        return TaskSpec(goal, platform, target, {"world": "x"}, {"rule": "r"}, 2)
 
     near = trajectory(task("Book a train to {Oslo}"), 1, Click((7, 8)), Type("Oslo\n"))
     phone = trajectory(task("Book a train to {Oslo}", "mobile", "phone"), 1, Click((1, 1)))

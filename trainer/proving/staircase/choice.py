@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from generators.policies.episode import PlayedEpisode, run_episode
 from generators.policies.policy import Policy
 from generators.policies.scripted_agent import ScriptedAgent
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
 from pipelines.whole_files import put_json
@@ -66,14 +66,14 @@ class ChosenTasks:
     """What was chosen: `contracts` by split, `measured` a row a family (chosen or not), `digest` of it all."""
 
     measured: tuple[Mapping[str, Any], ...]
-    contracts: Mapping[str, tuple[tuple[str, Contract], ...]]
+    contracts: Mapping[str, tuple[tuple[str, TaskSpec], ...]]
     digest: str
 
     def families(self, *worlds: str) -> list[str]:
         """Names of the chosen families, those of some worlds alone where any are named."""
         return [row["family"] for row in self.measured if row["chosen"] and (not worlds or row["world"] in worlds)]
 
-    def of(self, split: str, *worlds: str, each: int | None = None) -> list[tuple[str, Contract]]:
+    def of(self, split: str, *worlds: str, each: int | None = None) -> list[tuple[str, TaskSpec]]:
         """(family, contract) of a split, the first `each` of every family."""
         taken: dict[str, int] = {}
         found = []
@@ -111,7 +111,7 @@ class OpenWorlds:
         return self._open[name]
 
 
-def attempt(world: World, policy: Policy, contract: Contract) -> tuple[bool, PlayedEpisode | None]:
+def attempt(world: World, policy: Policy, contract: TaskSpec) -> tuple[bool, PlayedEpisode | None]:
     """(whether the task is done at the end, the episode); an episode that the world can't go through isn't done."""
     try:
         found = run_episode(world, policy, contract.instruction, contract.initial_state, 0, MOST_STEPS)
@@ -120,7 +120,7 @@ def attempt(world: World, policy: Policy, contract: Contract) -> tuple[bool, Pla
     return holds(contract.evaluator, found.end_state, found.answer) and found.ended != "unreadable", found
 
 
-def scripted_hand(contract: Contract, world: World) -> ScriptedAgent:
+def scripted_hand(contract: TaskSpec, world: World) -> ScriptedAgent:
     """The oracle: its guide's advice, without errors and without looking around."""
     return ScriptedAgent(guide_of(contract, world), contract, world.state, explore_turns=0)
 
@@ -268,7 +268,7 @@ def read_tasks(folder: str | Path) -> ChosenTasks:
     if digest(body) != recorded:
         raise ValueError(f"staircase: {TASKS} isn't what its digest {recorded[:12]} says; measure anew")
     contracts = {
-        split: tuple((family, Contract.from_row(row)) for family, row in found)
+        split: tuple((family, TaskSpec.from_row(row)) for family, row in found)
         for split, found in body["contracts"].items()
     }
     return ChosenTasks(tuple(body["measured"]), contracts, recorded)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from generators.policies.oracles.oracle import Advice, click_on
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, ScreenElement, World, WorldError
 from generators.worlds.evaluators import holds
 from generators.worlds.phone.phone_world import unscrolled
@@ -41,7 +41,7 @@ class PerformedTurn:
 
 
 # --- performing -------------------------------------------------------------------------------------------------------
-def perform(world: World, contract: Contract, rng: Random, error_rate: float) -> list[PerformedTurn] | None:
+def perform(world: World, contract: TaskSpec, rng: Random, error_rate: float) -> list[PerformedTurn] | None:
     """An episode that does the task, with slips; None where even the faultless one doesn't.
 
     Slips that spoil the episode are left out, and it begins anew."""
@@ -69,7 +69,7 @@ def _answer(moments: Sequence[PerformedTurn]) -> str:
 
 
 def _try(
-    world: World, contract: Contract, rng: Random, error_rate: float, forbidden: set[int]
+    world: World, contract: TaskSpec, rng: Random, error_rate: float, forbidden: set[int]
 ) -> tuple[list[PerformedTurn] | None, set[int]]:
     """(the moments up to the end, or None if the hand gave up; the turns at which it slipped)."""
     world.reset(contract.initial_state)

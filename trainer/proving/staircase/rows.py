@@ -8,7 +8,7 @@ from typing import Any
 
 from generators.policies.policy import PastTurn, PolicyView
 from generators.proving.judge_bench.recorders.references import references
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, ScreenElement
 from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
 from pipelines.prompts.tokens import count_tokens
@@ -22,7 +22,7 @@ COMMON = ("Cancel", "Settings", "Delete", "Save", "Next", "Back", "Help", "Profi
 
 
 def navigation_rows(
-    contract: Contract, family: str, split: str, moments: Sequence[PerformedTurn]
+    contract: TaskSpec, family: str, split: str, moments: Sequence[PerformedTurn]
 ) -> list[dict[str, Any]]:
     """The right turns as rows of `samples`, each with the true history (slips too); `images` hold sha256."""
     name, past, rows = episode_name(contract, family), tuple[PastTurn, ...](), []
@@ -51,7 +51,7 @@ def navigation_rows(
 
 
 def grounding_rows(
-    contract: Contract,
+    contract: TaskSpec,
     family: str,
     split: str,
     moments: Sequence[PerformedTurn],
@@ -142,7 +142,7 @@ def _row(
     }
 
 
-def episode_name(contract: Contract, family: str) -> str:
+def episode_name(contract: TaskSpec, family: str) -> str:
     """`<family>/<seed>`, the episode's name among all of the staircase's."""
     return f"{family}/{contract.initial_state['seed']}"
 

@@ -17,8 +17,8 @@ from random import Random
 from typing import Any, cast
 
 from generators.execution.device_pool import LocalPool
-from generators.policies.oracles.oracle import Guide
-from generators.tasks.task_spec import Contract
+from generators.policies.oracles.oracle import Oracle
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.registry import open_world
 from trainer.suites.world_tasks import STYLES, miniwob_contract
@@ -69,8 +69,8 @@ class StaircaseWorld:
     platform: str
     open: Callable[[], AbstractContextManager[World]]
     families: Callable[[], list[Family]]
-    episode: Callable[[Family, int, World], Contract | None]
-    guide: Callable[[Contract, World], Guide]
+    episode: Callable[[Family, int, World], TaskSpec | None]
+    guide: Callable[[TaskSpec, World], Oracle]
     undoes: bool = False
 
 
@@ -156,13 +156,13 @@ def _miniwob_families() -> list[Family]:
     return [Family(f"miniwob/{name}", name in MINIWOB_HELD_OUT) for name in RULES]
 
 
-def _miniwob_guide(contract: Contract, world: World) -> Guide:
-    from generators.policies.oracles.miniwob_oracle import MiniwobGuide
+def _miniwob_guide(contract: TaskSpec, world: World) -> Oracle:
+    from generators.policies.oracles.miniwob_oracle import MiniwobOracle
 
-    return MiniwobGuide(cast(Any, world))
+    return MiniwobOracle(cast(Any, world))
 
 
-def _miniwob_episode(family: Family, seed: int, world: World) -> Contract | None:
+def _miniwob_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
     """None where the page's rule finds nothing to begin with."""
     contract = miniwob_contract(world, family.kind, seed, MINIWOB_STEPS.get(family.kind, 2))
     guide = _miniwob_guide(contract, world)
@@ -199,13 +199,13 @@ def _phone_families() -> list[Family]:
     return [Family(f"phone/{name}", name.startswith(PHONE_HELD_OUT)) for name in PHONE_FAMILIES]
 
 
-def _phone_guide(contract: Contract, world: World) -> Guide:
-    from generators.policies.oracles.plan_oracles import PhoneGuide
+def _phone_guide(contract: TaskSpec, world: World) -> Oracle:
+    from generators.policies.oracles.plan_oracles import PhoneOracle
 
-    return PhoneGuide()
+    return PhoneOracle()
 
 
-def _phone_episode(family: Family, seed: int, world: World) -> Contract | None:
+def _phone_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
     from generators.worlds.phone.phone_tasks import make_task
 
     task = make_task(family.kind, seed)
@@ -219,10 +219,10 @@ def _fsm_families() -> list[Family]:
     return [Family(f"fsm/{name}", name.partition("/")[0] in FSM_HELD_OUT) for name in FSM_FAMILIES]
 
 
-def _fsm_guide(contract: Contract, world: World) -> Guide:
-    from generators.policies.oracles.fsm_oracle import FsmGuide
+def _fsm_guide(contract: TaskSpec, world: World) -> Oracle:
+    from generators.policies.oracles.fsm_oracle import FsmOracle
 
-    return FsmGuide()
+    return FsmOracle()
 
 
 @lru_cache(maxsize=64)
@@ -233,7 +233,7 @@ def _maker(kind: str, seed: int) -> Any:
     return TaskMaker(make_site(kind, seed))
 
 
-def _fsm_episode(family: Family, seed: int, world: World) -> Contract | None:
+def _fsm_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
     """One goal of the family on the site of a seed."""
     from generators.worlds.fsm.transfer import function_of
 
@@ -293,7 +293,7 @@ def candidates(worlds: tuple[str, ...]) -> list[Family]:
     return [family for world in worlds for family in ground(world).families()]
 
 
-def family_of(contract: Contract) -> str:
+def family_of(contract: TaskSpec) -> str:
     """Name of the family that a contract is an episode of. Raises `ValueError` for one of no family."""
     found = next((name for name in contract.capabilities if name.startswith(FAMILY)), "")
     if not found:
@@ -301,19 +301,19 @@ def family_of(contract: Contract) -> str:
     return found.removeprefix(FAMILY)
 
 
-def guide_of(contract: Contract, world: World) -> Guide:
+def guide_of(contract: TaskSpec, world: World) -> Oracle:
     """The scripted hand of a contract in a world that is open."""
     return ground(contract.world).guide(contract, world)
 
 
-def episode(family: Family, seed: int, world: World) -> Contract | None:
+def episode(family: Family, seed: int, world: World) -> TaskSpec | None:
     """The episode of a seed, under its family's name; None where that page, phone or site has none that its hand can
     begin."""
     made = ground(family.world).episode(family, seed, world)
     return made and replace(made, capabilities=(*made.capabilities, f"{FAMILY}{family.name}"))
 
 
-def episodes(family: Family, split: str, world: World, first: int = 0) -> Iterator[tuple[int, Contract]]:
+def episodes(family: Family, split: str, world: World, first: int = 0) -> Iterator[tuple[int, TaskSpec]]:
     """(number, contract) of a split, without end; numbers without an episode are passed over.
 
     Raises `ValueError` for a family that has none in `MOST_MISSED` seeds in a row.

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from generators.proving.judge_bench.recorders.odd_tasks import Do, OddTask
 from generators.proving.judge_bench.recorders.odd_world import OddWorld
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import Move
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
-from schemas.action_types import (
-    Click,
-    Finished,
-    Hotkey,
-    PressBack,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas.action_types import Click, Finished, Hotkey, PressBack, Scroll, Type, Wait
 from schemas.actions import Action
 from schemas.coordinates import point_to_unit
-
-if TYPE_CHECKING:
-    pass
-
 
 THOUGHTFUL = 1 / 3
 SCROLLING = ("look_alike_list", "scroll_back")

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from generators.devices.browser import open_browser
 from generators.proving.judge_bench.recorders.losses import Losses
@@ -25,13 +24,7 @@ from generators.proving.judge_bench.trace import GroundingScreen, Referred, Trac
 from generators.tasks.world_interface import Observation, WorldError
 from generators.worlds.pages.own_pages import VIEWPORTS
 from generators.worlds.pages.page_task import evaluator
-from schemas.action_types import (
-    Click,
-    Wait,
-)
-
-if TYPE_CHECKING:
-    pass
+from schemas.action_types import Click, Wait
 
 FOLDER = Path(__file__).parent
 MOVING = ("carousel", "ticker", "bars", "progress")

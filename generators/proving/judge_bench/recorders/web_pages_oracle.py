@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from generators.proving.judge_bench.recorders.web_pages_words import (
-    CLEAR,
-    CLICK,
-    DONE,
-    ENTER,
-    HOVER,
-    SCROLL,
-    TYPE,
-)
+from generators.proving.judge_bench.recorders.web_pages_words import CLEAR, CLICK, DONE, ENTER, HOVER, SCROLL, TYPE
 from generators.proving.judge_bench.trace import Move
 from generators.tasks.world_interface import Observation, WorldError
 from generators.worlds.static_pages.static_pages_world import WebWorld

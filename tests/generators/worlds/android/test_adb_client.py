@@ -171,7 +171,7 @@ def test_a_phone_as_a_process_of_its_own(tmp_path: Path, screen: tuple[LoopThrea
 
     adb = AdbClient(tmp_path)
     process = subprocess.Popen(
-        [sys.executable, "-m", "generators.worlds.android.serve", "--port", "0"],
+        [sys.executable, "-m", "dagster_project.cli", "devices", "phone", "--port", "0"],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[4],
