@@ -51,7 +51,7 @@ def read_cursor(cursor: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_request(kept: Mapping[str, Any], job: str) -> LastRequest:
+def read_request(kept: Mapping[str, object], job: str) -> LastRequest:
     """What was asked of a job by a cursor's plain data; nothing if that doesn't say."""
     found = kept.get(job)
     return LastRequest(**found) if isinstance(found, dict) else LastRequest()

@@ -53,7 +53,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def show(lines: Iterable[str], plain: Any, as_json: bool) -> None:
+def show(lines: Iterable[str], plain: object, as_json: bool) -> None:
     """Print an answer as text or as JSON."""
     if as_json:
         print(json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False))

@@ -27,7 +27,7 @@ from generators.execution.device_sources import missing as gateways_missing
 from generators.worlds.desktop.session import find_missing
 from pipelines import suites
 from pipelines.extensions import find_part
-from pipelines.store.free_space import free_bytes, told
+from pipelines.store.free_space import free_bytes, sized
 from quality.evidence.reading import NoReader, reader_version
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 from trainer.stages.assets import BROWSER_WORLDS
@@ -76,8 +76,8 @@ def disk(stage: GraphStage, work: StageWork) -> list[str]:
     if free >= wanted:
         return []
     return [
-        f"disk: expected {told(int(wanted))} free in {work.store.home} (preflight.free_gb of deployment.yaml), "
-        f"found {told(free)}; `vesper gc` lists what can go"
+        f"disk: expected {sized(int(wanted))} free in {work.store.home} (preflight.free_gb of deployment.yaml), "
+        f"found {sized(free)}; `vesper gc` lists what can go"
     ]
 
 

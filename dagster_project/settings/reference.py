@@ -47,7 +47,7 @@ def _environment() -> str:
     return "".join(("| variable | default |  |\n", "| --- | --- | --- |\n", *rows))
 
 
-def deployment_schema() -> dict[str, Any]:
+def deployment_schema() -> dict[str, object]:
     """The JSON schema of `deployment.yaml`, the trainer's settings among it. Null is as if a setting weren't said."""
     schema = Deployment.model_json_schema(by_alias=True)
     trainer = TrainerSettings.model_json_schema(by_alias=True)

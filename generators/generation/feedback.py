@@ -25,7 +25,7 @@ def promoted(store: Store) -> dict[str, Any]:
     return read_frozen(store.home, FEEDBACK) or {"digest": "", "rounds": {}}
 
 
-def promote(store: Store) -> dict[str, Any]:
+def promote(store: Store) -> dict[str, object]:
     """Make every round whose verdicts passed their checks known to later rounds; returns the manifest. Promoting the
     same rounds again writes nothing."""
     rounds = verified_rounds(store)

@@ -36,7 +36,7 @@ def harvest_page(
     return found, verdicts
 
 
-def write_page(out: Path, app: str, screens: list[WebScreen], pool: list[str]) -> list[dict[str, Any]]:
+def write_page(out: Path, app: str, screens: list[WebScreen], pool: list[str]) -> list[dict[str, object]]:
     """Write the pictures of screens; gives their rows. Their names go into the pool."""
     rows = []
     for screen in screens:

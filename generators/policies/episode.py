@@ -44,7 +44,7 @@ class PlayedEpisode:
 
 
 def run_episode(
-    world: World, policy: Policy, goal: str, start: Mapping[str, Any], seed: int = 0, max_steps: int = 30
+    world: World, policy: Policy, goal: str, start: Mapping[str, object], seed: int = 0, max_steps: int = 30
 ) -> PlayedEpisode:
     """Reset the world and let the policy act until it says that it ends, three replies in a row can't be read, or
     `max_steps` are done. Raises `WorldError` where the world can't be reset or read, `PolicyError` of the policy."""

@@ -44,7 +44,7 @@ class ScreenElement:
     def centre(self) -> tuple[int, int]:
         return rounded_centre(self.box)
 
-    def as_element(self) -> dict[str, Any]:
+    def as_element(self) -> dict[str, object]:
         """An element of the `screens` table."""
         return {"box": list(self.box), "role": self.role, "text": self.text, "name": self.name}
 

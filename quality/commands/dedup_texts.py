@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +21,7 @@ MAX_PAIRS = 20_000_000
 
 def dedup_file(
     path: str | Path, threshold: float, out: str | Path, *, model: str = EMBEDDED, cache: str | Path | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A parquet or JSONL file with columns `id` and `text` → `pairs.parquet`, `kept.parquet` and `report.json` in
     `out`.
 

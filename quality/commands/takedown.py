@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pipelines.store.frozen import MANIFEST, POINTER, frozen_digest
-from pipelines.takedown.tables import Needles, matches
+from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import TakenDown
 from quality.evidence.embedding import VectorCache
 from quality.model_client.errors import ModelError
@@ -106,7 +106,7 @@ def _is_of(item_id: str, taken: TakenDown) -> bool:
 
 def _forget_sets(home: Path, feedback: str, taken: TakenDown) -> list[str]:
     """Frozen sets can't be changed: one that holds a record goes, and the pointer to it first."""
-    terms = Needles.of(taken, shown=True)
+    terms = SearchTerms.of(taken, shown=True)
     gone, folder = [], home / feedback
     for manifest in sorted(folder.glob(f"*/{MANIFEST}")):
         one = manifest.parent

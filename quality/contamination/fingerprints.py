@@ -287,7 +287,7 @@ def _suite_row(item: SuiteItem) -> tuple[dict[str, Any], bytes | None]:
     return row, item.data
 
 
-def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[str, Any]:
+def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[str, object]:
     """A row of `items`; what is left out is null or empty."""
     box = more.get("box")
     return {

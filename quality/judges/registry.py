@@ -164,6 +164,6 @@ def requests_sent(judge: Judge) -> int:
     return int(getattr(asker, "requests_sent", 0))
 
 
-def report_of(judge: Judge) -> dict[str, Any]:
+def report_of(judge: Judge) -> dict[str, object]:
     """What a judge has to say of its work besides verdicts (a cascade: calls saved); empty for most."""
     return dict(getattr(judge, "report", {}))

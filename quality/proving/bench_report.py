@@ -220,7 +220,7 @@ def report(results: Sequence[BenchResult]) -> dict[str, Any]:
     }
 
 
-def costs(results: Sequence[BenchResult]) -> list[dict[str, Any]]:
+def costs(results: Sequence[BenchResult]) -> list[dict[str, object]]:
     """What each result cost, as plain data."""
     return [
         {

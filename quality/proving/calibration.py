@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +87,7 @@ def best_f1_cut(risks: Values, positive: npt.ArrayLike, weights: Values | None =
     return float(below.max()) if len(below) else -math.inf
 
 
-def prevalence_weights(positive: npt.ArrayLike, prevalence: float, groups: Sequence[Any] | None = None) -> Array:
+def prevalence_weights(positive: npt.ArrayLike, prevalence: float, groups: Sequence[object] | None = None) -> Array:
     """Weights that sum to 1 and give the positives the share `prevalence`. With `groups` (one per item) each group of
     positives weighs the same, so a frequent defect doesn't speak for the others. If one class is empty, the other has
     all the weight."""

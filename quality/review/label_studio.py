@@ -50,7 +50,7 @@ def interface(pictures: Pictures) -> str:
 # --- out --------------------------------------------------------------------------------------------------------------
 def export_tasks(
     queue: OpenQueue, verdicts: Iterable[HumanVerdict], path: Path, pictures: Pictures = "files", answers: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Write the queue as tasks to `path`, the interface to `<stem>.xml`, and with "files" pictures to
     `<stem>-pictures/`; returns counts. `answers` adds people's own as annotations (Label Studio takes those of users
     that it knows by their email). Adjudications aren't exported: they are no independent answers."""

@@ -196,7 +196,7 @@ class Review:
         )
         return {"kept": asdict(retained)}
 
-    def undo(self, body: Any) -> Any:
+    def undo(self, body: object) -> Any:
         """Take back the last answer; `undone` is null if there was none."""
         undone = self.answers.undo(check_name(_text(body, "annotator")), _text(body, "request"))
         known = undone is not None and undone.item_id in self.queue.rows

@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 from quality.safety.personal_rules import RULES
 from schemas.actions import parse
+from schemas.rows import SampleRow
 
 Policy = Literal["report", "quarantine"]
 POLICIES: tuple[Policy, ...] = ("report", "quarantine")
@@ -79,7 +80,7 @@ def step_texts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*found, ("action", typed)] if typed else found
 
 
-def sample_texts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+def sample_texts(row: SampleRow) -> list[tuple[str, str]]:
     """(field, text) of a `samples` row: its prompt and its answer."""
     found = [("messages", text) for text in _strings(json.loads(row["messages"]))]
     return [*found, ("answer", row["answer"])] if row["answer"] else found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -29,9 +28,9 @@ from trainer.runtime.tracking import Watch
 from trainer.settings.online import OnlineConfig
 from trainer.settings.stages import TASKS
 from trainer.stages.assets import BROWSER_WORLDS
-from trainer.stages.checkpoints import MODEL, _loads
+from trainer.stages.checkpoints import MODEL
+from trainer.stages.checks import did_not_fall, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
-from trainer.statistics import fell
 
 PICTURE = "rollout.png"
 """The screens of one rollout, beside the checkpoint's folder."""
@@ -124,16 +123,9 @@ def online(context: Context, folder: Path) -> StageResult:
         folder,
         counts,
         [
-            _loads(folder / MODEL),
-            Check(
-                "weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"
-            ),
-            Check(
-                "validation success did not fall",
-                not fell(gain),
-                f"gain {gain['mean']}, interval up to {gain['high']}",
-                "an interval that is not wholly below 0",
-            ),
+            loads(folder / MODEL),
+            moved_finitely(found),
+            Check("validation success did not fall", *did_not_fall(gain, str(gain["mean"]))),
             Check("devices held", lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half"),
             Check(
                 "groups with a comparison",

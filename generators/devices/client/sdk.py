@@ -65,7 +65,7 @@ class Client:
     async def __aexit__(self, *error: Any) -> None:
         await self._authority.__aexit__(*error)
 
-    async def devices(self) -> list[dict[str, Any]]:
+    async def devices(self) -> list[dict[str, object]]:
         """All registered devices with their health, quarantine and holder."""
         found: list[dict[str, Any]] = (await self._authority.call("GET", "/v1/devices"))["devices"]
         return found

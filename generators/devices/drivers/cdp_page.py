@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections import deque
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -46,7 +47,9 @@ class CdpPage:
         self._world: int | None = None  # the reader's own JavaScript world, until the page goes elsewhere
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def send(self, method: str, params: dict[str, Any] | None = None, limit_s: float = 0.0) -> dict[str, Any]:
+    async def send(
+        self, method: str, params: Mapping[str, object] | None = None, limit_s: float = 0.0
+    ) -> dict[str, Any]:
         """A command to this page. Raises `DeviceError`."""
         if self.crashed:
             raise DeviceError(f"{self._name}: the page has crashed; reset the device")
@@ -125,7 +128,7 @@ class CdpPage:
         text from data belongs in it. Raises `WorldError` where it throws."""
         return await self._evaluate({"expression": script})
 
-    async def call(self, function: str, argument: Any) -> Any:
+    async def call(self, function: str, argument: object) -> Any:
         """`function(argument)`, the argument as JSON data that no text in it can leave."""
         literal = json.dumps(json.dumps(argument))
         return await self.evaluate(f"{function}(JSON.parse({literal}))")

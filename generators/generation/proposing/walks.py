@@ -111,7 +111,7 @@ def candidates(exploration: Exploration, count: int, seed: int) -> Iterator[tupl
                 yield found
 
 
-def rewalk(exploration: Exploration, rng: Random) -> tuple[Mapping[str, Any], list[Action]] | None:
+def rewalk(exploration: Exploration, rng: Random) -> tuple[Mapping[str, object], list[Action]] | None:
     """A stochastic stride of 2 to 8 known edges, then the shortest known way to a screen where something was achieved
     (a button led there). None where the graph has no such way."""
     out: dict[int, list[Way]] = {}

@@ -57,7 +57,7 @@ class AppTask:
             (f"{self.app}.{self.name}", *(f"{self.app}:{verb}" for verb in verbs)),
         )
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """A row of the `tasks` table."""
         return self.contract().as_row()
 

@@ -61,7 +61,7 @@ class Data(Protocol):
     still_clock: bool
     """Whether the page's clock stands still. An app that waits by its clock (a debounce) would wait for ever."""
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         """Put the app's data back to the snapshot of `start`. Raises `WorldError` for a start that it doesn't know."""
         ...
 

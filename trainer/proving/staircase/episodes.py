@@ -86,7 +86,7 @@ def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Ite
 
 def part_path(folder: Path, tasks: ChosenTasks, config: EpisodeConfig, family: Family, split: str, number: int) -> Path:
     """Its file; the name holds a digest of what it was made from."""
-    counts = {"each": config.held_out} if family.held_out else {"each": config.each[split]}
+    counts = {"each": config.held_out} if family.held_out else {"each": config.plain()["each"][split]}
     made_of = {**config.plain(), **counts, "held_out": family.held_out}
     key = digest([CODE_VERSION, tasks.digest, made_of, family.name, split, number])[:16]
     return folder / "parts" / f"{family.name.replace('/', '.')}-{split}-{number}-{key}.parquet"

@@ -81,7 +81,7 @@ def _pointed(trace: Trace, at: int) -> bool:
     return isinstance(move.action, Click) and bool(move.key) and move.box is not None
 
 
-def end_of(world: World, trace: Trace, moves: Sequence[Move]) -> dict[str, Any] | None:
+def end_of(world: World, trace: Trace, moves: Sequence[Move]) -> dict[str, object] | None:
     """The state after performing moves from a trace's start; None if the world couldn't perform them."""
     try:
         return arrive(world, trace, moves)
