@@ -159,19 +159,11 @@ def _asking(
 
 
 # --- what rounds verified ---------------------------------------------------------------------------------------------
-def _promote_rounds(given: StageWork) -> dict[str, Any]:
-    return promote(given.store)
-
-
-def _verified_mark(store: Store) -> str:
-    return verified_mark(store)
-
-
 VERIFIED = Promotion(
     "verified",
     "The rounds of the generation loop that later rounds learn from, pinned by version. Promoted by the job "
     "promote_verified when a round has ended.",
-    _promote_rounds,
+    lambda given: promote(given.store),
     lambda made: {"rounds": len(made["rounds"])},
 )
 promote_verified = VERIFIED.job()
@@ -193,7 +185,7 @@ def after_round(collect: Any) -> dg.SensorDefinition:
     )
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         opened, retained = store.open(), read_cursor(context.cursor)
-        new = VERIFIED.event(opened, _verified_mark(opened))
+        new = VERIFIED.event(opened, verified_mark(opened))
         promoting, promotion, first = ask(context.instance, promote_verified.name, new, retained, time.time())
         collecting, collection, second = ask(
             context.instance, collect.name, _uncollected(opened), retained, time.time()
@@ -240,22 +232,6 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
-def _promote_evaluations(given: StageWork) -> dict[str, Any]:
-    return promote_evaluations(given.store)
-
-
-def _evaluations_mark(store: Store) -> str:
-    return evaluations_mark(store)
-
-
-def _promote_policy(given: StageWork) -> dict[str, Any]:
-    return promote_policy(given.store)
-
-
-def _policy_mark(store: Store) -> str:
-    return policy_mark(store)
-
-
 def _numbers(built: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {name: built[name] for name in ("step", "score") if name in built}
     return facts | {f"success on {name} tasks": rate for name, rate in built.get("success", {}).items()}
@@ -265,17 +241,17 @@ EVALUATIONS = Promotion(
     "evaluations",
     "How often the agent does easy, medium and hard tasks, by its evaluations: what moves the next round's difficulty "
     "(generation.steer of deployment.yaml). Promoted by the job promote_evaluations.",
-    _promote_evaluations,
+    lambda given: promote_evaluations(given.store),
     _numbers,
-    mark=_evaluations_mark,
+    mark=evaluations_mark,
 )
 POLICY = Promotion(
     "policy",
     "The agent that acts in the next rounds where generation.policy of deployment.yaml is `checkpoint`. Promoted by "
     "the job promote_policy, unless it does worse than the one before.",
-    _promote_policy,
+    lambda given: promote_policy(given.store),
     _numbers,
-    mark=_policy_mark,
+    mark=policy_mark,
 )
 
 
