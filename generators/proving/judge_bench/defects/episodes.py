@@ -111,7 +111,7 @@ def noop_loop(blank: bool) -> Make:
 
 
 def _held(shot: Observation, point: Sequence[int]) -> bool:
-    return any(place.clickable and contains(place.box, point) for place in shot.places)
+    return any(element.clickable and contains(element.box, point) for element in shot.elements)
 
 
 def premature_finish(late: bool) -> Make:

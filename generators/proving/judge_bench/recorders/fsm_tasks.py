@@ -92,7 +92,7 @@ def record_one(world: FsmWorld, maker: TaskMaker, seed: int, losses: Losses | No
     world.reset(task.start)
     try:
         for action in task.path:
-            noted.before(action, under(world.places(), action.box) if isinstance(action, Click) else None)
+            noted.before(action, under(world.elements(), action.box) if isinstance(action, Click) else None)
             world.act(action)
     except WorldError:
         losses.drop(family, "the oracle failed")

@@ -57,9 +57,9 @@ class PhoneRecorder:
             app = APPS[number % len(APPS)]
             world.reset({"seed": GROUNDING_SEED + seed + number, "open": f"vesper://{app}"})
             for _ in range(rng.randrange(3)):
-                places = [p for p in world.places() if p.clickable and not p.key.startswith("sys:")]
-                if places:
-                    world.act(Click(rng.choice(places).centre))
+                elements = [p for p in world.elements() if p.clickable and not p.key.startswith("sys:")]
+                if elements:
+                    world.act(Click(rng.choice(elements).centre))
             shot = world.observe()
             if len(items := references(shot)) >= LEAST_ITEMS:
                 uid = f"phone/grounding/{seed + number}"

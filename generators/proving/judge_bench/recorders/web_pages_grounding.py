@@ -56,7 +56,7 @@ def screen(world: WebWorld, page: str, rng: Random, uid: str) -> GroundingScreen
         world.act(Scroll(direction="down"))
     openers = [s for s in world.see() if s.clickable and s.raw["toggle"] in ("dropdown", "modal", "tab", "collapse")]
     if openers and rng.random() < 0.4:
-        place = world.place(rng.choice(openers))
+        place = world.element(rng.choice(openers))
         point = place.centre if place else None
     if point:
         world.act(Click(point))
@@ -81,7 +81,7 @@ def expressions(
     found = [
         (seen, said, place, odd)
         for seen, said, odd in _said(elements, rng)
-        if (place := shot.place(seen.key)) and _lands(world, seen, place)
+        if (place := shot.element(seen.key)) and _lands(world, seen, place)
     ]
     bar = [item for item in found if item[0].raw["bar"]]  # the same on every page: a few are enough
     retained = rng.sample(bar, min(len(bar), MOST_OF_BAR)) + [item for item in found if not item[0].raw["bar"]]
