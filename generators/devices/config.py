@@ -99,7 +99,7 @@ class NodeConfig:
             raise ValueError(f"node {self.id}: expected max_connections above 0, found {self.max_connections}")
 
 
-def authority_config(values: Mapping[str, Any]) -> AuthorityConfig:
+def authority_config(values: Mapping[str, object]) -> AuthorityConfig:
     """From plain JSON data: the fields' names; `keys` lists {name, key, roles, max_priority}, `rules` is a mapping."""
     given = _known(AuthorityConfig, values)
     given["database"] = Path(given["database"])
@@ -111,12 +111,12 @@ def authority_config(values: Mapping[str, Any]) -> AuthorityConfig:
     return AuthorityConfig(**given)
 
 
-def node_config(values: Mapping[str, Any]) -> NodeConfig:
+def node_config(values: Mapping[str, object]) -> NodeConfig:
     """From plain JSON data: the fields' names."""
     return NodeConfig(**_known(NodeConfig, values))
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, object]:
     """A config file. Raises `ValueError` that names it."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

@@ -136,7 +136,7 @@ class GatewayPool:
             yield Device(session.name, wish.wrap(session), lambda reason: _report(session, reason), session.release)
 
 
-def leased_worlds(names: Sequence[str], **options: Any) -> dict[str, LeaseWish]:
+def leased_worlds(names: Sequence[str], **options: object) -> dict[str, LeaseWish]:
     """Wishes for worlds that `execution.leased_worlds` knows; `options` are what they need (`site_url`).
     Raises `ValueError` for another name."""
     wishes = {}

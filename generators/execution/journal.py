@@ -72,7 +72,7 @@ class Attempt:
         return self.trajectory is not None and self.trajectory.failure_kind == "infrastructure"
 
 
-def turn_to_plain(turn: ExecutedTurn) -> dict[str, Any]:
+def turn_to_plain(turn: ExecutedTurn) -> dict[str, object]:
     """A turn as plain JSON data."""
     plain = {name: getattr(turn, name) for name in ExecutedTurn.__dataclass_fields__}
     return plain | {

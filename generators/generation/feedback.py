@@ -25,7 +25,7 @@ def promoted(store: Store) -> dict[str, Any]:
     return read_frozen(store.home, FEEDBACK) or {"digest": "", "rounds": {}}
 
 
-def promote(store: Store) -> dict[str, Any]:
+def promote(store: Store) -> dict[str, object]:
     """Make every round whose verdicts passed their checks known to later rounds; returns the manifest. Promoting the
     same rounds again writes nothing."""
     rounds = verified_rounds(store)
@@ -93,6 +93,7 @@ def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:
         proposals = {p.contract.task_id: p for p in read_proposals(bank)}
         trajectories = read_lines(runs.file("trajectories.jsonl"))
         verdicts = {row["trajectory_id"]: row for row in verified.read("trajectories", Trajectories.schema).to_pylist()}
+        # before `learn`: whether an idea had support is judged by what was seen up to its own round
         catalogue.see(trajectories)
         outcomes = []
         for done in trajectories:

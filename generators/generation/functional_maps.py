@@ -54,7 +54,7 @@ def functional_map() -> dict[str, tuple[str, ...]]:
     return {**targets, **{f"miniwob/{task}": (task,) for task in ORACLES}}
 
 
-def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
+def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, object]]:
     """Task rows (no id, stratum or origin yet) of `schemas.tables.Tasks`, each proven by a recorded path."""
     with keep_browser():
         yield from _page_tasks(config, attempts)

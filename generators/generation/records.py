@@ -15,7 +15,7 @@ from schemas.ids import canonical_json, split_json_lines
 _TIMES = ("observe_s", "decide_s", "act_s")
 
 
-def to_plain(done: ExecutedTrajectory) -> dict[str, Any]:
+def to_plain(done: ExecutedTrajectory) -> dict[str, object]:
     """A trajectory as plain JSON data; device, seconds and what it survived are left out."""
     return {
         "contract": done.contract.as_row(),

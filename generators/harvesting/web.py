@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generators.devices.browser import QUICK_PNG
 from generators.harvesting.web_expressions import Box, ExpressionElement, Expressions, fold, sayable
@@ -59,7 +59,7 @@ class WebScreen:
     elements: tuple[WebElement, ...]
     words: str = ""
 
-    def as_row(self, platform: str, app: str, absent: Sequence[str] = ()) -> dict[str, Any]:
+    def as_row(self, platform: str, app: str, absent: Sequence[str] = ()) -> dict[str, object]:
         """A line of `screens.jsonl` (read by `pipelines.sources.harvested`)."""
         return {
             "screenshot": self.picture_name,

@@ -83,7 +83,7 @@ class WebHarvestReport:
         self.checked += sum(result["verdicts"].values())
         self.confirmed += result["confirmed"]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain data; `confirmed_share` of the elements that were checked."""
         return {
             "pages": self.pages,

@@ -30,13 +30,14 @@ def harvest_page(
         if screen.scroll_px and scroll_to(page, screen.scroll_px) != screen.scroll_px:
             verdicts["the window can't be reached again"] += len(screen.elements)
             continue
+        # each window by its own clicks: another window has other elements at the same points
         said = confirm(page, screen)
         verdicts.update(said)
         found.append(keep(screen, said))
     return found, verdicts
 
 
-def write_page(out: Path, app: str, screens: list[WebScreen], pool: list[str]) -> list[dict[str, Any]]:
+def write_page(out: Path, app: str, screens: list[WebScreen], pool: list[str]) -> list[dict[str, object]]:
     """Write the pictures of screens; gives their rows. Their names go into the pool."""
     rows = []
     for screen in screens:

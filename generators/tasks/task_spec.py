@@ -19,7 +19,7 @@ def task_id_of(target: str, instruction: str, state: str, evaluator: str) -> str
     return digest([target, instruction, state, evaluator])[:32]
 
 
-def has_rule(evaluator: Mapping[str, Any]) -> bool:
+def has_rule(evaluator: Mapping[str, object]) -> bool:
     """Whether a rule decides the task, known or not."""
     return evaluator.get("rule") not in (VOTES, FINAL_KEYFRAME)
 
@@ -60,7 +60,7 @@ class TaskSpec:
     def stratum(self) -> str:
         return stratum(self.expected_steps)
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """A row of the `tasks` table."""
         return {
             "task_id": self.task_id,

@@ -5,7 +5,7 @@
     $VESPER_HOME/feedback/<name>/current.json             {"digest"}: what was frozen last
 
 A manifest holds its own `digest`, and the versions that it stands on: `inputs` (asset → version), or `rounds` (round →
-version of `generation/verified/<round>`). (Which version of an asset is current is told in `current_version`, and
+version of `generation/verified/<round>`). (Which version of an asset is current is said in `current_version`, and
 chosen by a person with `choose_version`.)
 """
 

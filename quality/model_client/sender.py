@@ -11,6 +11,7 @@ import asyncio
 import os
 import threading
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from quality.model_client.questions import Garbage
@@ -44,7 +45,7 @@ class Sender:
             key = os.environ.get("VESPER_JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
             self._client = openai.AsyncOpenAI(base_url=self._base_url, api_key=key, max_retries=0)
 
-    async def post(self, body: dict[str, Any], timeout_s: float) -> bytes:
+    async def post(self, body: Mapping[str, object], timeout_s: float) -> bytes:
         """The body of the reply. Ends by `timeout_s`, whatever the server does; raises an error of the SDK,
         `TimeoutError`, or `Garbage` for a body without end."""
         async with asyncio.timeout(timeout_s):

@@ -64,7 +64,7 @@ def test_the_page_s_world_keeps_the_contract(paths: dict[str, str]) -> None:
         world.reset(task.initial_state)
         first = world.observe()
         assert not holds(task.evaluator, world.state())
-        element = next(place for place in first.places if place.key == task.evaluator["room"])
+        element = next(place for place in first.elements if place.key == task.evaluator["room"])
         world.act(Click(element.centre))
         assert holds(task.evaluator, world.state()) and world.observe().sha256 != first.sha256
         world.reset(task.initial_state)

@@ -106,7 +106,7 @@ class Rollout:
         """Reply tokens of the whole trajectory."""
         return sum(len(sample.token_ids) for sample in self.samples)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """JSON values."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         samples = [

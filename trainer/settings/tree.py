@@ -101,7 +101,7 @@ class TrainerSettings(Settings):
             )
         return self
 
-    def of_stage(self, stage: str) -> dict[str, Any]:
+    def of_stage(self, stage: str) -> dict[str, object]:
         """The settings that a stage depends on, as plain JSON values: they enter the version of what it makes."""
         part = self.version_part()
         own = {*SPECIALISTS, *ONLINE}

@@ -53,7 +53,7 @@ def run_batched(
     max_new_tokens: int,
     record: Callable[[RolloutJob, Rollout], dict[str, Any]],
     on_record: Callable[[dict[str, Any], int], None],
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """`record`s of every contract with every seed, in the order of (task, seed). `file` keeps them; what it holds isn't
     made again. `on_record` is called with each as it ends, and with how many there are. Raises what ended the run."""
     from trainer.online.rollouts import RolloutJob

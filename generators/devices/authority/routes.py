@@ -209,11 +209,11 @@ ROUTES: tuple[tuple[str, str, tuple[str, ...], Callable[[AuthorityCall], Awaitab
 """Method, path, roles that may, handler, whether it wakes those who wait."""
 
 
-def node_json(node: NodeRecord) -> dict[str, Any]:
+def node_json(node: NodeRecord) -> dict[str, object]:
     return {"id": node.id, "host": node.host, "port": node.port}
 
 
-def device_json(state: DeviceState) -> dict[str, Any]:
+def device_json(state: DeviceState) -> dict[str, object]:
     record = state.record
     return {
         "id": record.id,

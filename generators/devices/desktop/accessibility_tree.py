@@ -99,7 +99,7 @@ def places_of(raw: Mapping[str, Any], size: tuple[int, int]) -> tuple[ScreenElem
     return tuple(found)
 
 
-def name_of(item: Mapping[str, Any]) -> str:
+def name_of(item: Mapping[str, object]) -> str:
     """The name without the blanks around it (menus pad theirs)."""
     return str(item.get("name", ""))[:MAX_TEXT].strip()
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections import deque
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -46,7 +47,9 @@ class CdpPage:
         self._world: int | None = None  # the reader's own JavaScript world, until the page goes elsewhere
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def send(self, method: str, params: dict[str, Any] | None = None, limit_s: float = 0.0) -> dict[str, Any]:
+    async def send(
+        self, method: str, params: Mapping[str, object] | None = None, limit_s: float = 0.0
+    ) -> dict[str, Any]:
         """A command to this page. Raises `DeviceError`."""
         if self.crashed:
             raise DeviceError(f"{self._name}: the page has crashed; reset the device")
@@ -125,7 +128,7 @@ class CdpPage:
         text from data belongs in it. Raises `WorldError` where it throws."""
         return await self._evaluate({"expression": script})
 
-    async def call(self, function: str, argument: Any) -> Any:
+    async def call(self, function: str, argument: object) -> Any:
         """`function(argument)`, the argument as JSON data that no text in it can leave."""
         literal = json.dumps(json.dumps(argument))
         return await self.evaluate(f"{function}(JSON.parse({literal}))")
@@ -170,11 +173,11 @@ class CdpPage:
         except ValueError as error:
             raise DeviceError(f"{self._name}: expected a picture in base64, found something else") from error
 
-    async def places(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
+    async def elements(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements; at most MAX_PLACES."""
         found = await self._read(f"vesperRead().slice(0, {MAX_PLACES})") if await self._read("!!document.body") else []
         made = (_place(raw, size) for raw in found if isinstance(raw, dict))
-        return tuple(place for place in made if place is not None)
+        return tuple(element for element in made if element is not None)
 
 
 def _place(raw: dict[str, Any], size: tuple[int, int]) -> ScreenElement | None:

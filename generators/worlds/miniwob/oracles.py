@@ -136,7 +136,7 @@ ORACLES: dict[str, Callable[[HumanInput, str], None]] = {
 }
 
 
-def perform(world: Miniwob, task: str, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]], float]:
+def perform(world: Miniwob, task: str, seed: int) -> tuple[dict[str, object], list[dict[str, object]], float]:
     """Start the task and let its oracle solve it: (the recorder's data, the acts, raw reward)."""
     world.start(task, seed)
     human = HumanInput(world, Random(f"{task}/{seed}"))

@@ -60,7 +60,7 @@ class Miniwob:
         """Let time pass on the page's clock."""
         self.page.evaluate("ms => vesperAdvance(ms)", ms)
 
-    def recording(self) -> dict[str, Any]:
+    def recording(self) -> dict[str, object]:
         """What the page's own recorder wrote: taskName, utterance, states."""
         found: dict[str, Any] = self.page.evaluate("JSON.parse(JSON.stringify(recorder.data))")
         return found

@@ -178,7 +178,7 @@ def removed(path: str, *items: Mapping[str, Any]) -> Effect:
     return checks, {path: [{"id": item["id"]} for item in items]}
 
 
-def valued(path: str, key: str, value: Any) -> Effect:
+def valued(path: str, key: str, value: object) -> Effect:
     """An entry of an object has this value."""
     return ({"check": "value", "path": f"{path}.{key}", "is": value},), {path: [key]}
 

@@ -85,7 +85,7 @@ class PhoneWorld(BrowserWorld):
         self._now = 0.0
         self._error = Error
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: object) -> Any:
         """A method of the page's API. Raises `WorldError` with the page's own words."""
         try:
             text = self.page.evaluate(_CALL, json.dumps([method, *args]))
@@ -110,10 +110,10 @@ class PhoneWorld(BrowserWorld):
             self.call("open", start["open"])
 
     def observe(self) -> Observation:
-        places = (self._place(raw) for raw in self.call("tree"))
-        return Observation(self._camera.shoot(), tuple(p for p in places if p), digest(unscrolled(self.state())))
+        elements = (self._place(raw) for raw in self.call("tree"))
+        return Observation(self._camera.shoot(), tuple(p for p in elements if p), digest(unscrolled(self.state())))
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """The elements alone, without a picture."""
         return tuple(p for p in (self._place(raw) for raw in self.call("tree")) if p)
 
@@ -182,7 +182,7 @@ PhoneWorld.acts = {
 }
 
 
-def unscrolled(state: dict[str, Any]) -> dict[str, Any]:
+def unscrolled(state: dict[str, Any]) -> dict[str, object]:
     """The document without how far its lists are scrolled, which is a matter of the picture."""
     ui = state["ui"]
     stacks = {app: [{**entry, "y": 0} for entry in stack] for app, stack in ui["stacks"].items()}

@@ -60,7 +60,7 @@ def test_doing_more_than_was_asked_is_not_true(shop: list[tuple[TaskSpec, int | 
     one, other = next((a, b) for a in adds for b in adds if a.evaluator != b.evaluator)
     world = InterpretedWorld(make_site)
     world.reset(one.initial_state)
-    home = next(place for place in world.places() if place.role == "link")
+    home = next(element for element in world.elements() if element.role == "link")
     both = [*path_of(one), Click(home.centre), *path_of(other)]
     done = walk(one, both)
     if holds(other.evaluator, done.end_state):  # the second path may begin elsewhere

@@ -97,7 +97,7 @@ def _draw(folder: Path, name: str, family: Family, seeds: str, turn: int, opened
     else:
         moments = perform(world, contract, Random(f"page/{name}"), ERROR_RATE)
     shots = list({moment.shot.sha256: moment.shot for moment in moments or ()}.values())
-    screens = [{"places": [asdict(p) for p in shot.places], "letters": reader.letters[shot.sha256]} for shot in shots]
+    screens = [{"places": [asdict(p) for p in shot.elements], "letters": reader.letters[shot.sha256]} for shot in shots]
     for number, shot in enumerate(shots):
         with whole_file(folder / f"{name}-{number}.png") as part:
             part.write_bytes(shot.png)

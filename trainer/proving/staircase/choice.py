@@ -125,7 +125,7 @@ def oracle_agent(contract: TaskSpec, world: World) -> ScriptedAgent:
     return ScriptedAgent(oracle_of(contract, world), contract, world.state, explore_turns=0)
 
 
-def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[str, Any]:
+def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[str, object]:
     """A row of the measurement: success of the oracle and of the blind table, and how long the episodes are.
 
     Of a family that is held out nothing is measured: it can't be chosen."""

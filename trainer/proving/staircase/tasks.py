@@ -167,7 +167,7 @@ def _miniwob_episode(family: Family, seed: int, world: World) -> TaskSpec | None
     contract = miniwob_contract(world, family.kind, seed, MINIWOB_STEPS.get(family.kind, 2))
     oracle = _miniwob_oracle(contract, world)
     oracle.begin(contract)
-    return contract if oracle.next(world.observe().places, world.state(), None).action is not None else None
+    return contract if oracle.next(world.observe().elements, world.state(), None).action is not None else None
 
 
 MINIWOB_STEPS = {

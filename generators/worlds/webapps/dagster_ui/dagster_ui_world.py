@@ -52,7 +52,7 @@ class DagsterData:
         self._server = server
         self._home, self._snapshot = server.folder / "home", server.folder / "snapshot"
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         """There is one snapshot; `seed` may be 0. Runs that are under way are waited for."""
         check_start(start, NAME, (), ("seed", "page"))
         if start.get("seed", 0) != 0:

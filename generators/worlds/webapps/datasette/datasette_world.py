@@ -30,7 +30,7 @@ class DatasetteData:
     def __init__(self, server: WebAppServer) -> None:
         self._server = server
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         check_start(start, NAME, (), ("seed", "page"))
         overwrite(snapshot_file(self._server.folder, start.get("seed", 0)), self._server.folder / "shop.db")
 

@@ -31,7 +31,7 @@ class DjangoData:
         self._schema = server.folder / "schema.db"
         shutil.copyfile(server.folder / "app.db", self._schema)  # nobody has written since the server made it
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         check_start(start, NAME, (), ("seed", "page"))
         seed = check_seed(start.get("seed", 0), NAME)
         snapshot = self._server.folder / f"snapshot-{seed}.db"

@@ -60,7 +60,7 @@ def test_miniwob_is_drawn_at_two_pixels_a_css_pixel() -> None:
         world.reset(start)
         shot = world.observe()
         assert size_of(before.png) == (160, 210) and size_of(shot.png) == world.size_px == (320, 416)
-        assert [(p.key, p.name) for p in shot.places] == [(p.key, p.name) for p in before.places]
+        assert [(p.key, p.name) for p in shot.elements] == [(p.key, p.name) for p in before.elements]
         for task in ("click-checkboxes", "click-link", "social-media", "email-inbox-forward", "phone-book"):
             world.reset({"task": task, "seed": 5})
             assert small_text(world, 2.0) == [], task
@@ -81,7 +81,7 @@ def test_phone_and_sites_fit_a_small_screen() -> None:
             shot = site.observe()
             assert size_of(shot.png) == site.size_px == (320, 448)
             assert small_text(site, 1.0) == [], kind
-            boxes = [p.box for p in shot.places if p.clickable]
+            boxes = [p.box for p in shot.elements if p.clickable]
             overlaps = [
                 (a, b)
                 for n, a in enumerate(boxes)
@@ -91,7 +91,7 @@ def test_phone_and_sites_fit_a_small_screen() -> None:
             assert len(boxes) >= 4 and overlaps == []
         site.reset({"kind": "issues", "seed": 3})
         before = site.state()["page"]
-        closed = next(place for place in site.observe().places if place.name == "Closed")
+        closed = next(element for element in site.observe().elements if element.name == "Closed")
         site.act(Click(closed.centre))  # points are those of the small screen
         assert site.state()["page"] != before
         done(site, "fsm/issues/close")
