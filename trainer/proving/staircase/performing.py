@@ -1,6 +1,6 @@
-"""A scripted hand that slips and recovers: what is done at each turn, and whether it was right.
+"""A scripted policy that slips and recovers: what is done at each turn, and whether it was right.
 
-The hand of a task errs at a set share of its turns: it clicks a neighbour, or types something else. A slip is kept only
+The policy errs at a set share of its turns: it clicks a neighbour, or types something else. A slip is kept only
 if it can be undone and the task is done in the end: rules and sites find their way from wherever they stand; on the
 phone an undo (the same place again, or back) is tried and must bring the very document back.
 """
@@ -21,7 +21,7 @@ from schemas.actions import Action
 from schemas.coordinates import contains
 from schemas.ids import digest
 from trainer.proving.staircase.choice import MOST_STEPS
-from trainer.proving.staircase.tasks import ground, guide_of
+from trainer.proving.staircase.tasks import oracle_of, staircase_world
 
 NEAREST = 4
 """A slip clicks one of so many nearest elements."""
@@ -71,11 +71,11 @@ def _answer(moments: Sequence[PerformedTurn]) -> str:
 def _try(
     world: World, contract: TaskSpec, rng: Random, error_rate: float, forbidden: set[int]
 ) -> tuple[list[PerformedTurn] | None, set[int]]:
-    """(the moments up to the end, or None if the hand gave up; the turns at which it slipped)."""
+    """(the moments up to the end, or None if the oracle gave up; the turns at which it slipped)."""
     world.reset(contract.initial_state)
-    guide = guide_of(contract, world)
-    guide.begin(contract)
-    undoes = ground(contract.world).undoes
+    oracle = oracle_of(contract, world)
+    oracle.begin(contract)
+    undoes = staircase_world(contract.world).undoes
     moments: list[PerformedTurn] = []
     slips: set[int] = set()
     last: Action | None = None
@@ -83,7 +83,7 @@ def _try(
     shot = world.observe()
     while len(moments) < MOST_STEPS:
         turn = len(moments)
-        advice = held if held is not None else guide.next(shot.elements, world.state(), last)
+        advice = held if held is not None else oracle.next(shot.elements, world.state(), last)
         held = None
         draws = Random(rng.random())
         if advice.done or advice.gave_up:

@@ -43,10 +43,10 @@ def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: P
     With a `policy` its runs alone are made, one for each task, and its name is their kind. Every trace ends with
     Finished and holds the end state, which doesn't fulfil `evaluator`.
     """
-    rng, made = Random(f"failing/{seed}"), 0
+    rng, built = Random(f"failing/{seed}"), 0
     seen: set[str] = set()
     for number in range(len(traces) if policy else count * TRIES):
-        if made >= count or not traces:
+        if built >= count or not traces:
             return
         if policy:
             tries = iter([follow(world, traces[number], policy, seed + number)])
@@ -54,12 +54,12 @@ def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: P
             tries = _tries(world, traces, KINDS[number % len(KINDS)], rng)
         for run in tries:
             failed = run.failed(f"{seed}-{number}")
-            told = (
+            text = (
                 repr((failed.uid.partition("~")[0], [format(move.action) for move in failed.moves])) if failed else ""
             )
-            if failed is not None and told not in seen:
-                seen.add(told)
-                made += 1
+            if failed is not None and text not in seen:
+                seen.add(text)
+                built += 1
                 yield failed
                 break
 

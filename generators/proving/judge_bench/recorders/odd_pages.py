@@ -59,8 +59,8 @@ class OddPages:
     def record(self, world: OddWorld, count: int, seed: int) -> Iterator[Trace]:
         """Kinds in turn, each in its apps in turn. A screen that can't carry its task, or whose message covers what
         is needed next, is skipped."""
-        turns, made, number = _turns(seed), 0, 0
-        while made < count and number < 4 * count + 40:
+        turns, built, number = _turns(seed), 0, 0
+        while built < count and number < 4 * count + 40:
             app, kind = turns[number % len(turns)]
             try:
                 trace = self._one(world, app, kind, seed + number)
@@ -69,7 +69,7 @@ class OddPages:
                 self.losses.drop(f"odd/{app}", f"{kind}: the oracle failed")
             number += 1
             if trace is not None:
-                made += 1
+                built += 1
                 yield trace
 
     def _one(self, world: OddWorld, app: str, kind: str, seed: int) -> Trace | None:
@@ -115,7 +115,7 @@ class OddPages:
         )
 
     def grounding(self, world: OddWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
-        """Screens after up to two random taps; buttons that stand in every row are told apart by what is beside."""
+        """Screens after up to two random taps; buttons that stand in every row are distinguished by what is beside."""
         apps = sorted(SCENARIOS)
         for number in range(count):
             rng = Random(f"judge-bench/odd/grounding/{self.kind}/{seed + number}")

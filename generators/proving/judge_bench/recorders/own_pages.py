@@ -142,8 +142,8 @@ class OwnPagesRecorder:
 
     def record(self, world: PagesWorld, count: int, seed: int) -> Iterator[Trace]:
         """Families in turn; a screen that can't carry its family's task, or an oracle that fails, is skipped."""
-        families, made, number = list(FAMILIES), 0, 0
-        while made < count and number < 4 * count + 40:
+        families, built, number = list(FAMILIES), 0, 0
+        while built < count and number < 4 * count + 40:
             family = families[number % len(families)]
             try:
                 trace = self._one(world, family, seed + number)
@@ -152,7 +152,7 @@ class OwnPagesRecorder:
                 self.losses.drop(f"own/{family}", "the oracle failed")
             number += 1
             if trace is not None:
-                made += 1
+                built += 1
                 yield trace
 
     def _one(self, world: PagesWorld, family: str, seed: int) -> Trace | None:
@@ -226,10 +226,10 @@ def near_misses(task: PageTask, tasks: Mapping[str, PageTask], end: dict[str, An
     """Goals that differ from the task's in one slot and that the end state doesn't reach, in the task's own words."""
     goals = []
     words = task.templates[task.template]
-    told = [slot for slot in task.slots if f"{{{slot}}}" in words]
+    lines = [slot for slot in task.slots if f"{{{slot}}}" in words]
     for key in sorted(tasks):
         other = tasks[key]
-        differ = [slot for slot in told if other.slots.get(slot) != task.slots[slot]]
+        differ = [slot for slot in lines if other.slots.get(slot) != task.slots[slot]]
         if len(differ) == 1 and not holds(end, other.checks):
             goals.append(other.phrase(task.template))
     return tuple(goals)

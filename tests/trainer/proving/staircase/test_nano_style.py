@@ -11,7 +11,7 @@ import pytest
 from generators.tasks.world_interface import World
 from generators.worlds.registry import open_world
 from schemas.actions import Click
-from trainer.proving.staircase.choice import attempt, scripted_hand
+from trainer.proving.staircase.choice import attempt, oracle_agent
 from trainer.proving.staircase.performing import perform
 from trainer.proving.staircase.tasks import Family, episodes, open_nano
 
@@ -45,7 +45,7 @@ def size_of(png: bytes) -> tuple[int, int]:
 def done(world: World, family: str) -> None:
     """The hand does the family's first test episode, and one with slips, of which each is recovered from."""
     for number, contract in islice(episodes(Family(family), "test", world), 1):
-        good, found = attempt(world, scripted_hand(contract, world), contract)
+        good, found = attempt(world, oracle_agent(contract, world), contract)
         assert good and found is not None, (family, number, contract.instruction)
         moments = perform(world, contract, Random(1), 0.9)
         assert moments is not None and moments[-1].right
