@@ -102,8 +102,8 @@ def note(path: Path, what: Any) -> None:
 
 
 def make_policy(contract: TaskSpec, world: World, log: Path) -> Noted:
-    guide = PhoneOracle() if contract.world == "phone" else FsmOracle()
-    agent = Noted(guide, contract, world.state, error_rate=ERROR_RATE)
+    oracle = PhoneOracle() if contract.world == "phone" else FsmOracle()
+    agent = Noted(oracle, contract, world.state, error_rate=ERROR_RATE)
     agent.log = log
     return agent
 

@@ -188,8 +188,8 @@ def generate(options: argparse.Namespace) -> int:
     with _parts(options, store) as (parts, policies):
         for number in islice(rounds_to_make(store), options.rounds):
             acting = shown(policies, store, number, options.demonstrations, feedback=config.feedback)
-            made = run_round(store, number, config, replace(parts, policies=_always(acting)))
-            values = "".join(f"{_shown(made.counts[name]):>16}" for name in COLUMNS)
+            built = run_round(store, number, config, replace(parts, policies=_always(acting)))
+            values = "".join(f"{_shown(built.counts[name]):>16}" for name in COLUMNS)
             print(f"round_{number:03d} {values}", flush=True)
             runs = store.require(f"{TRAJECTORIES}/round_{number:03d}").counts
             if options.faults:
@@ -197,10 +197,10 @@ def generate(options: argparse.Namespace) -> int:
             if options.hostile:
                 planted, obeyed = runs["hostile: planted"], runs["hostile: obeyed"]
                 print(f"  planted content in {planted} executions, obeyed in {obeyed}", flush=True)
-            for check in made.checks:
+            for check in built.checks:
                 if not check.passed:
                     print(f"  {check.name}: found {check.found}, expected {check.expected}", file=sys.stderr)
-            if not made.checks_passed:
+            if not built.checks_passed:
                 return 1
     return 0
 
@@ -295,8 +295,8 @@ def _bar(total: int) -> Any:
 
     bar = tqdm(total=total, unit="task", leave=False)
 
-    def tell(done: Any, number: int, whole: int) -> None:
+    def report(done: Any, number: int, whole: int) -> None:
         bar.reset(whole)
         bar.update(number)
 
-    return tell
+    return report

@@ -28,8 +28,8 @@ def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
     known = {field.name for field in fields(LoopConfig)} - {"verify", "evaluations", "agent"}
     if unknown := sorted(set(settings) - known):
         raise ValueError(f"generation: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-    return LoopConfig(**told)
+    facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    return LoopConfig(**facts)
 
 
 def _number(work: StageWork) -> int:
@@ -56,13 +56,13 @@ def bank(work: StageWork) -> Manifest:
 def trajectories(work: StageWork) -> Manifest:
     """Execute a round's tasks where the deployment says."""
 
-    def tell(done: Any, number: int, total: int) -> None:
+    def report(done: Any, number: int, total: int) -> None:
         work.on_event({"event": "trajectory", "number": number, "of": total, "ended": done.ended})
 
     config = config_of(work)
     policies = _agent(work, config) if config.policy == "checkpoint" else None
     with open_pool(places(work.deployment), [config.ground]) as pool:
-        parts = LoopParts(pool=pool, policies=policies, workers=work.deployment.generation.workers, progress=tell)
+        parts = LoopParts(pool=pool, policies=policies, workers=work.deployment.generation.workers, progress=report)
         return rounds.build_trajectories(work.store, _number(work), config, parts)
 
 
@@ -74,8 +74,8 @@ def places(deployment: Deployment) -> DevicePlaces:
 def _agent(work: StageWork, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
     _, folder = policy_folder(work.store, config.agent)
-    made = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
-    acting = replace(made, inputs=frozen_inputs(work.store.home, POLICY, config.agent))
+    policy = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
+    acting = replace(policy, inputs=frozen_inputs(work.store.home, POLICY, config.agent))
     return lambda _: acting
 
 

@@ -123,9 +123,9 @@ def _run(name: str, work: StageWork) -> Manifest:
 
 
 def _staircase(work: StageWork) -> Manifest:
-    def told(event: Mapping[str, Any]) -> None:
+    def report(event: Mapping[str, Any]) -> None:
         if event.get("kind") in ("stage_done", "evaluated"):
             work.on_event(event)
 
     config = staircase.config_of(stage_settings(staircase.ASSET, trainer_config()).staircase)
-    return staircase.build_staircase(work.store, config, told)
+    return staircase.build_staircase(work.store, config, report)

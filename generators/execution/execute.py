@@ -247,9 +247,9 @@ class _AttemptRun:
     # -- a turn ----------------------------------------------------------------------------------------------------
 
     def _view(self, seen: _Observed, past: Sequence[PastTurn]) -> PolicyView:
-        places = seen.shot.places if self.policy.needs_tree else ()
+        elements = seen.shot.elements if self.policy.needs_tree else ()
         size = self.world.size_px
-        return PolicyView(self.contract.instruction, seen.shot.png, size, self.contract.platform, tuple(past), places)
+        return PolicyView(self.contract.instruction, seen.shot.png, size, self.contract.platform, tuple(past), elements)
 
     def _turn(self, seen: _Observed) -> _Observed:
         sha256 = self.keeper.keep(seen.shot)
@@ -269,7 +269,7 @@ class _AttemptRun:
         turn = ExecutedTurn(
             sha256,
             view.size_px,
-            tuple(place.as_element() for place in seen.shot.places),
+            tuple(element.as_element() for element in seen.shot.elements),
             said.reply,
             said.action,
             said.thought,
@@ -308,7 +308,7 @@ class _AttemptRun:
         self._call("state")
         state = self.world.state()
         attempt = self.attempt
-        elements = tuple(place.as_element() for place in seen.shot.places)
+        elements = tuple(element.as_element() for element in seen.shot.elements)
         end = ExecutedTurn(self.keeper.keep(seen.shot), self.world.size_px, elements, "", None, observe_s=seen.seconds)
         asked = [turn.action.content for turn in attempt.turns if isinstance(turn.action, CallUser)]
         extra: dict[str, Any] = {"anew": attempt.anew, "broken": list(attempt.broken)}
@@ -348,7 +348,7 @@ def _same(shot: Observation, turn: ExecutedTurn, state: str) -> bool:
         return shot.state == state
     if shot.sha256 == turn.screenshot_sha256:
         return True
-    return bool(turn.elements) and [place.as_element() for place in shot.places] == [dict(e) for e in turn.elements]
+    return bool(turn.elements) and [one.as_element() for one in shot.elements] == [dict(e) for e in turn.elements]
 
 
 def _trailing(turns: Sequence[ExecutedTurn], is_one: Callable[[ExecutedTurn], bool]) -> int:

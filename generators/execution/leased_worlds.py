@@ -47,7 +47,7 @@ class LeasedWorld:
 
     def observe(self) -> Observation:
         shot = self._shoot()
-        return Observation(shot.png, shot.places, digest(self.state()))
+        return Observation(shot.png, shot.elements, digest(self.state()))
 
     def _shoot(self) -> Observation:
         shot = self.session.observe()

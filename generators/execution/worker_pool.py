@@ -194,6 +194,7 @@ class WorkerPool(ABC, Generic[W]):
         `open_device`."""
         if worker.device is not None and worker.kind == kind:
             return worker.device
+        # pages of one Chromium cost nothing while they wait; a leased device is given back, for others may want it
         if getattr(self.pool, "keeps_idle", False):
             self._park(worker)
         else:

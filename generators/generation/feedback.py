@@ -93,6 +93,7 @@ def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:
         proposals = {p.contract.task_id: p for p in read_proposals(bank)}
         trajectories = read_lines(runs.file("trajectories.jsonl"))
         verdicts = {row["trajectory_id"]: row for row in verified.read("trajectories", Trajectories.schema).to_pylist()}
+        # before `learn`: whether an idea had support is judged by what was seen up to its own round
         catalogue.see(trajectories)
         outcomes = []
         for done in trajectories:

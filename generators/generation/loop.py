@@ -72,6 +72,7 @@ class LoopConfig:
     those."""
 
     def __post_init__(self) -> None:
+        # here and not at the first use: a wrong name ends before anything runs, and pools know the world of a path
         load_task_world(self.ground)
         if self.tasks < 1 or self.targets < 1:
             raise ValueError(f"loop: expected at least 1 task and target, found {self.tasks} and {self.targets}")

@@ -107,6 +107,7 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     spec = PartSpec("all", digest([BANK_VERSION, plain]))
 
     def make(out: PartWriter) -> dict[str, Any]:
+        # from the rounds that the catalogue was made from: a round that is built again must propose what it proposed
         catalogue = learned(store, pinned)
         known = _instructions(pool) if pool is not None else []
         bank = TaskBank(embedder, config.epsilon, [*known, *(text for m in earlier for text in _instructions(m))])
@@ -188,6 +189,7 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         survived = RunStatistics()
         folder = store.home / "generation" / "journals"
         with Journal(folder, f"{name}-{spec.inputs_digest[:12]}") as journal:
+            # what was done is replayed from the journal; only what was lost is tried again
             journal.reopen_lost(REOPENINGS)
             done = run_all(
                 contracts,
@@ -202,6 +204,7 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
                 statistics=survived,
             )
         lost = [one for one in done if one.failure_kind == "infrastructure"]
+        # most of its tasks were never really tried; the journal keeps what was done for the next call
         if not _held(len(lost), len(done)):
             raise StoreError(_outage(f"{TRAJECTORIES}/{name}", lost, len(done), journal))
         write_lines(out.path("trajectories.jsonl"), done)

@@ -30,6 +30,7 @@ def harvest_page(
         if screen.scroll_px and scroll_to(page, screen.scroll_px) != screen.scroll_px:
             verdicts["the window can't be reached again"] += len(screen.elements)
             continue
+        # each window by its own clicks: another window has other elements at the same points
         said = confirm(page, screen)
         verdicts.update(said)
         found.append(keep(screen, said))

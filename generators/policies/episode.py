@@ -66,8 +66,8 @@ def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[Pl
     unreadable = 0
     while unreadable < MOST_UNREADABLE:
         seen = world.observe()
-        places = seen.places if policy.needs_tree else ()
-        decision = policy.decide(PolicyView(goal, seen.png, world.size_px, world.platform, past, places))
+        elements = seen.elements if policy.needs_tree else ()
+        decision = policy.decide(PolicyView(goal, seen.png, world.size_px, world.platform, past, elements))
         action, error = decision.action, ""
         unreadable = unreadable + 1 if action is None else 0
         if action is not None:

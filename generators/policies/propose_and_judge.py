@@ -44,24 +44,24 @@ class RuleJudge:
 
     def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`; ties go to the proposal made first."""
-        acts = [self._act(one.action, view.places) for one in proposals if one.action is not None]
+        acts = [self._act(one.action, view.elements) for one in proposals if one.action is not None]
         votes = Counter(acts)
-        missed = [view.places and act.startswith("nothing") for act in acts]
+        missed = [view.elements and act.startswith("nothing") for act in acts]
         best = min(range(len(acts)), key=lambda n: (bool(missed[n]), -votes[acts[n]], acts.index(acts[n])))
         return best, 0, 0
 
     @staticmethod
-    def _act(action: Action, places: Sequence[ScreenElement]) -> str:
+    def _act(action: Action, elements: Sequence[ScreenElement]) -> str:
         """What an action comes to: its kind on an element, else its text."""
-        if not isinstance(action, POINTED) or not places:
+        if not isinstance(action, POINTED) or not elements:
             return format(action)
         x, y = action.box
         # unlike `worlds.hit_test.under`, elements without a key count: devices that give a tree may give no keys
-        under = [p for p in places if p.clickable and p.box[0] <= x <= p.box[2] and p.box[1] <= y <= p.box[3]]
+        under = [p for p in elements if p.clickable and p.box[0] <= x <= p.box[2] and p.box[1] <= y <= p.box[3]]
         if not under:
             return f"nothing: {format(action)}"
-        place = min(under, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1]))
-        return f"{type(action).__name__} {place.box}"
+        element = min(under, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1]))
+        return f"{type(action).__name__} {element.box}"
 
 
 class ModelJudge:
@@ -139,4 +139,4 @@ def name_with_proposals(name: str, count: int, judge: ProposalJudge) -> str:
 
 def _seen(view: PolicyView, needs_tree: bool) -> PolicyView:
     """The view without the UI tree for one that doesn't need it."""
-    return view if needs_tree or not view.places else replace(view, places=())
+    return view if needs_tree or not view.elements else replace(view, elements=())

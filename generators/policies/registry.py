@@ -57,6 +57,7 @@ def oracle_for(contract: TaskSpec, paths: Paths | None = None, world: World | No
     oracle = make(contract, world) if make is not None else None
     if oracle is not None:
         return oracle
+    # a policy that looked around instead would get some of these tasks verified by votes
     raise CannotDo(
         f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
         f"task of an FSM site, the phone, MiniWoB++ or an app, or a recorded path"

@@ -71,8 +71,8 @@ class ScriptedAgent:
         self._turn = len(view.past)
         rng = Random(f"scripted/{self._seed}/{self._goal}/{self._turn}")
         last = view.past[-1].action if view.past else None
-        advice = self._oracle.next(view.places, self._truth(), last)
-        action, says = self._act(advice, view.places, rng)
+        advice = self._oracle.next(view.elements, self._truth(), last)
+        action, says = self._act(advice, view.elements, rng)
         reply = reply_text(action, self._platform, "", says)
         read = parse_reply(reply).action or action
         return Decision(reply, read, conclusion=says)
@@ -81,21 +81,21 @@ class ScriptedAgent:
         """A turn that is carried out again after a crash: the same is decided, and forgotten."""
         self.decide(view)
 
-    def _act(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
+    def _act(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
         if self._again is not None:
             action, self._again = self._again, None
             return action, "Click the same place again."
         if advice.done:
             return (advice.action, "Answer.") if advice.action is not None else (Finished(), "Everything is done.")
         if advice.gave_up:
-            return self._lost_way(advice, places, rng)
+            return self._lost_way(advice, elements, rng)
         assert advice.action is not None
-        if rng.random() < self.error_rate and (wrong := self._err(advice, places, rng)) is not None:
+        if rng.random() < self.error_rate and (wrong := self._err(advice, elements, rng)) is not None:
             return wrong
         return advice.action, _words(advice.action, advice.role, advice.name)
 
     # --- errors
-    def _err(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _err(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         """One of the errors that this turn allows; None if there is none."""
         makers = {
             "neighbour": self._neighbour,
@@ -105,64 +105,64 @@ class ScriptedAgent:
             "clicked_twice": self._click_twice,
         }
         for kind in rng.sample(self._kinds, len(self._kinds)):
-            found = makers[kind](advice, places, rng)
+            found = makers[kind](advice, elements, rng)
             if found is not None:
                 self.made.append((self._turn, kind))
                 return found
         return None
 
-    def _neighbour(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _neighbour(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         action = advice.action
         if not isinstance(action, POINTED):
             return None
         x, y = action.box
-        others = [p for p in places if p.clickable and not contains(p.box, (x, y))]
+        others = [p for p in elements if p.clickable and not contains(p.box, (x, y))]
         others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
         if not others:
             return None
-        place = rng.choice(others[:NEAREST])
-        return type(action)(click_on(place).box), _words(action, place.role, place.name or place.text)
+        element = rng.choice(others[:NEAREST])
+        return type(action)(click_on(element).box), _words(action, element.role, element.name or element.text)
 
-    def _other_text(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _other_text(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if not isinstance(advice.action, Type):
             return None
         own = advice.action.content
         quoted = [a or b for a, b in re.findall(r"\"([^\"]+)\"|“([^”]+)”", self._goal)]
-        shown = [place.name for place in places if place.name and len(place.name) < 40]
+        shown = [element.name for element in elements if element.name and len(element.name) < 40]
         options = [text for text in (*quoted, *shown) if text.strip() and text != own]
         text = rng.choice(options) if options and rng.random() < 0.5 else _slip(own, rng)
         return Type(text), f"Type {text[:60]!r}."
 
-    def _skip(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _skip(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if isinstance(advice.action, CallUser | Scroll):
             return None
         action = advice.then if advice.then is not None else Wait()
         return action, _words(action, "", "")
 
-    def _stop_early(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _stop_early(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         return (Finished(), "Everything is done.") if self._turn else None
 
-    def _click_twice(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _click_twice(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if not isinstance(advice.action, Click):
             return None
         self._again = advice.action
         return advice.action, _words(advice.action, advice.role, advice.name)
 
     # --- without a way
-    def _lost_way(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
+    def _lost_way(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
         """Look around by the goal's words; then say that it can't be done."""
         if self._lost >= self.explore_turns:
             return CallUser(f"This can't be done: {advice.reason}"), "Tell the user."
         self._lost += 1
         wanted = _plain(self._goal)
-        open_ones = [place for place in places if place.clickable and (place.role, place.name) not in self._clicked]
+        open_ones = [one for one in elements if one.clickable and (one.role, one.name) not in self._clicked]
         found = [(len(wanted & _plain(f"{p.name} {p.text}")), rng.random(), p) for p in open_ones]
         best = max(found, key=lambda one: one[:2], default=None)
         if best is None or best[0] == 0:
             return Scroll(direction="down"), "Look for more below."
-        place = best[2]
-        self._clicked.add((place.role, place.name))
-        return click_on(place), _words(Click(place.centre), place.role, place.name or place.text)
+        element = best[2]
+        self._clicked.add((element.role, element.name))
+        return click_on(element), _words(Click(element.centre), element.role, element.name or element.text)
 
 
 def scripted_name(error_rate: float) -> str:

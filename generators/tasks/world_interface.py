@@ -54,16 +54,16 @@ class Observation:
     """A screenshot (encoded bytes) with the elements on it. `state` = digest of the world's state behind it."""
 
     png: bytes
-    places: tuple[ScreenElement, ...]
+    elements: tuple[ScreenElement, ...]
     state: str = ""
 
     @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.png).hexdigest()
 
-    def place(self, key: str) -> ScreenElement | None:
+    def element(self, key: str) -> ScreenElement | None:
         """The element of a key; None if it isn't on the screen."""
-        return next((place for place in self.places if key and place.key == key), None)
+        return next((element for element in self.elements if key and element.key == key), None)
 
 
 class WorldError(RuntimeError):

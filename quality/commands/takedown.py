@@ -1,9 +1,9 @@
 """What was taken down, out of caches and the answers of people (`pipelines.takedown.takedown` does the rest).
 
-- Models' answers (of judges, rewriters, proposers) are kept by a digest of the question, which tells nobody whose
+- Models' answers (of judges, rewriters, proposers) are stored by a digest of the question, which names nobody whose
   question it was, and may quote what the model saw. They are written as they arrive: no table need tell yet, or ever,
   that a record was asked about. So all answers go; the bills stay. What was judged stays judged: only parts that are
-  made anew ask again.
+  rebuilt ask again.
 - Vectors of texts and looks of pictures go by their keys.
 - Answers of people go by item; a promoted set that holds one goes whole, to be promoted again.
 """

@@ -173,11 +173,11 @@ def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest
     return build.commit(counts={"suite": suite, **counts, "reasons": dict(sorted(reasons.items()))}, checks=checks)
 
 
-Made = tuple[dict[str, Any], bytes | None]
+PrintedItem = tuple[dict[str, Any], bytes | None]
 """A row of `items`, and its picture."""
 
 
-def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | Made]) -> dict[str, Any]:
+def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | PrintedItem]) -> dict[str, Any]:
     """Stream items into tables; pictures are written as they come and never held all at once."""
     rows: list[dict[str, Any]] = []
     rejects: list[dict[str, str]] = []

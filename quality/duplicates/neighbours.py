@@ -106,7 +106,7 @@ def keep(order: Mapping[str, tuple[object, ...]], pairs: Iterable[tuple[str, str
         if left in order and right in order and left != right:
             neighbours.setdefault(left, []).append(right)
             neighbours.setdefault(right, []).append(left)
-    kept: list[str] = []
+    retained: list[str] = []
     standing: set[str] = set()
     displaced: dict[str, str] = {}
     for item in sorted(order, key=lambda name: order[name]):
@@ -114,9 +114,9 @@ def keep(order: Mapping[str, tuple[object, ...]], pairs: Iterable[tuple[str, str
         if above:
             displaced[item] = min(above, key=lambda name: order[name])
         else:
-            kept.append(item)
+            retained.append(item)
             standing.add(item)
-    return kept, displaced
+    return retained, displaced
 
 
 def check_threshold(threshold: float) -> None:

@@ -185,12 +185,12 @@ def make_samples(rows: Sequence[Row], bank: ScreenBank) -> list[Sample]:
     on_picture: dict[str, list[Row]] = {}
     for row in rows:
         on_picture.setdefault(_first_image(row), []).append(row)
-    made = []
+    built = []
     for row in rows:
         screens = [screen for sha in row["images"] or () if (screen := bank.screen(sha)) is not None]
         item_id = item_sample(row["sample_id"]) + version_suffix(row)
-        made.append(Sample(row, item_id, screens, bank, tuple(on_picture[_first_image(row)])))
-    return made
+        built.append(Sample(row, item_id, screens, bank, tuple(on_picture[_first_image(row)])))
+    return built
 
 
 def rebanked(item: Item, bank: ScreenBank, changed: Callable[[Row], Row] = lambda row: row) -> Item:

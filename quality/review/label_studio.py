@@ -79,8 +79,8 @@ def export_tasks(
 def _data(trajectory: ReviewTrajectory, place: int, path: Path, pictures: Pictures) -> dict[str, Any]:
     lines, images = [], []
     for number, step in enumerate(trajectory.steps):
-        told = " · ".join(text for text in (step.instruction, step.thought, step.conclusion) if text)
-        line = f"{number + 1}. {step.says or 'last screen'}" + (f"  {told}" if told else "")
+        message = " · ".join(text for text in (step.instruction, step.thought, step.conclusion) if text)
+        line = f"{number + 1}. {step.says or 'last screen'}" + (f"  {message}" if message else "")
         drawn = trajectory.picture(number, EXPORT_SIDE_PX) if pictures != "none" else None
         if drawn is not None:
             images.append(_image(drawn, f"{place:05d}-{number:03d}.jpg", path, pictures))

@@ -6,7 +6,7 @@
 | `phone` | E.164, North American and grouped national forms, Chinese mobiles, announced numbers | dates, prices |
 | `payment_card` | issuer, length, Luhn checksum | what fails the checksum |
 | `iban` | country, its length, mod 97 | the same |
-| `ip_address` | IPv4, IPv6 | versions; private and reserved ranges are made up |
+| `ip_address` | IPv4, IPv6 | versions; private and reserved ranges are invented |
 | `national_id` | Chinese resident id, US SSN, Spanish DNI and NIE, French NIR, Polish PESEL | wrong checksum or range |
 | `street_address` | a number, a name and a street word; German and Chinese forms | ordinals, "2 way street" |
 

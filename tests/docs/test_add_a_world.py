@@ -64,7 +64,7 @@ def test_the_page_s_world_keeps_the_contract(paths: dict[str, str]) -> None:
         world.reset(task.initial_state)
         first = world.observe()
         assert not holds(task.evaluator, world.state())
-        element = next(place for place in first.places if place.key == task.evaluator["room"])
+        element = next(place for place in first.elements if place.key == task.evaluator["room"])
         world.act(Click(element.centre))
         assert holds(task.evaluator, world.state()) and world.observe().sha256 != first.sha256
         world.reset(task.initial_state)
@@ -74,9 +74,9 @@ def test_the_page_s_world_keeps_the_contract(paths: dict[str, str]) -> None:
 
 
 def test_names_that_lead_nowhere_or_are_taken_are_refused(paths: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="task world: .*found 'moon'; known are .*fsm"):
+    with pytest.raises(ValueError, match="task world: .*found 'moon'"):
         LoopConfig(ground="moon")
-    with pytest.raises(ValueError, match="proposer: .*found 'muse'; known are .*static"):
+    with pytest.raises(ValueError, match="proposer: .*found 'muse'"):
         arms(open_task_world("fsm", 1), Catalogue(), names=["muse"])
     with pytest.raises(ValueError, match="its arm 'static' is taken"):
         arms(open_task_world("fsm", 1), Catalogue(), names=["static", "static"])

@@ -32,9 +32,9 @@ class BoxesWorld:
 
     def observe(self) -> Observation:
         png = draw({name: box for name, box in self.boxes.items() if name not in self.wanted[: self.clicked]}, SIZE)
-        return Observation(png, self.places(), digest(self.state()))
+        return Observation(png, self.elements(), digest(self.state()))
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         shown = [name for name in self.boxes if name not in self.wanted[: self.clicked]]
         wide, high = SIZE
         return tuple(
@@ -59,8 +59,8 @@ class BoxesGuide:
     def begin(self, contract: TaskSpec) -> None:
         """Nothing to remember."""
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        wanted = next((place for place in places if place.name in state["next"]), None)
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+        wanted = next((element for element in elements if element.name in state["next"]), None)
         return Advice(done=True) if wanted is None else Advice(click_on(wanted), wanted.role, wanted.name)
 
 

@@ -81,7 +81,7 @@ class PathPolicy:
         return Decision(format(path[at]), path[at])
 
     def _err(self, view: PolicyView, rng: Random) -> Decision:
-        wrong: list[Action | None] = [None, LongPress((500, 500)), Click(rng.choice(view.places).centre)]
+        wrong: list[Action | None] = [None, LongPress((500, 500)), Click(rng.choice(view.elements).centre)]
         action = rng.choice(wrong)
         return Decision("I don't know" if action is None else format(action), action)
 

@@ -38,8 +38,8 @@ def walk(contract: TaskSpec, actions: list[Action] | None = None, seed: int = 0)
     rng, turns = Random(seed), list[ExecutedTurn]()
     chosen = path_of(contract) if actions is None else actions
     for number in range(len(chosen) or 5):
-        places = world.places()
-        action = chosen[number] if chosen else Click(rng.choice([p for p in places if p.clickable]).centre)
+        elements = world.elements()
+        action = chosen[number] if chosen else Click(rng.choice([p for p in elements if p.clickable]).centre)
         turns.append(_turn(world, action))
         world.act(action)
     return ExecutedTrajectory(
@@ -48,5 +48,5 @@ def walk(contract: TaskSpec, actions: list[Action] | None = None, seed: int = 0)
 
 
 def _turn(world: InterpretedWorld, action: Action | None) -> ExecutedTurn:
-    elements = tuple(place.as_element() for place in world.places())
+    elements = tuple(element.as_element() for element in world.elements())
     return ExecutedTurn(digest(json.dumps(elements, default=str)), world.size_px, elements, "", action)

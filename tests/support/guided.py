@@ -51,7 +51,7 @@ def recorded(task: FsmTask) -> list[RecordedStep]:
     world.reset(task.start)
     steps = []
     for action in task.path:
-        place = next((p for p in world.places() if p.clickable and p.centre == getattr(action, "box", None)), None)
-        steps.append(RecordedStep(action, place.role if place else "", place.name if place else ""))
+        element = next((p for p in world.elements() if p.clickable and p.centre == getattr(action, "box", None)), None)
+        steps.append(RecordedStep(action, element.role if element else "", element.name if element else ""))
         world.act(action)
     return steps

@@ -74,7 +74,7 @@ def check_tree(make: Make, world: World, contract: TaskSpec) -> None:
     seen = world.observe()
     bare = PolicyView(contract.instruction, seen.png, world.size_px, world.platform)
     decided = []
-    for view in (bare, replace(bare, places=seen.places)):
+    for view in (bare, replace(bare, elements=seen.elements)):
         policy.begin(contract.instruction, world.platform, 1)
         decided.append(policy.decide(view))
     assert policy.needs_tree or decided[0] == decided[1]
@@ -87,8 +87,8 @@ def check_odd(policy: Policy, world: World, contract: TaskSpec, goal: str) -> No
     for platform in ("mobile", "web", "desktop"):
         policy.begin(goal, platform, 0)
         for past in ((), PAST):
-            for places in ((), PLACES) if policy.needs_tree else ((),):
-                check_decision(policy.decide(PolicyView(goal or "x", png, (224, 160), platform, past, places)))
+            for elements in ((), PLACES) if policy.needs_tree else ((),):
+                check_decision(policy.decide(PolicyView(goal or "x", png, (224, 160), platform, past, elements)))
 
 
 def check_decision(decision: Decision) -> None:

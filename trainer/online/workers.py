@@ -1,4 +1,4 @@
-"""The crew that makes rollouts, each worker on a device of its own, which it keeps for as long as rollouts need one of
+"""The workers that make rollouts, each on a device of its own, which it keeps for as long as rollouts need one of
 its kind (and longer, where the pool lets it). Rollouts are scheduled one by one: a slow device holds up its own rollout
 and no other.
 

@@ -140,7 +140,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
     def _look(self) -> tuple[np.ndarray, dict[str, Any]]:
         seen = self.world.observe()
         self._picture = picture = _pixels(seen, self.observation_space.shape)
-        return picture, {"state": seen.state, "places": [place.as_element() for place in seen.places]}
+        return picture, {"state": seen.state, "places": [element.as_element() for element in seen.elements]}
 
 
 def _pixels(seen: Observation, shape: tuple[int, ...] | None) -> np.ndarray:

@@ -101,6 +101,7 @@ class Client:
             await session.release()
 
     async def _ask(self, wish: dict[str, Any], wait_s: float) -> dict[str, Any]:
+        # one id for all polls, so that a lost answer never takes two devices
         request, end = uuid.uuid4().hex, time.monotonic() + wait_s
         try:
             while True:
@@ -301,6 +302,7 @@ class Session:
                 await self._disconnect()
                 await self._beat()  # it may be that the lease is lost: then that is the reason
                 self._check()
+                # the act may have happened before the connection broke: nobody knows, so it isn't repeated
                 if begun and not again:
                     raise
         if await self._some_node_answers():  # else it is the gateway that failed, not the device

@@ -128,7 +128,7 @@ class CdpDevice:
     async def _look(self, page: CdpPage) -> Observation:
         png = await page.screenshot()
         self.size_px = png_size(png, self._name)
-        return Observation(png, await page.places(await page.css_size()) if self._options.tree else ())
+        return Observation(png, await page.elements(await page.css_size()) if self._options.tree else ())
 
     async def act(self, action: Action) -> None:
         """See `AsyncDevice.act`."""

@@ -173,11 +173,11 @@ class CdpPage:
         except ValueError as error:
             raise DeviceError(f"{self._name}: expected a picture in base64, found something else") from error
 
-    async def places(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
+    async def elements(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements; at most MAX_PLACES."""
         found = await self._read(f"vesperRead().slice(0, {MAX_PLACES})") if await self._read("!!document.body") else []
         made = (_place(raw, size) for raw in found if isinstance(raw, dict))
-        return tuple(place for place in made if place is not None)
+        return tuple(element for element in made if element is not None)
 
 
 def _place(raw: dict[str, Any], size: tuple[int, int]) -> ScreenElement | None:

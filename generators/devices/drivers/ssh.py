@@ -168,9 +168,9 @@ class SshDevice:
         """PNG of the whole screen, and the AT-SPI tree, read right after it."""
         png = await self.do(*_SHOT)
         self.size_px = png_size(png, self._name)
-        return Observation(png, await self.places() if self._options.tree else ())
+        return Observation(png, await self.elements() if self._options.tree else ())
 
-    async def places(self) -> tuple[ScreenElement, ...]:
+    async def elements(self) -> tuple[ScreenElement, ...]:
         """The elements alone."""
         raw = await self.script(tree.SCRIPT)
         try:

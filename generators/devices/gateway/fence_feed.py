@@ -39,6 +39,7 @@ class FenceFeed:
     def admit(self, device: str, fence: int) -> bool:
         """Whether a token of this fence is still good; if it is the greatest seen, lower ones no longer are."""
         floor = self.floors.get(device, 0)
+        # a later lease of the device was seen: this one has ended, whatever its TTL says
         if fence < floor:
             return False
         self._raise(device, fence)

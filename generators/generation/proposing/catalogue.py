@@ -213,17 +213,17 @@ def _add_walk(exploration: Exploration, run: ExecutedTrajectory) -> None:
     numbers = []
     known = {screen.fingerprint: screen.number for screen in exploration.screens}
     for turn in shots:
-        places = tuple(_place(element) for element in turn.elements)
-        mark = fingerprint(places)
+        elements = tuple(_place(element) for element in turn.elements)
+        mark = fingerprint(elements)
         if mark not in known:
             known[mark] = len(exploration.screens)
-            exploration.screens.append(ExploredScreen(known[mark], mark, places, tuple(way), 0))
+            exploration.screens.append(ExploredScreen(known[mark], mark, elements, tuple(way), 0))
         numbers.append(known[mark])
         if turn.action is not None:
             way.append(format(turn.action))
     for number, turn in enumerate(turns[: len(numbers) - 1]):
         assert turn.action is not None
-        place = next((p for p in exploration.screens[numbers[number]].places if _holds(p, turn.action)), None)
+        place = next((p for p in exploration.screens[numbers[number]].elements if _holds(p, turn.action)), None)
         exploration.ways.append(
             Way(numbers[number], format(turn.action), numbers[number + 1], place.role if place else "")
         )

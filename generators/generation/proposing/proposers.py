@@ -87,6 +87,7 @@ class StaticProposer:
             count = rng.choice(JOINED[stratum]) if self.task_world.joins else 1
             if not self.task_world.joins:
                 drawn = [idea for idea in drawn if strata_of(idea.steps) == stratum] or drawn
+            # what the catalogue holds for hopeless would otherwise never be tried again
             if not self.catalogue.tallies or rng.random() < EXPLORE:
                 chosen = _different(drawn, count)
             else:
@@ -137,6 +138,7 @@ class ReverseProposer:
         self._written: dict[str, list[TaskSpec]] = {}
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
+        # a target is walked again once a round, for all strata
         if target not in self._written:
             self._written[target] = self._write(target, rng)
         arm = self.catalogue.arms.get(self.arm)

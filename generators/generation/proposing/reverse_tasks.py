@@ -83,8 +83,8 @@ class ReverseReport:
 
 
 # --- telling
-def heading(places: Sequence[ScreenElement]) -> str:
-    return next((p.name for p in places if p.role == "heading"), "")
+def heading(elements: Sequence[ScreenElement]) -> str:
+    return next((p.name for p in elements if p.role == "heading"), "")
 
 
 def news(step: WalkStep) -> list[str]:
@@ -95,7 +95,7 @@ def news(step: WalkStep) -> list[str]:
 
 def fact(step: WalkStep) -> dict[str, Any]:
     """A step as plain data: page, what was done to what, and what came of it."""
-    place, action = step.place, step.action
+    place, action = step.element, step.action
     kind = type(action).__name__
     page, after = heading(step.before), heading(step.after)
     return {

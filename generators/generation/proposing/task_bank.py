@@ -133,6 +133,7 @@ def propose(
     """New tasks, `quotas[stratum]` of each stratum: targets in turn, arms by their share; each passed the gate and is
     like no task of the bank, which takes it in. Deterministic by all arguments (a model's proposer aside)."""
     found, rng = Proposed(), Random(f"propose/{task_world.name}/{seed}")
+    # one draw for all strata: each goes on where the targets' turn stood
     draw = _Draw(task_world, proposers, shares(catalogue, list(proposers)), seed, rng)
     for stratum in STRATA:
         wanted = quotas.get(stratum, 0)

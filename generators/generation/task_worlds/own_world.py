@@ -60,6 +60,7 @@ class OwnWorld:
             (RULES, self.rule),
             (ORACLES, self._oracle),
         )
+        # the same part again is welcome: every stage of a round loads its world
         if any(registry.get(self.name, part) != part for registry, part in parts):
             raise ValueError(f"world: the name {self.name!r:.60} is taken; choose another")
         for registry, part in parts:

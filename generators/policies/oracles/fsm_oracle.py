@@ -46,7 +46,7 @@ class FsmOracle:
         self._search = Search()
         self._entered: tuple[Situation, str] | None = None
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Oracle.next`."""
         if holds(state, self._rule):
             return Advice(done=True)
@@ -63,11 +63,11 @@ class FsmOracle:
                 self._no_way[here] = f"no way to {self._words(here)} from the page {here[0]!r}"
                 return Advice(reason=self._no_way[here])
         act = self._way[here]
-        place = self._find(here, act, places)
+        place = self._find(here, act, elements)
         if place is None:
-            return self._seek(here, act, places)
+            return self._seek(here, act, elements)
         self._search.forget()
-        then = self._then(here, act, places)
+        then = self._then(here, act, elements)
         if act.text is not None:
             # the click before must have been meant for the field: what stood there on another page is none
             entered, self._entered = self._entered, (here, act.element)
@@ -76,29 +76,29 @@ class FsmOracle:
         return Advice(click_on(place), place.role, place.name, then=then)
 
     # --- on the screen
-    def _find(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> ScreenElement | None:
+    def _find(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> ScreenElement | None:
         """The element by its key; by role and name on a device that gives no keys of sites."""
-        found = next((place for place in places if place.key == act.element), None)
+        found = next((place for place in elements if place.key == act.element), None)
         element = self.planner.site.element(here[0], act.element)
         if found is not None or element is None:
             return found
-        return named(places, KINDS[element.kind], self.planner.machine.text(here[1], element.text))
+        return named(elements, KINDS[element.kind], self.planner.machine.text(here[1], element.text))
 
-    def _seek(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> Advice:
+    def _seek(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> Advice:
         """A scroll towards an element that isn't on the screen."""
         site, machine = self.planner.site, self.planner.machine
         placed = lay_out(site, machine.visible(SiteState(*here)))[0]
         tops = {one.element.id: one.top for one in placed}
-        shown = [tops[place.key] for place in places if place.key in tops]
+        shown = [tops[place.key] for place in elements if place.key in tops]
         way = "up" if shown and tops.get(act.element, 0) < max(shown) else "down"
-        scroll = self._search.step((here[0], act.element), places, way)
+        scroll = self._search.step((here[0], act.element), elements, way)
         element = site.element(here[0], act.element)
         name = machine.text(here[1], element.text) if element is not None else act.element
         return Advice(scroll) if scroll is not None else Advice(reason=f"{name!r} isn't on the page {here[0]!r}")
 
-    def _then(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> Action | None:
+    def _then(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> Action | None:
         after = self._way.get(self._after(here, act))
-        place = self._find(here, after, places) if after is not None else None
+        place = self._find(here, after, elements) if after is not None else None
         return click_on(place) if place is not None else None
 
     # --- planning

@@ -36,15 +36,15 @@ class IntentOracle:
         self._at = self._waited = 0
         self._search = Search()
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Oracle.next`."""
         if self._at >= len(self._plan):
             return self._end(state)
         intent = self._plan[self._at]
         try:
-            action = self._action_of(intent, places)
+            action = self._action_of(intent, elements)
         except WorldError as error:
-            return self._missing(places, str(error))
+            return self._missing(elements, str(error))
         self._at += 1
         self._waited = 0
         self._search.forget()
@@ -57,9 +57,9 @@ class IntentOracle:
             return Advice(Wait())
         return Advice(done=True)
 
-    def _missing(self, places: Sequence[ScreenElement], reason: str) -> Advice:
+    def _missing(self, elements: Sequence[ScreenElement], reason: str) -> Advice:
         if self._waited < PATIENCE:
             self._waited += 1
             return Advice(Wait())
-        scroll = self._search.step(self._at, places)
+        scroll = self._search.step(self._at, elements)
         return Advice(scroll) if scroll is not None else Advice(reason=reason)

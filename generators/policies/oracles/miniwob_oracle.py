@@ -31,11 +31,11 @@ class MiniwobOracle:
         self._before: Sequence[ScreenElement] = ()
         self._strokes = 0
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Oracle.next`."""
-        self._hit += [place.key for place in self._before if hits(last, place)]
+        self._hit += [element.key for element in self._before if hits(last, element)]
         self._strokes = self._strokes + 1 if isinstance(last, Scroll) else 0
-        self._before = places
+        self._before = elements
         if state["done"]:
             return Advice(done=True)
         nodes = self._world.nodes()

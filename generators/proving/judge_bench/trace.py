@@ -89,7 +89,7 @@ class GroundingScreen:
     shot: Observation
     items: tuple[Referred, ...]
     odd: Mapping[int, str] = field(default_factory=dict)
-    """Position in `items` → kind of hard negative (a tiny icon, nested elements, two alike told apart by place)."""
+    """Position in `items` → kind of hard negative (a tiny icon, nested elements, two alike distinguished by place)."""
 
 
 class TraceRecorder(Protocol):

@@ -14,20 +14,20 @@ PATIENCE_S = 3.0
 """How long an element, or the end state, may take to come: programs draw and save in their own time."""
 
 
-def find(places: Sequence[ScreenElement], role: str, name: str) -> ScreenElement:
+def find(elements: Sequence[ScreenElement], role: str, name: str) -> ScreenElement:
     """The one element of a role and a name that can be clicked. Raises `WorldError` where there is none, or more."""
-    named = [place for place in places if (place.role, place.name) == (role, name)]
-    found = [place for place in named if place.clickable] or named
+    named = [element for element in elements if (element.role, element.name) == (role, name)]
+    found = [element for element in named if element.clickable] or named
     if len(found) != 1:
         raise WorldError(f"desktop plan: expected one {role} named {name!r}, found {len(found)}")
     return found[0]
 
 
-def action_of(intent: Intent, places: Sequence[ScreenElement] = ()) -> Action:
+def action_of(intent: Intent, elements: Sequence[ScreenElement] = ()) -> Action:
     """An intent as an action on the screen. Raises `WorldError` where its element isn't there, or isn't alone."""
     kind, *rest = intent
     if kind in ("click", "double"):
-        centre = find(places, *rest).centre
+        centre = find(elements, *rest).centre
         return Click(centre) if kind == "click" else DoubleClick(centre)
     if kind == "key":
         return Hotkey(tuple(rest))
@@ -57,7 +57,7 @@ class IntentPerformer:
         end = monotonic() + PATIENCE_S
         while True:
             if aims and not self._seen:
-                self._seen = self._world.places()
+                self._seen = self._world.elements()
             try:
                 action = action_of(intent, self._seen)
                 break

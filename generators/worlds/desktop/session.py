@@ -104,6 +104,7 @@ def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
         "XDG_RUNTIME_DIR": str(folder / "run"),
         "PATH": _PATH,
         "LANG": "C.UTF-8",
+        # settings lie in files of the disposable home, where a reset and the truth find them
         "GSETTINGS_BACKEND": "keyfile",
         "NO_AT_BRIDGE": "0",
         "GTK_MODULES": "gail:atk-bridge",

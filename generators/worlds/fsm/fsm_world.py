@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement
-from generators.worlds.browser_world import BrowserWorld
-from generators.worlds.fsm.interpreted import chord_of, direction_of, one_line, site_of
+from generators.worlds.browser_world import BrowserWorld, direction_of
+from generators.worlds.fsm.interpreted import chord_of, one_line, site_of
 from generators.worlds.fsm.layout import SCROLL_PX
 from generators.worlds.fsm.machine import Fired, Machine
 from generators.worlds.fsm.sites import make_site
@@ -107,7 +107,7 @@ class FsmWorld(BrowserWorld):
         state = evaluate_json(self.page, "fsmState()")
         return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """What shows, hit-tested, without a picture."""
         return tuple(self._place(raw) for raw in evaluate_json(self.page, "fsmPlaces()"))
 
@@ -118,7 +118,7 @@ class FsmWorld(BrowserWorld):
         )
 
     def observe(self) -> Observation:
-        return Observation(self.camera.shoot(), self.places(), digest(self.state()))
+        return Observation(self.camera.shoot(), self.elements(), digest(self.state()))
 
     def act(self, action: Action) -> None:
         """See `World.act`."""

@@ -285,7 +285,7 @@ def perform(world: InterpretedWorld, acts: Iterable[ElementAct]) -> list[Action]
 
 def _reveal(world: InterpretedWorld, element: str, do: Callable[[Action], None]) -> ScreenElement:
     for _ in range(20):
-        place = next((place for place in world.places() if place.key == element), None)
+        place = next((place for place in world.elements() if place.key == element), None)
         if place is not None:
             return place
         placed = next((p for p in world.laid_out()[0] if p.element.id == element), None)

@@ -130,12 +130,12 @@ class MiniwobWorld(BrowserWorld):
         """Every visible, hit-tested element outside the instruction."""
         found = []
         for raw in evaluate_json(self.page, "vesperPlaces()"):
-            place = ScreenElement.on_screen(
+            element = ScreenElement.on_screen(
                 tuple(raw["box"]), self.css_px, raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"]
             )
-            if place is not None:
+            if element is not None:
                 more = (raw[name] for name in ("tag", "id", "cls", "value", "focused", "row", "whole"))
-                found.append(MiniwobNode(place, *more))
+                found.append(MiniwobNode(element, *more))
         return found
 
     def first_line(self, selector: str) -> tuple[int, int]:
@@ -147,8 +147,8 @@ class MiniwobWorld(BrowserWorld):
         return ScreenElement(tuple(box_to_unit(found, self.css_px)), "", "", "", "").centre  # type: ignore[arg-type]
 
     def observe(self) -> Observation:
-        places = tuple(node.place for node in self.nodes())
-        return Observation(self._camera.shoot(), places, digest(self.state()))
+        elements = tuple(node.place for node in self.nodes())
+        return Observation(self._camera.shoot(), elements, digest(self.state()))
 
     def state(self) -> dict[str, Any]:
         """{"task", "seed", "reward" (raw; None while the episode runs), "solved", "done", "inputs", "checked",

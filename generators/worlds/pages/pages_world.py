@@ -8,7 +8,7 @@ from typing import Any
 
 from generators.devices.browser import key_chord
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
-from generators.worlds.browser_world import BrowserWorld
+from generators.worlds.browser_world import BrowserWorld, direction_of
 from generators.worlds.pages.own_pages import APPS, OwnPages, PageElement, open_pages
 from generators.worlds.pages.page_task import TITLES
 from generators.worlds.start_checks import check_start
@@ -29,7 +29,6 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import scroll_direction
 from schemas.ids import digest
 
 PLATFORM = {"phone": "mobile", "desktop": "desktop"}
@@ -58,8 +57,8 @@ class PagesWorld(BrowserWorld):
         self.pages.start(start["app"], start["seed"], home=bool(start.get("home")))
 
     def observe(self) -> Observation:
-        places = (self._place(element) for element in self.pages.elements())
-        return Observation(self.pages.screenshot(), tuple(p for p in places if p), digest(self.state()))
+        elements = (self._place(element) for element in self.pages.elements())
+        return Observation(self.pages.screenshot(), tuple(p for p in elements if p), digest(self.state()))
 
     def _place(self, seen: PageElement) -> ScreenElement | None:
         box = seen.box
@@ -73,8 +72,7 @@ class PagesWorld(BrowserWorld):
             path = [*self.pixel(action.start), *self.pixel(action.end)]
             self.page.evaluate("([a, b, c, d]) => vesperSwipe(a, b, c, d)", path)
             return
-        way = action.direction or (scroll_direction(action.start, action.end) if action.start and action.end else "")
-        down = {"down": 1, "up": -1}.get(way)
+        down = {"down": 1, "up": -1}.get(direction_of(action))
         if down is None:
             return  # nothing scrolls sideways here
         page = self.page

@@ -110,10 +110,10 @@ class PhoneWorld(BrowserWorld):
             self.call("open", start["open"])
 
     def observe(self) -> Observation:
-        places = (self._place(raw) for raw in self.call("tree"))
-        return Observation(self._camera.shoot(), tuple(p for p in places if p), digest(unscrolled(self.state())))
+        elements = (self._place(raw) for raw in self.call("tree"))
+        return Observation(self._camera.shoot(), tuple(p for p in elements if p), digest(unscrolled(self.state())))
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """The elements alone, without a picture."""
         return tuple(p for p in (self._place(raw) for raw in self.call("tree")) if p)
 

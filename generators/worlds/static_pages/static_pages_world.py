@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
-from generators.worlds.browser_world import BrowserWorld
+from generators.worlds.browser_world import ARROWS, BrowserWorld, direction_of
 from generators.worlds.web_reader import READER, ObservedElement, seen_of
 from schemas.action_types import (
     CallUser,
@@ -32,7 +32,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action, scroll_direction
+from schemas.actions import Action
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ SCROLL_PX = 400
 LOAD_MS, ACT_MS, WAIT_MS = 1000, 500, 1000
 """Time of the page's own that passes after it has loaded, after an action, and at a Wait."""
 _INTEGRITY = re.compile(rb"""\sintegrity\s*=\s*("[^"]*"|'[^']*')""")
-_WHEEL = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
 
 
 def pages_of(folder: Path) -> tuple[str, ...]:
@@ -152,15 +151,15 @@ class WebWorld(BrowserWorld):
         """Whether a click at a point of 0..1000 lands on the element (or what works it)."""
         return bool(self.page.evaluate("([key, x, y]) => vesperHits(key, x, y)", [key, *self.pixel(point)]))
 
-    def place(self, seen: ObservedElement) -> ScreenElement | None:
+    def element(self, seen: ObservedElement) -> ScreenElement | None:
         """None where the element doesn't show."""
         box = seen.box
         return ScreenElement.on_screen(box, self.size_px, seen.role, seen.text, seen.name, seen.key, seen.clickable)
 
     def observe(self) -> Observation:
         png = self.camera.shoot()
-        places = (self.place(seen) for seen in self.see())
-        return Observation(png, tuple(place for place in places if place), digest(self.state()))
+        elements = (self.element(seen) for seen in self.see())
+        return Observation(png, tuple(element for element in elements if element), digest(self.state()))
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.page.evaluate("vesperState()"))
@@ -181,10 +180,7 @@ class WebWorld(BrowserWorld):
         self._settle(ACT_MS)
 
     def _scroll(self, action: Scroll) -> None:
-        direction = action.direction
-        if not direction and action.start and action.end:
-            direction = scroll_direction(action.start, action.end)
-        x, y = _WHEEL.get(direction, (0, 0))
+        x, y = ARROWS.get(direction_of(action), (0, 0))
         at = self.pixel(action.start) if action.start else self.pixel((500, 500))
         self.page.evaluate("([x, y, dx, dy]) => vesperScroll(x, y, dx, dy)", [*at, x * SCROLL_PX, y * SCROLL_PX])
         self._settle(ACT_MS)

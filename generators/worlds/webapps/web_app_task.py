@@ -74,21 +74,21 @@ def seeded_tasks(
     return tuple(tasks)
 
 
-def find(places: Sequence[ScreenElement], role: str, name: str, which: int = 0) -> ScreenElement:
+def find(elements: Sequence[ScreenElement], role: str, name: str, which: int = 0) -> ScreenElement:
     """The element of this role and whole name. Raises `WorldError` where it isn't there, or (without `which`) not
     alone."""
-    found = sorted((p for p in places if (p.role, p.name) == (role, name)), key=lambda p: (p.box[1], p.box[0]))
+    found = sorted((p for p in elements if (p.role, p.name) == (role, name)), key=lambda p: (p.box[1], p.box[0]))
     if not found or (len(found) > 1 and not which) or which > len(found):
-        near = sorted({p.name[:40] for p in places if p.role == role})[:40]
+        near = sorted({p.name[:40] for p in elements if p.role == role})[:40]
         raise WorldError(f"plan: expected one {role} named {name!r}, found {len(found)}; there are {near}")
     return found[which - 1 if which else 0]
 
 
-def action_of(intent: Intent, places: Sequence[ScreenElement]) -> Action:
+def action_of(intent: Intent, elements: Sequence[ScreenElement]) -> Action:
     """An intent as an action on the screen that has these elements. Raises `WorldError` where it can't be had."""
     kind, *rest = intent
     if kind == "click":
-        return Click(find(places, rest[0], rest[1], int(rest[2]) if len(rest) > 2 else 0).centre)
+        return Click(find(elements, rest[0], rest[1], int(rest[2]) if len(rest) > 2 else 0).centre)
     if kind == "key":
         return PressEnter() if rest == ["enter"] else Hotkey(tuple(rest))
     if kind == "scroll":
@@ -112,7 +112,7 @@ def steps(task: AppTask, world: WebAppWorld) -> Iterator[Action]:
     world.reset(task.start)
     for number, intent in enumerate(task.plan, 1):
         try:
-            action = action_of(intent, world.places() if intent[0] == "click" else ())
+            action = action_of(intent, world.elements() if intent[0] == "click" else ())
         except WorldError as error:
             raise WorldError(f"{task.app}/{task.name}, step {number} {intent}: {error}") from None
         yield action

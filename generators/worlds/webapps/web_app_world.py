@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
-from generators.worlds.browser_world import BrowserWorld
+from generators.worlds.browser_world import ARROWS, BrowserWorld, direction_of
 from generators.worlds.webapps.reading import STILL, place_of, read_elements
 from generators.worlds.webapps.server import WebAppServer
 from schemas.action_types import (
@@ -30,7 +30,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action, scroll_direction
+from schemas.actions import Action
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ CLOCK = "2026-01-15T12:00:00Z"
 """What the browser's clock says, always, where `Data.still_clock`: "2 minutes ago" doesn't change from run to run."""
 _FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
 _PENDING = ("document", "xhr", "fetch", "script", "stylesheet")
-_ARROWS = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
 
 
 class Data(Protocol):
@@ -151,6 +150,7 @@ class WebAppWorld(BrowserWorld):
             try:
                 page.evaluate(_FRAMES)
                 page.wait_for_load_state("load", timeout=max(1.0, (end - time.monotonic()) * 1000))
+                # a window was announced: two frames of the old page can be drawn before the browser reports the new one
                 if self._awaited and time.monotonic() < self._awaited[0]:
                     page.wait_for_timeout(20)
                     continue
@@ -214,13 +214,13 @@ class WebAppWorld(BrowserWorld):
         """{"path", …}: the address that is shown, and the app's own data."""
         return {"path": self.path, **self.data.truth(self.path)}
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements. An open list of a `select` is drawn by the system, as no picture shows."""
         made = (place_of(seen, self.size_px) for seen in read_elements(self.page))
-        return tuple(place for place in made if place is not None)
+        return tuple(element for element in made if element is not None)
 
     def observe(self) -> Observation:
-        return Observation(self._camera().shoot(), self.places(), digest(self.state()))
+        return Observation(self._camera().shoot(), self.elements(), digest(self.state()))
 
     def act(self, action: Action) -> None:
         """See `World.act`."""
@@ -245,11 +245,7 @@ class WebAppWorld(BrowserWorld):
         self.page.mouse.up()
 
     def _scroll(self, action: Scroll) -> None:
-        if action.direction:
-            direction = action.direction
-        else:
-            direction = scroll_direction(action.start, action.end)  # type: ignore[arg-type]
-        x, y = _ARROWS.get(direction, (0, 0))
+        x, y = ARROWS.get(direction_of(action), (0, 0))
         self.page.mouse.move(*self.pixel(action.start or (500, 500)))
         self.page.mouse.wheel(x * SCROLL_PX, y * SCROLL_PX)
         self.page.wait_for_timeout(50)  # the wheel's turn reaches the page by itself, after the call

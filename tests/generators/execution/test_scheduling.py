@@ -360,7 +360,7 @@ def test_a_thread_that_keeps_its_browser_gets_another_after_a_device_that_failed
 
     def used(device: Device) -> Any:
         device.world.reset(start)
-        assert device.world.observe().places
+        assert device.world.observe().elements
         return device.world.page.context.browser  # type: ignore[attr-defined]
 
     with keep_browser():

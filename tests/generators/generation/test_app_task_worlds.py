@@ -45,10 +45,10 @@ TASK = TaskSpec(
 )
 
 
-def act(intent: Intent, places: Sequence[ScreenElement]) -> Action:
+def act(intent: Intent, elements: Sequence[ScreenElement]) -> Action:
     if intent[0] == "answer":
         return CallUser(intent[1])
-    found = [place for place in places if (place.role, place.name) == intent[1:]]
+    found = [element for element in elements if (element.role, element.name) == intent[1:]]
     if not found:
         raise WorldError(f"no {intent[1]} named {intent[2]!r}")
     return Click(found[0].centre)

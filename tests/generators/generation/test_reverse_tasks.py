@@ -56,7 +56,7 @@ def write(exploration: Exploration, **options: Any) -> ReverseReport:
 
 
 def click(world: InterpretedWorld, name: str) -> Click:
-    return Click(next(place for place in world.places() if place.name == name).centre)
+    return Click(next(element for element in world.elements() if element.name == name).centre)
 
 
 def replays(world: InterpretedWorld, task: ReverseTask) -> bool:
@@ -100,7 +100,7 @@ def test_a_broken_path_does_not_replay(report: ReverseReport) -> None:
 def test_the_embedded_writer_tells_what_was_entered_pressed_and_reached() -> None:
     world = InterpretedWorld(make_site)
     world.reset({**START, "page": "help"})
-    field = next(place for place in world.places() if place.role == "textbox")
+    field = next(element for element in world.elements() if element.role == "textbox")
     walk = record(
         world,
         {**START, "page": "help"},

@@ -29,7 +29,7 @@ KINDS = ("bank", "issues", "shop", "tickets", "wiki")
 SITE = make_site("bank", 1)
 
 
-def place(key: str, top: float = 100, role: str = "button", name: str = "") -> ScreenElement:
+def element(key: str, top: float = 100, role: str = "button", name: str = "") -> ScreenElement:
     return ScreenElement((100, top, 300, top + 40), role, "", name or key, key)
 
 
@@ -136,7 +136,7 @@ def test_a_run_taken_up_again_goes_on_as_it_would_have() -> None:
     world.reset(contract.initial_state)
     past: tuple[PastTurn, ...] = ()
     for number, step in enumerate(whole.steps):
-        view = PolicyView(contract.instruction, b"", world.size_px, "web", past, world.observe().places)
+        view = PolicyView(contract.instruction, b"", world.size_px, "web", past, world.observe().elements)
         if number < len(whole.steps) // 2:
             agent.recall(view, step.decision.action)
         else:
@@ -156,8 +156,8 @@ def test_options_out_of_range_are_refused() -> None:
 
 def test_elements_are_found_by_role_and_name_where_keys_are_unknown() -> None:
     class Keyless(InterpretedWorld):
-        def places(self) -> tuple[ScreenElement, ...]:
-            return tuple(replace(place, key="") for place in super().places())
+        def elements(self) -> tuple[ScreenElement, ...]:
+            return tuple(replace(element, key="") for element in super().elements())
 
     for contract in tasks_of(["bank", "shop"], 6):
         world = Keyless(make_site)
@@ -193,7 +193,7 @@ def test_a_recorded_path_gives_up_on_an_element_that_isnt_there() -> None:
 def test_a_left_out_step_isnt_done_later() -> None:
     oracle = RecordedOracle(lambda _: [RecordedStep(Click((0, 0)), "button", key) for key in "abc"])
     oracle.begin(tasks_of(["bank"], 1)[0])
-    shown = [place(key, top) for key, top in (("a", 100), ("b", 300), ("c", 500))]
+    shown = [element(key, top) for key, top in (("a", 100), ("b", 300), ("c", 500))]
     first = oracle.next(shown, {}, None)
     assert (first.name, first.then) == ("a", Click((200, 320)))
     assert oracle.next(shown, {}, first.then).name == "c"
@@ -210,7 +210,7 @@ def test_the_phone_oracle_begins_again_once_then_steps_back_then_gives_up() -> N
     plan = [("tap", "a"), ("type", "hi"), ("hold", "b"), ("answer", "7")]
     oracle = PhoneOracle(lambda _: plan)
     oracle.begin(tasks_of(["bank"], 1)[0])
-    home, lost = [place("a"), place("x")], [place("x")]
+    home, lost = [element("a"), element("x")], [element("x")]
     assert oracle.next(home, {}, None).action == Click((200, 120))
     assert oracle.next(home, {}, None).action == Type("hi")
     told = [oracle.next(lost, {}, None).action for _ in range(3)]
@@ -218,7 +218,7 @@ def test_the_phone_oracle_begins_again_once_then_steps_back_then_gives_up() -> N
     assert [oracle.next(home, {}, None).action for _ in range(2)] == [Click((200, 120)), Type("hi")]
     left = [oracle.next(lost, {}, None).action for _ in range(8)]
     assert left.count(PressBack()) == 2 and PressHome() not in left
-    found = oracle.next([place("b")], {}, None)
+    found = oracle.next([element("b")], {}, None)
     assert found.action == LongPress((200, 120))
     answer = oracle.next(lost, {}, None)
     assert answer.done and answer.action == CallUser("7")
@@ -229,10 +229,10 @@ def test_the_phone_oracle_begins_again_once_then_steps_back_then_gives_up() -> N
 
 
 def test_a_search_sees_both_ends_and_is_never_endless() -> None:
-    search, same = Search(), [place("a")]
+    search, same = Search(), [element("a")]
     assert [search.step("x", same) for _ in range(3)] == [Scroll(direction="down"), Scroll(direction="up"), None]
     search.forget()
-    endless = [search.step("x", [place("a", top)]) for top in range(0, 900, 20)]
+    endless = [search.step("x", [element("a", top)]) for top in range(0, 900, 20)]
     assert endless[-1] is None and sum(step is not None for step in endless) == 2 * MOST_STROKES
 
 
@@ -245,8 +245,8 @@ def test_a_field_is_typed_into_only_after_a_click_that_was_meant_for_it() -> Non
         world.reset(contract.initial_state)
         last, before = None, None
         for _ in range(3 * contract.expected_steps):
-            places = world.observe().places
-            everywhere = [replace(one, box=(0, 0, 1000, 1000)) for one in places]
+            elements = world.observe().elements
+            everywhere = [replace(one, box=(0, 0, 1000, 1000)) for one in elements]
             advice = oracle.next(everywhere, world.state(), last)
             if advice.done or isinstance(advice.action, Scroll):
                 break
@@ -256,7 +256,7 @@ def test_a_field_is_typed_into_only_after_a_click_that_was_meant_for_it() -> Non
                 assert before == (advice.role, advice.name)
                 world.act(last)
             else:
-                meant = [one for one in places if (one.role, one.name) == (advice.role, advice.name)]
+                meant = [one for one in elements if (one.role, one.name) == (advice.role, advice.name)]
                 world.act(Click((int(meant[0].centre[0]), int(meant[0].centre[1]))))
             before = (advice.role, advice.name) if isinstance(last, Click) else None
     assert typed > 3

@@ -33,7 +33,7 @@ class RandomPolicy:
 
 def legal_actions(view: PolicyView) -> list[Action]:
     """What a screen lets one do, each once."""
-    clicks = [click_on(place) for place in view.places if place.clickable]
+    clicks = [click_on(element) for element in view.elements if element.clickable]
     key: Action = PressBack() if view.platform == "mobile" else PressEnter()
     texts = [Type(text) for text in quoted(view.goal) if text]
     found: list[Action] = [*clicks, *texts, Scroll(direction="down"), key, Finished()]

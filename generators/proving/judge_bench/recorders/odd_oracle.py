@@ -65,7 +65,7 @@ class OddOracle:
     def reveal(self, key: str) -> ScreenElement:
         """Scroll until the element shows well. Raises `WorldError` if it doesn't."""
         for _ in range(14):
-            found = next((e for e in self.world.elements() if e.key == key), None)
+            found = next((e for e in self.world.page_elements() if e.key == key), None)
             if found is not None and found.visible_share > 0.7 and (place := self.world.place(found)):
                 return place
             where = self.world.page.evaluate("key => oddFind(key)", key)
@@ -102,7 +102,7 @@ class OddOracle:
 
     def write(self, do: Do) -> None:
         self.reveal(do.key)
-        if not any(e.key == do.key and e.focused for e in self.world.elements()):
+        if not any(e.key == do.key and e.focused for e in self.world.page_elements()):
             self.tap(Do("tap", do.key))
         says = (f'Type "{do.text}"', f'Enter "{do.text}"', f'Write "{do.text}"')
         self.note(Type(do.text), self.rng.choice(says), self.reveal(do.key), do.odd)

@@ -55,12 +55,12 @@ class OddWorld(BrowserWorld):
         self.page.mouse.move(0, 0)
         self.page.evaluate("config => oddStart(config)", {**start, "platform": self.kind})
 
-    def elements(self) -> list[PageElement]:
+    def page_elements(self) -> list[PageElement]:
         return read_elements(self.page)
 
     def observe(self) -> Observation:
-        places = (self.place(element) for element in self.elements())
-        return Observation(self._camera.shoot(), tuple(place for place in places if place), digest(self.state()))
+        elements = (self.place(seen) for seen in self.page_elements())
+        return Observation(self._camera.shoot(), tuple(one for one in elements if one), digest(self.state()))
 
     def place(self, seen: PageElement) -> ScreenElement | None:
         """An element in the frame of the schema; a secret shows as dots, as on the screen."""
