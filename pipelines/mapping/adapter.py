@@ -51,6 +51,14 @@ class Raw:
         folders.update(self.companions)
         return {name: os.path.normpath(folder) for name, folder in folders.items()}
 
+    @functools.cached_property
+    def _real_roots(self) -> tuple[str, ...]:
+        return tuple(os.path.realpath(folder) for folder in self._roots.values())
+
+    @functools.cached_property
+    def _inside_of_folder(self) -> dict[str, bool]:
+        return {}
+
     def files(self, pattern: str) -> list[str]:
         """Files below the root that match a glob, as sorted relative POSIX paths. Hidden ones are left out."""
         last = pattern.removeprefix("**/")
@@ -60,11 +68,11 @@ class Raw:
         return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
 
     def path(self, relative: str, companion: str | None = None) -> Path:
-        """A file by its relative path. Raises `RecordError("unsafe_path")` if the name leads out of the folder."""
-        return Path(self.place(relative, companion))
+        """A file by its relative path. Raises `RecordError("unsafe_path")` if the name, or a link, leads out."""
+        return Path(self._checked(relative, companion)[1])
 
     def place(self, relative: str, companion: str | None = None) -> str:
-        """The same as a text."""
+        """Where a file of `files` lies, as text: for its hash, not for its content, since a link may lead out."""
         return self._resolve(relative, companion)[1]
 
     def _resolve(self, relative: str, companion: str | None) -> tuple[str, str]:
@@ -75,6 +83,29 @@ class Raw:
         if "\0" in relative or relative.startswith("/") or not inside:
             raise RecordError("unsafe_path", f"{relative[:120]!r} leads out of the raw folder")
         return root, path
+
+    def _checked(self, relative: str, companion: str | None, is_link: bool | None = None) -> tuple[str, str]:
+        """As `_resolve`; raises `RecordError("unsafe_path")` where a link leads out of the raw folder and companions.
+
+        A folder is looked at once, a file by one call, or none if the caller knows whether it `is_link`.
+        """
+        root, path = self._resolve(relative, companion)
+        folder = path.rpartition("/")[0] if path != root else root
+        if folder not in self._inside_of_folder:
+            self._inside_of_folder[folder] = self.is_inside(folder or ".")
+        inside = self._inside_of_folder[folder]
+        if inside and (os.path.islink(path) if is_link is None else is_link):
+            inside = self.is_inside(path)
+        if not inside:
+            raise RecordError(
+                "unsafe_path", f"{relative[:120]!r} is reached by a link that leads out of the raw folder"
+            )
+        return root, path
+
+    def is_inside(self, path: str) -> bool:
+        """Whether a path lies in the raw folder or a companion once all links are followed."""
+        real = os.path.realpath(path)
+        return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self._real_roots)
 
     def read(self, relative: str, companion: str | None = None) -> bytes:
         """Bytes of a file (see `path`). Raises `FileNotFoundError`."""
@@ -97,7 +128,7 @@ class Raw:
     def listing(self, folder: str, companion: str | None = None) -> frozenset[str]:
         """Names in a folder, hidden ones left out; empty if it isn't there."""
         try:
-            return frozenset(name for name in os.listdir(self._resolve(folder, companion)[1]) if name[0] != ".")
+            return frozenset(name for name in os.listdir(self._checked(folder, companion)[1]) if name[0] != ".")
         except (FileNotFoundError, NotADirectoryError):
             return frozenset()
 

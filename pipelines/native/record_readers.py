@@ -9,12 +9,12 @@ can't be read held, as far as can be told. `runs` joins rows of one episode.
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from pipelines.decompression import BombError, open_plain
 from pipelines.mapping.adapter import Broken, Raw, Record
 from pipelines.native import json_array
 
@@ -83,6 +83,8 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
         if not file.endswith(".gz"):
             raise
         yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0)
+    except BombError as error:
+        yield Broken(file, f"line {number + 1}", "bad_value", str(error), 0)
 
 
 def csv_rows(raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
@@ -131,8 +133,7 @@ def _parquet_rows_left(raw: Raw, file: str, read: int) -> int:
 
 
 def _open(raw: Raw, file: str) -> IO[bytes]:
-    path = raw.path(file)
-    return gzip.open(path, "rb") if file.endswith(".gz") else path.open("rb")  # type: ignore[return-value]
+    return open_plain(raw.path(file))
 
 
 def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count: ItemCount) -> Record | Broken:
