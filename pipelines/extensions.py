@@ -10,7 +10,6 @@ one dict. Wherever a setting names a member, it may also say where another one s
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import sys
@@ -19,6 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
+
+from schemas.settings import nearest
 
 T = TypeVar("T")
 
@@ -38,11 +39,9 @@ def find_part(kind: str, name: str, members: Mapping[str, T]) -> T:
     if not is_outside(name):
         if name in members:
             return members[name]
-        near = difflib.get_close_matches(name, members, 1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"{kind}: expected one of {', '.join(members)}, or module:name or path/to/file.py:name of your own, "
-            f"found {name[:60]!r}{meant}"
+            f"{kind}: expected a known name, or module:name or path/to/file.py:name of your own, found {name[:60]!r}; "
+            + nearest(name, members)
         )
     where, _, attribute = name.rpartition(":")
     module = _load(kind, where)

@@ -243,11 +243,11 @@ def _options(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What to tell of a name that isn't among those known: the nearest ones, or all where none is near."""
+def nearest(name: str, known: Iterable[str], few: Iterable[str] = ()) -> str:
+    """What an error says of a name that isn't known: the nearest ones; where none is near `few` of them, or all."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known)
-    return f"nearest are {', '.join(near)}" if near else f"known are {', '.join(known) or 'none'}"
+    return f"nearest are {', '.join(near)}" if near else f"known are {', '.join(sorted(few) or known) or 'none'}"
 
 
 def _path(error: ErrorDetails) -> Path:

@@ -52,6 +52,13 @@ def _refine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
     parser.add_argument("--out", type=Path, required=True, help="gold tables, rejects, verdicts, report.json")
     parser.add_argument("--max-rounds", type=int, default=3, help="how often a repaired item is judged again (3)")
+    parser.add_argument(
+        "--deriver",
+        action="append",
+        default=[],
+        metavar="FILE.py:NAME",
+        help="a deriver of your own, which makes samples of gold, too; may be said several times (none)",
+    )
     add_judge_options(parser)
     parser.set_defaults(run=refine)
 
@@ -80,5 +87,5 @@ def refine(options: argparse.Namespace) -> int:
     if options.max_rounds < 1:
         raise ValueError(f"--max-rounds: expected at least 1, found {options.max_rounds}")
     config = judge_config(options, options.out / "cache" / "judge")
-    report = refine_directory(options.input, options.out, config, options.max_rounds)
+    report = refine_directory(options.input, options.out, config, options.max_rounds, tuple(options.deriver))
     return told(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)

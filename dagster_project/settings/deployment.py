@@ -229,6 +229,9 @@ class Deployment(Settings):
         (), "Flags of Apache Beam, with which native files are read; none: in the run's own process."
     )
     judge: JudgeOptions = setting(JudgeOptions(), "What a model judge may ask of its endpoint.")
+    derivers: tuple[str, ...] = setting(
+        (), "Derivers of your own (module:name or path/to/file.py:name), which make samples of a source's gold, too."
+    )
     personal_data: dict[str, Literal["report", "quarantine"]] = setting(
         {},
         "What becomes of items with personal data, by source (`default` for all others): shown in hygiene/safety, or "

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 
 from dagster_project.settings.deployment import Deployment, DeploymentError, LicencePolicy, SourceSettings
 from dagster_project.stages.stage import GraphStage
 from pipelines import sources, suites
+from schemas.settings import nearest
 
 
 def check_sources(deployment: Deployment) -> None:
@@ -70,8 +70,5 @@ def _dated(stages: Mapping[str, GraphStage]) -> set[str]:
 
 
 def _unknown(what: str, name: str, known: Iterable[str], few: Iterable[str] = ()) -> DeploymentError:
-    """What to raise for a name that isn't among `known`: it tells those nearest to it, and where there are none `few`
-    of them, or all."""
-    near = difflib.get_close_matches(name, sorted(known))
-    told = f"nearest are {', '.join(near)}" if near else f"known are {', '.join(sorted(few or known)) or 'none'}"
-    return DeploymentError(f"deployment: {what} {name[:80]!r}; {told}")
+    """What to raise for a name that isn't among `known`: see `nearest`."""
+    return DeploymentError(f"deployment: {what} {name[:80]!r}; {nearest(name, known, few)}")

@@ -227,7 +227,8 @@ def _verdicts(name: str, work: StageWork) -> Manifest:
 
 def _gold(name: str, work: StageWork) -> Manifest:
     config = judge_config(work)
-    return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config))
+    derivers = work.deployment.derivers
+    return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config), derivers=derivers)
 
 
 def judge_config(work: StageWork) -> JudgeConfig:

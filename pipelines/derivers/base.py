@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from schemas.coordinates import rounded_centre
 from schemas.ids import sample_id
 
 Box = tuple[float, float, float, float]
 """left, top, right, bottom in 0..1000."""
+Episode = Sequence[Mapping[str, Any]]
+"""Rows of `steps` of one episode, in order."""
 TRIES = 64
 """Names of the pool that are looked at for one that a screen lacks."""
 
@@ -43,6 +46,8 @@ class DeriveConfig:
     """Units of 0..1000; a smaller box is a line or a dot, nothing to point at."""
     max_area: float = 0.5
     """Share of the screen; a larger box is a container, and its name no single place."""
+    derivers: tuple[str, ...] = ()
+    """Derivers of others beside those of Vesper, by import path or file (see `docs/add-a-deriver.md`)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.refusal_share < 1:
@@ -213,6 +218,22 @@ class DerivedSample:
     def id(self) -> str:
         """See `schemas.ids.sample_id`."""
         return sample_id(self.source, self.episode_id, self.step_index, self.deriver, self.version, self.k)
+
+
+@dataclass(frozen=True, slots=True)
+class StepDeriver:
+    """A deriver of the steps of an episode. As a decorator it makes one of a function."""
+
+    derive: Callable[[Episode, ScreenFacts], Iterable[DerivedSample]]
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenDeriver:
+    """A deriver of a screen with its elements. As a decorator it makes one of a function.
+
+    The pool holds names of other screens of the source, for questions about what a screen lacks."""
+
+    derive: Callable[[ScreenView, NamePool, DeriveConfig], Iterable[DerivedSample]]
 
 
 def screen_candidate(

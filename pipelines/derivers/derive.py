@@ -2,13 +2,13 @@
 
 A pure function on tables: the same rows, licence and config give the same samples in the same order. Which
 candidates are taken is decided by a hash of (sample id, seed), so new screens don't reshuffle old choices.
-A deriver is one entry in `STEP_DERIVERS` or `SCREEN_DERIVERS`.
+A deriver is one entry in `DERIVERS`; one that stands outside this tree is named in the config.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -17,13 +17,17 @@ from pipelines.derivers import grounding, navigation, page, perception, transiti
 from pipelines.derivers.base import (
     DeriveConfig,
     DerivedSample,
+    Episode,
     IndexedElement,
     NamePool,
+    ScreenDeriver,
     ScreenFacts,
     ScreenView,
+    StepDeriver,
     role_word,
     squash,
 )
+from pipelines.extensions import find_part
 from pipelines.prompts import PROMPT_VERSION, messages
 from pipelines.prompts.tokens import count_tokens
 from schemas.ids import canonical_json, item_step
@@ -32,20 +36,18 @@ from schemas.tables import Samples, Screens, Steps
 DERIVE_VERSION = 3
 """Version of the whole set of derivers: part of the code version of the stage that calls it."""
 
-Episode = Sequence[Mapping[str, Any]]
+Deriver = StepDeriver | ScreenDeriver
 
-STEP_DERIVERS: dict[str, Callable[[Episode, ScreenFacts], Iterator[DerivedSample]]] = {
-    "navigation": navigation.navigation,
-    "grounding_step": grounding.from_steps,
-    "inverse_dynamics": transitions.inverse_dynamics,
-    "plan": transitions.plan,
-    "app": page.app,
-}
-SCREEN_DERIVERS: dict[str, Callable[[ScreenView, NamePool, DeriveConfig], Iterator[DerivedSample]]] = {
-    "grounding": grounding.from_elements,
-    "perception": lambda screen, _pool, config: perception.perception(screen, config),
-    "regions": lambda screen, _pool, config: page.regions(screen, config),
-    "vqa": vqa.vqa,
+DERIVERS: dict[str, Deriver] = {
+    "navigation": StepDeriver(navigation.navigation),
+    "grounding_step": StepDeriver(grounding.from_steps),
+    "inverse_dynamics": StepDeriver(transitions.inverse_dynamics),
+    "plan": StepDeriver(transitions.plan),
+    "app": StepDeriver(page.app),
+    "grounding": ScreenDeriver(grounding.from_elements),
+    "perception": ScreenDeriver(lambda screen, _pool, config: perception.perception(screen, config)),
+    "regions": ScreenDeriver(lambda screen, _pool, config: page.regions(screen, config)),
+    "vqa": ScreenDeriver(vqa.vqa),
 }
 
 _STRICTNESS = {"train": 0, "validation": 1, "test": 2}
@@ -67,8 +69,8 @@ def derive_samples(
     in several splits takes the strictest (test before validation before train), so a test picture never trains.
     Pass only rows that survived judging: nothing is derived from what isn't here.
 
-    Rows are ordered by (objective, sample_id). Raises `ValueError` if a table isn't of its schema or an action text
-    isn't canonical.
+    Rows are ordered by (objective, sample_id). Raises `ValueError` if a table isn't of its schema, an action text isn't
+    canonical, or the config names no deriver.
     """
     Steps.check(steps)
     Screens.check(screens)
@@ -80,14 +82,25 @@ def derive_samples(
     for view in views:
         for element in view.uniquely_named(config):
             pool.add(element.name)
-    looks = ScreenFacts(_sizes(rows, screens), _phashes(screens), config)
+    facts = ScreenFacts(_sizes(rows, screens), _phashes(screens), config)
     episodes = [list(group) for _, group in groupby(rows, key=lambda row: (row["source"], row["episode_id"]))]
-    found = chain(
-        (c for derive in STEP_DERIVERS.values() for episode in episodes for c in derive(episode, looks)),
-        (c for derive in SCREEN_DERIVERS.values() for view in views for c in derive(view, pool, config)),
-    )
+    found: list[DerivedSample] = []
+    for deriver in [*DERIVERS.values(), *map(find_deriver, config.derivers)]:
+        if isinstance(deriver, StepDeriver):
+            found += (sample for episode in episodes for sample in deriver.derive(episode, facts))
+        else:
+            found += (sample for view in views for sample in deriver.derive(view, pool, config))
     keyed = sorted(((c.objective, c.id, c) for c in found), key=lambda item: item[:2])
     return Samples.table(_row(c, identifier, licence, synthetic, config) for _, identifier, c in keyed)
+
+
+def find_deriver(name: str) -> Deriver:
+    """A deriver by its name, or by an import path or file. Raises `ValueError` for what isn't one."""
+    found: object = find_part("deriver", name, DERIVERS)
+    if not isinstance(found, StepDeriver | ScreenDeriver):
+        kind = type(found).__name__
+        raise ValueError(f"deriver {name!r}: expected a StepDeriver or a ScreenDeriver, found a {kind}")
+    return found
 
 
 def _row(

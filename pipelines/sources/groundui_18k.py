@@ -23,19 +23,12 @@ from __future__ import annotations
 import posixpath
 
 from pipelines.derivers.grounding import expression
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError
-from pipelines.mapping.builders import SampleBuilder
+from pipelines.mapping.adapter import Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
-from pipelines.native import named_boxes
+from pipelines.native.flat_rows import Columns, FlatRowAdapter, Row
 from pipelines.native.record_readers import json_lines
 
-WORD = "instruction"
-_KNOWN = frozenset(
-    {"image", "instruction", "bbox", "source", "platform", "resolution", "raw_instruction", "image_path"}
-)
-PLATFORMS = ("web", "mobile", "desktop")
 EVALUATED = ("screenspot", "mind2web_test")
 """How the `source` of rows begins that come from evaluation sets."""
 
@@ -44,7 +37,7 @@ DESCRIPTOR = Descriptor(
     title="GroundUI-18K",
     origin="https://huggingface.co/datasets/agent-studio/GroundUI-18K",
     licence="not stated for the data (UNCONFIRMED; code AGPL-3.0)",
-    platforms=PLATFORMS,
+    platforms=("web", "mobile", "desktop"),
     language="en",
     objectives=("grounding",),
     size="18,000 instructions on 13,522 screenshots",
@@ -57,51 +50,55 @@ DESCRIPTOR = Descriptor(
         "instructions are rewritten by a model; some speak of a red box that isn't there",
         "boxes that lie off the picture",
     ),
-    loss=(Loss(WORD, "grounding sample", "kept", "dropped without words or a usable box"),),
+    loss=(Loss("instruction", "grounding sample", "kept", "dropped without words or a usable box"),),
     download=Download("agent-studio/GroundUI-18K"),
 )
 
 
-class Groundui18kAdapter(Adapter):
-    """One record per line."""
+class Groundui18kAdapter(FlatRowAdapter):
+    """One record per line; lines have no id of their own."""
 
     descriptor = DESCRIPTOR
     version = 2
     patterns = ("**/*.jsonl",)
     reader = json_lines
-    """One line at a time; lines have no id of their own."""
+    word = "instruction"
+    columns = Columns(
+        required=("image",),
+        platform="platform",
+        rules=("source", "raw_instruction"),
+        unused=("resolution", "image_path"),
+    )
 
-    def map(self, record: Record, raw: Raw) -> Mapped:
-        """One line → one grounding sample. Raises `RecordError`: missing_field, bad_frame, unknown_platform."""
+    def row(self, record: Record) -> Row:
+        """Raises `RecordError("missing_field")`: a line without its other columns is still an item, rejected as one."""
         row = record.payload
         if not isinstance(row, dict) or not isinstance(row.get("image"), str):
             raise RecordError("missing_field", "expected an object with image, instruction and bbox")
-        platform, size = row.get("platform"), row.get("resolution")
-        if platform not in PLATFORMS:
-            raise RecordError(f"unknown_platform:{str(platform)[:40]}", f"expected one of {PLATFORMS}")
+        return row
+
+    def split(self, record: Record, raw: Raw) -> str:
+        """Items of evaluation sets are test."""
+        return "test" if str(record.payload.get("source")).startswith(EVALUATED) else "train"
+
+    def screen(self, record: Record, raw: Raw) -> RecordScreen:
+        """The picture, if it has the shape of `resolution`. Raises `RecordError`: bad_frame, unsafe_path."""
+        row, folder = record.payload, posixpath.dirname(record.file)
+        size = row.get("resolution")
         if not (isinstance(size, list) and len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
             raise RecordError("bad_frame", f"resolution: expected two positive ints, found {size!r:.60}")
-        frame = (size[0], size[1])
-        screen = fitting_screen(_picture(raw, record.file, row["image"]), frame)
-        builder = SampleBuilder(
-            self.descriptor,
-            record,
-            record_id=f"{record.file}#{record.locator}",
-            platform=platform,
-            split="test" if str(row.get("source")).startswith(EVALUATED) else "train",
-        )
-        told = [f"{name}={row[name]}"[:80] for name in ("source", "raw_instruction") if isinstance(row.get(name), str)]
-        try:
-            words = row.get("instruction")
-            if not isinstance(words, str) or not is_text(words):
-                raise ItemError("missing_field", f"instruction: expected a text, found {words!r:.60}", WORD)
-            box = named_boxes.unit_box(row.get("bbox"), frame, WORD)
-            builder.grounding(expression(words) or words, box, screen, native_index=0, word=WORD, rules=told)
-        except ItemError as error:
-            builder.reject(error.reason, native=row, native_index=0, word=WORD, detail=error.detail)
-        return notices(builder.finish(), unknown_fields(row, _KNOWN))
+        data = raw.first(posixpath.join(folder, place, row["image"]) for place in ("images", ""))
+        return fitting_screen(data, (size[0], size[1]))
 
+    def frame(self, row: Row, screen: RecordScreen) -> tuple[float, float]:
+        """Pixels of `resolution`."""
+        width, height = row["resolution"]
+        return width, height
 
-def _picture(raw: Raw, file: str, name: str) -> bytes | None:
-    folder = posixpath.dirname(file)
-    return raw.first(posixpath.join(folder, place, name) for place in ("images", ""))
+    def rules(self, row: Row) -> list[str]:
+        """Empty texts are quoted, too: `source=` says that the row names none."""
+        return [f"{name}={row[name]}"[:80] for name in self.columns.rules if isinstance(row.get(name), str)]
+
+    def expression(self, text: str) -> str:
+        """What the instruction points at; the whole of it where that can't be said."""
+        return expression(text) or text

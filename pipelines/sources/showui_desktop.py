@@ -20,17 +20,12 @@ Values above 1 would be pixels: such a row is quarantined (`off_screen`), not gu
 
 from __future__ import annotations
 
-from typing import Any
-
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
+from pipelines.mapping.adapter import RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
-from pipelines.native import named_boxes
+from pipelines.mapping.items import ItemError, is_text
+from pipelines.native.flat_rows import Columns, FlatRowAdapter, Row
 from pipelines.native.record_readers import parquet_rows
-
-WORD = "row"
-_KNOWN = frozenset({"image_url", "image", "instruction", "bbox", "point", "type"})
 
 DESCRIPTOR = Descriptor(
     id="showui_desktop",
@@ -51,44 +46,25 @@ DESCRIPTOR = Descriptor(
         "the same screenshot in many rows",
     ),
     loss=(
-        Loss(WORD, "grounding sample", "kept", "dropped without a name or a usable box"),
+        Loss("row", "grounding sample", "kept", "dropped without a name or a usable box"),
         Loss("point", "-", "lossy", "the centre of the box stands for it"),
     ),
     download=Download("showlab/ShowUI-desktop", files=("*.parquet",)),
 )
 
 
-class ShowuiDesktopAdapter(Adapter):
-    """One record per row."""
+class ShowuiDesktopAdapter(FlatRowAdapter):
+    """One record per row; rows have no id of their own."""
 
     descriptor = DESCRIPTOR
     version = 1
     patterns = ("**/*.parquet",)
     reader = parquet_rows
-    """One row at a time; rows have no id of their own."""
+    columns = Columns(required=("instruction", "bbox"), rules=("type",), unused=("image_url", "point"))
 
-    def map(self, record: Record, raw: Raw) -> Mapped:
-        """One row → one grounding sample. Raises `RecordError`: missing_field."""
-        row: dict[str, Any] = record.payload
-        if not {"instruction", "bbox"} <= set(row):
-            raise RecordError("missing_field", f"expected instruction and bbox, found {sorted(row)}")
-        image = row.get("image")
-        data = image.get("bytes") if isinstance(image, dict) else None
-        screen = RecordScreen.load(data if isinstance(data, bytes) else None, normalised=True)
-        builder = SampleBuilder(self.descriptor, record, record_id=_place(record), platform="desktop")
-        native = {name: value for name, value in row.items() if name != "image"}
-        try:
-            name = row["instruction"]
-            if not isinstance(name, str) or not is_text(name):
-                raise ItemError("bad_value", f"instruction: expected a text, found {name!r:.60}", WORD)
-            box = named_boxes.unit_box(row["bbox"], (1.0, 1.0), WORD)
-            kind = row.get("type")
-            rules = [f"type={kind}"[:80]] if isinstance(kind, str) and kind else []
-            builder.grounding(name, box, screen, native_index=0, word=WORD, rules=rules)
-        except ItemError as error:
-            builder.reject(error.reason, native=native, native_index=0, word=WORD, detail=error.detail)
-        return notices(builder.finish(), unknown_fields(row, _KNOWN))
-
-
-def _place(record: Record) -> str:
-    return f"{record.file}#{record.locator}"
+    def samples(self, builder: SampleBuilder, row: Row, screen: RecordScreen) -> None:
+        """As usual, but an instruction that is no text has a reason of its own here."""
+        name = row["instruction"]
+        if not isinstance(name, str) or not is_text(name):
+            raise ItemError("bad_value", f"instruction: expected a text, found {name!r:.60}", self.word)
+        super().samples(builder, row, screen)

@@ -22,43 +22,21 @@ test splits): nothing here says which, `hygiene/contamination` must find them by
 
 from __future__ import annotations
 
-from typing import Any
-
-from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
+from pipelines.mapping.adapter import Raw, Record, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
-from pipelines.native import named_boxes
+from pipelines.mapping.items import is_text
+from pipelines.native.flat_rows import Columns, FlatRowAdapter, Row
 from pipelines.native.record_readers import parquet_rows
 from pipelines.prompts import caption_text
 from schemas.coordinates import centre_in_units
-
-WORD = "row"
-_KNOWN = frozenset(
-    {
-        "image",
-        "instruction",
-        "bbox",
-        "resolution",
-        "source",
-        "platform",
-        "name",
-        "description",
-        "type",
-        "OCR",
-        "language",
-        "purpose",
-        "expectation",
-    }
-)
-PLATFORMS = ("web", "mobile", "desktop")
 
 DESCRIPTOR = Descriptor(
     id="waveui_25k",
     title="WaveUI-25k",
     origin="https://huggingface.co/datasets/agentsea/wave-ui-25k",
     licence="not stated for this set (UNCONFIRMED)",
-    platforms=PLATFORMS,
+    platforms=("web", "mobile", "desktop"),
     language="multi",
     objectives=("grounding", "perception"),
     size="some 25,000 rows in 22 files",
@@ -72,71 +50,58 @@ DESCRIPTOR = Descriptor(
         "rows in several languages, and duplicate boxes",
     ),
     loss=(
-        Loss(WORD, "grounding and perception samples", "kept", "dropped without words or a usable box"),
+        Loss("row", "grounding and perception samples", "kept", "dropped without words or a usable box"),
         Loss("OCR, expectation", "-", "lossy", "stay in the raw file"),
     ),
     download=Download("agentsea/wave-ui-25k", files=("*.parquet",)),
 )
 
 
-class Waveui25kAdapter(Adapter):
-    """One record per row."""
+class Waveui25kAdapter(FlatRowAdapter):
+    """One record per row; rows have no id of their own."""
 
     descriptor = DESCRIPTOR
     version = 1
     patterns = ("**/*.parquet",)
     reader = parquet_rows
-    """One row at a time; rows have no id of their own."""
+    columns = Columns(
+        required=("image", "instruction", "bbox"),
+        platform="platform",
+        rules=("source", "type"),
+        unused=("resolution", "name", "description", "OCR", "language", "purpose", "expectation"),
+    )
 
-    def map(self, record: Record, raw: Raw) -> Mapped:
-        """One row → samples. Raises `RecordError`: missing_field, bad_frame, unknown_platform."""
-        row: dict[str, Any] = record.payload
-        if not {"image", "instruction", "bbox"} <= set(row):
-            raise RecordError("missing_field", f"expected image, instruction and bbox, found {sorted(row)}")
-        platform = row.get("platform")
-        if platform not in PLATFORMS:
-            raise RecordError(f"unknown_platform:{str(platform)[:40]}", f"expected one of {PLATFORMS}")
-        image = row["image"]
-        data = image.get("bytes") if isinstance(image, dict) else None
-        screen = RecordScreen.load(data if isinstance(data, bytes) else None)
-        if screen.width_px is None or screen.height_px is None:
-            raise RecordError("bad_frame", "no usable picture, so no size of the screen")
-        builder = SampleBuilder(self.descriptor, record, record_id=f"{record.file}#{record.locator}", platform=platform)
-        try:
-            _map(builder, row, screen, (screen.width_px, screen.height_px))
-        except ItemError as error:
-            native = {name: value for name, value in row.items() if name != "image"}
-            builder.reject(error.reason, native=native, native_index=0, word=WORD, detail=error.detail)
-        return notices(builder.finish(), unknown_fields(row, _KNOWN))
+    def screen(self, record: Record, raw: Raw) -> RecordScreen:
+        """The picture, whose size is the frame of the box. Raises `RecordError("bad_frame")` where there is none."""
+        return RecordScreen.load(self.encoded(record.payload))
 
+    def frame(self, row: Row, screen: RecordScreen) -> tuple[float, float]:
+        """The picture's own size: `resolution` is that of the screen it was taken on."""
+        assert screen.width_px is not None and screen.height_px is not None, "loaded without `normalised`"
+        return screen.width_px, screen.height_px
 
-def _map(builder: SampleBuilder, row: dict[str, Any], screen: RecordScreen, size: tuple[int, int]) -> None:
-    words = row["instruction"]
-    if not isinstance(words, str) or not is_text(words):
-        raise ItemError("missing_field", f"instruction: expected a text, found {words!r:.60}", WORD)
-    box = named_boxes.unit_box(row["bbox"], size, WORD)
-    told = [f"{name}={row[name]}"[:80] for name in ("source", "type") if isinstance(row.get(name), str) and row[name]]
-    builder.grounding(words, box, screen, native_index=0, word=WORD, rules=told)
-    said = _text(row, "description") or _text(row, "name")
-    if said:
-        builder.region(said, box, screen, native_index=0, word=WORD, k=1, count=False, rules=["written_by_a_model"])
-    purpose = _text(row, "purpose")
-    if purpose:
-        asked = caption_text(*centre_in_units(box))
-        builder.sample(
-            "perception",
-            asked.replace("unlabelled ", ""),
-            purpose,
-            screen,
-            native_index=0,
-            word=WORD,
-            k=2,
-            count=False,
-            target_boxes=[box],
-            rules=["written_by_a_model"],
-        )
+    def more_samples(
+        self, builder: SampleBuilder, row: Row, box: tuple[float, float, float, float], screen: RecordScreen
+    ) -> None:
+        """What the element is, and what it is for."""
+        rules = ["written_by_a_model"]
+        if said := _text(row, "description") or _text(row, "name"):
+            builder.region(said, box, screen, native_index=0, word=self.word, k=1, count=False, rules=rules)
+        if purpose := _text(row, "purpose"):
+            builder.sample(
+                "perception",
+                caption_text(*centre_in_units(box)).replace("unlabelled ", ""),
+                purpose,
+                screen,
+                native_index=0,
+                word=self.word,
+                k=2,
+                count=False,
+                target_boxes=[box],
+                rules=rules,
+            )
 
 
-def _text(row: dict[str, Any], name: str) -> str:
+def _text(row: Row, name: str) -> str:
     value = row.get(name)
     return value.strip() if isinstance(value, str) and is_text(value) else ""

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.commands import write_report
+from pipelines.derivers.derive import find_deriver
 from quality.commands.judge import with_cache, write_verdict_tables
 from quality.items.folder import read_directory
 from quality.items.part import SourcePart
@@ -30,10 +31,17 @@ from quality.refinement.rewriters import build_rewriter
 
 
 def refine_directory(
-    in_dir: Path, out_dir: Path, config: JudgeConfig | None = None, max_rounds: int = 3
+    in_dir: Path,
+    out_dir: Path,
+    config: JudgeConfig | None = None,
+    max_rounds: int = 3,
+    derivers: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,
-    `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts and risks, `report.json`."""
+    `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts and risks, `report.json`. `derivers` are those of
+    others, by import path or file: they make samples, too. Raises `ValueError` for one that isn't a deriver."""
+    for name in derivers:  # before any model is paid
+        find_deriver(name)
     part = read_directory(in_dir)
     config = with_cache(config, out_dir)
     chosen, rewriter = build_judge(config), build_rewriter(config)
@@ -42,7 +50,8 @@ def refine_directory(
         raise ModelError(f"{waiting} of {len(first)} items aren't judged: a ceiling was reached; run again later")
     refined = refine_part(part, first, chosen, rewriter, max_rounds)
     names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
-    steps, samples = gold_tables(part, refined, licence_of(names[0]) if len(names) == 1 else "unknown")
+    licence = licence_of(names[0]) if len(names) == 1 else "unknown"
+    steps, samples = gold_tables(part, refined, licence, derivers)
     out_dir.mkdir(parents=True, exist_ok=True)
     pq.write_table(steps, out_dir / "steps.parquet")
     pq.write_table(samples, out_dir / "samples.parquet")

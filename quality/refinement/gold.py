@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines import sources
+from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
@@ -54,9 +55,16 @@ class Rejects(Table, version=1):
     row = Column(pa.string(), "the row as it was last, canonical JSON")
 
 
-def build_gold(store: Store, source: str, judge: Judge, rewriter: ItemRewriter, max_rounds: int = 3) -> Manifest:
+def build_gold(
+    store: Store,
+    source: str,
+    judge: Judge,
+    rewriter: ItemRewriter,
+    max_rounds: int = 3,
+    derivers: tuple[str, ...] = (),
+) -> Manifest:
     """Run the recursion over a source and derive samples from what is gold. What people kept (the promoted set of
-    feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it.
+    feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it. `derivers`: see `DeriveConfig`.
 
     Raises `StoreError` if the verdicts are missing or of another version of the source than the current one,
     `ModelError` if a model can't work. A rerun with equal inputs does nothing.
@@ -67,6 +75,7 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: ItemRewriter, 
         "rewriter": [rewriter.name, rewriter.model, rewriter.version],
         "max_rounds": max_rounds,
         "licence": licence_of(source),
+        **({"derivers": list(derivers)} if derivers else {}),  # without any, the digest of before there were any
     }
     judged = part_keys(verdicts)
     parts = part_keys(unified)
@@ -94,7 +103,7 @@ def build_gold(store: Store, source: str, judge: Judge, rewriter: ItemRewriter, 
         refined = refine_part(part, first, judge, rewriter, max_rounds, waiting, overruled[spec.key])
 
         def write(out: PartWriter) -> dict[str, int]:
-            return {**_write(out, part, refined, config["licence"]), "first_keep": first_keep(first)}
+            return {**_write(out, part, refined, config["licence"], derivers), "first_keep": first_keep(first)}
 
         # What round 0 left waiting comes with new verdicts, and so with another digest: only later rounds wait here.
         declined = getattr(rewriter, "unanswered", 0) - before
@@ -149,8 +158,10 @@ def verdict_of(row: Row) -> Verdict:
     )
 
 
-def _write(out: PartWriter, part: SourcePart, refined: Refined, licence: str) -> dict[str, int]:
-    steps, samples = gold_tables(part, refined, licence)
+def _write(
+    out: PartWriter, part: SourcePart, refined: Refined, licence: str, derivers: tuple[str, ...]
+) -> dict[str, int]:
+    steps, samples = gold_tables(part, refined, licence, derivers)
     out.table("steps", steps)
     out.table("samples", samples)
     write_verdicts(out, refined.verdicts)
@@ -158,11 +169,14 @@ def _write(out: PartWriter, part: SourcePart, refined: Refined, licence: str) ->
     return {**count(part, refined), "samples": samples.num_rows}
 
 
-def gold_tables(part: SourcePart, refined: Refined, licence: str) -> tuple[pa.Table, pa.Table]:
+def gold_tables(
+    part: SourcePart, refined: Refined, licence: str, derivers: tuple[str, ...] = ()
+) -> tuple[pa.Table, pa.Table]:
     """Gold `steps` and `samples` of a part: derived samples come from gold rows only."""
     steps = Steps.table(refined.steps)
     native = Samples.table(refined.samples)
-    derived = derive_samples(steps, part.screens, licence=licence, samples=native)
+    config = DeriveConfig(derivers=derivers)
+    derived = derive_samples(steps, part.screens, licence=licence, samples=native, config=config)
     return steps, pa.concat_tables([native, derived])
 
 

@@ -9,6 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
+from native import write_parquet
+from webnative import png
+
 ROOT = Path(__file__).parents[2]
 CHECK = """
 import sys
@@ -35,10 +39,13 @@ print("held")
 
 def test_the_page_adds_a_dataset_from_outside_the_tree(tmp_path: Path) -> None:
     page = (ROOT / "docs/add-a-dataset.md").read_text(encoding="utf-8")
-    adapter, fixture = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    adapter, fixture, flat = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     for folder, text in (("sources", adapter), ("fixtures", fixture)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "taps.py").write_text(text, encoding="utf-8")
+    (tmp_path / "sources/icons.py").write_text(flat, encoding="utf-8")
+    row = {"image": {"bytes": png(20, 40)}, "instruction": "the star", "bbox": [0.1, 0.2, 0.3, 0.4], "kind": "icon"}
+    write_parquet(tmp_path / "icons/rows.parquet", [row, {**row, "bbox": [0.3, 0.2, 0.1, 0.4]}])
     environment = {
         **os.environ,
         "VESPER_SOURCES": str(tmp_path / "sources"),
@@ -59,3 +66,9 @@ def test_the_page_adds_a_dataset_from_outside_the_tree(tmp_path: Path) -> None:
     report = json.loads((out / "report.json").read_text())
     items = report["items"]
     assert (items["in"], items["mapped"], items["quarantined"]) == (4, 2, 2)
+
+    out = tmp_path / "flat"
+    run("-m", "dagster_project.cli", "unify", "icons", "--raw", str(tmp_path / "icons"), "--out", str(out))
+    (row,) = [row for path in out.rglob("samples*.parquet") for row in pq.read_table(path).to_pylist()]
+    assert row["answer"] == "[200,300]" and '"kind=icon"' in row["provenance"]
+    assert json.loads((out / "report.json").read_text())["quarantine_reasons"] == {"bad_box": 1}
