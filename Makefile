@@ -56,8 +56,7 @@ lint: setup ## ruff, mypy, import contracts, figures of the structure
 	$(BIN)/python bench/structure.py
 
 dev: setup ## Dagster's UI on http://127.0.0.1:$(PORT), with the demo's history
-	$(BIN)/vesper dagster-home
-	DAGSTER_HOME=$(VESPER_HOME)/dagster $(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -m dagster_project.definitions
+	$(BIN)/vesper web --port $(PORT)
 
 docs: setup ## the documentation into .vesper/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

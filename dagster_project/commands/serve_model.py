@@ -6,7 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from trainer.serving.serve import KEY_VARIABLE, LOOPBACK, ChatServer, serving
+from pipelines.http_guard import LOOPBACK
+from trainer.serving.serve import KEY_VARIABLE, ChatServer, serving
 
 EXAMPLE = """example: vesper serve out/unified --port 8000
 then, from anywhere on this machine:

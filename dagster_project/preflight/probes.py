@@ -26,6 +26,7 @@ from pipelines.extensions import find_part
 from pipelines.store.free_space import free_bytes, told
 from quality.evidence.reading import NoReader, reader_version
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
+from quality.model_client.keys import NO_KEY, key_for, key_withheld
 
 TIMEOUT_S = 10.0
 BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
@@ -147,16 +148,18 @@ def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -
     models, which costs nothing; a server without such a list has answered."""
     if not base_url.startswith(("http://", "https://")):
         return [f"judge: expected an http(s) URL in $VESPER_JUDGE_BASE_URL, found {base_url[:80]!r}"]
-    key = os.environ.get("VESPER_JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
-    asked = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers={"Authorization": f"Bearer {key}"})
+    key = key_for(base_url)
+    asked = urllib.request.Request(f"{base_url.rstrip('/')}/models")
+    asked.add_unredirected_header("Authorization", f"Bearer {key}")  # elsewhere it would be a stranger's
     try:
         with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
             served = _names(answer.read(1 << 20))
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in (401, 403):
-            state = "is refused" if key != "none" else "isn't set"
-            return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}"]
+            state = "is refused" if key != NO_KEY else "isn't set"
+            why = f" ({withheld})" if (withheld := key_withheld(base_url)) else ""
+            return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}{why}"]
         return [f"judge: {base_url} answers with HTTP {error.code}; is its server whole?"] if error.code >= 500 else []
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)

@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.serving.serve import KEY_VARIABLE, LOOPBACK, ChatServer, RequestRefused, number_in, serving
+from pipelines.http_guard import LOOPBACK
+from trainer.serving.serve import KEY_VARIABLE, ChatServer, RequestRefused, number_in, serving
 from trainer.serving.served_weights import ServedWeights
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
 
     from trainer.modeling.batches import Batch, Prompt
     from trainer.modeling.checkpoint import Checkpoint
@@ -86,11 +87,11 @@ class RolloutServer(ChatServer):
         self._running = 0
         self._vocabulary = int(checkpoint.model.config.get_text_config().vocab_size)
 
-    def app(self) -> Starlette:
-        """The ASGI application."""
+    def routes(self) -> list[Route]:
+        """Those of the chat, and vLLM's."""
         from starlette.routing import Route
 
-        made = super().app()
+        made = super().routes()
         actions: dict[str, Action] = {
             "/inference/v1/generate": lambda body, query: self.generate(body),
             "/pause": lambda body, query: self.pause(query.get("mode", "")),
@@ -104,11 +105,9 @@ class RolloutServer(ChatServer):
             "/shutdown_weight_transfer_engine": lambda body, query: self.weights.shutdown_weight_transfer_engine(),
         }
         for path, action in actions.items():
-            made.routes.append(Route(path, self._endpoint(action), methods=["POST"]))
-        made.routes.append(
-            Route("/weight_info", self._endpoint(lambda body, query: {"weight_version": self.weights.label}))
-        )
-        made.routes.append(Route("/get_world_size", self._endpoint(lambda body, query: {"world_size": 1})))
+            made.append(Route(path, self._endpoint(action), methods=["POST"]))
+        made.append(Route("/weight_info", self._endpoint(lambda body, query: {"weight_version": self.weights.label})))
+        made.append(Route("/get_world_size", self._endpoint(lambda body, query: {"world_size": 1})))
         return made
 
     def _endpoint(self, action: Action) -> Any:
@@ -333,13 +332,15 @@ def main(argv: list[str] | None = None) -> int:
     torch.set_num_threads(given.threads)
     try:
         loaded = load_checkpoint(given.checkpoint, device=given.device)
-        key = os.environ.get(KEY_VARIABLE, "")
+        key = os.environ.get(KEY_VARIABLE, "") or secrets.token_urlsafe(24)
         hosts = LOOPBACK if given.host in LOOPBACK else ()
         server = RolloutServer(
             loaded, weights_root=given.weights_root, weight_transfer=given.weight_transfer, key=key, hosts=hosts
         )
         with serving(server, given.host, given.port) as (url, thread):
             print(f"{server.name} at {url.removesuffix('/v1')}", flush=True)
+            if not os.environ.get(KEY_VARIABLE):  # else any program of this machine could change the weights
+                print(f"its key, for this start: {key} (${KEY_VARIABLE} says one here, $VLLM_API_KEY at the learner)")
             thread.join()
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
