@@ -129,6 +129,7 @@ def serve(options: argparse.Namespace) -> int:
                     "api_key": kept["node"],
                     "secret": kept["secret"],
                     "port": options.node_port,
+                    "fences": str(folder / "local.fences"),
                 }
             )
         )
@@ -148,6 +149,7 @@ def node(options: argparse.Namespace) -> int:
     values = _with_secret(read_config(options.config))
     if os.environ.get(KEY):
         values.setdefault("api_key", os.environ[KEY])
+    values.setdefault("fences", str(_home() / f"{values.get('id', 'node')}.fences"))
     serve_node(node_config(values))
     return 0
 
