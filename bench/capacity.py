@@ -98,7 +98,7 @@ def corpus(f: Mapping[str, float], said: Assumptions, tokens: float) -> list[Lin
         ),
         "packing": ("samples / samples a second", samples / f["samples packed"]),
     }
-    told = [
+    lines = [
         ("training samples", samples, "samples", f"tokens / epochs / ({text:.0f} of text + {picture} of a picture)"),
         ("native rows", rows, "rows", "samples / samples a row"),
         *((name, seconds / 3600, "core-hours", how) for name, (how, seconds) in cores.items()),
@@ -116,7 +116,7 @@ def corpus(f: Mapping[str, float], said: Assumptions, tokens: float) -> list[Lin
         ),
         ("shards", shards * said.copies, "bytes", "screens x bytes a byte x copies"),
     ]
-    return [Line("corpus", *one) for one in told]
+    return [Line("corpus", *one) for one in lines]
 
 
 def rollouts(f: Mapping[str, float], said: Assumptions, trajectories: float) -> list[Line]:
@@ -129,7 +129,7 @@ def rollouts(f: Mapping[str, float], said: Assumptions, trajectories: float) -> 
     requests, prompt = turns * f["judge's requests a native row"], _judge_prompt(f, said)
     reply = requests * said.judge_reply_tokens
     learned = trajectories * f["turns a task"] * (context + said.policy_reply_tokens) * said.rl_passes
-    told = [
+    lines = [
         ("tasks executed", executed, "tasks", "trajectories x tasks a verified one x attempts"),
         ("turns", turns, "turns", "tasks x turns a task"),
         ("devices", turns * said.turn_s / 3600, "device-hours", "turns x seconds a turn"),
@@ -153,7 +153,7 @@ def rollouts(f: Mapping[str, float], said: Assumptions, trajectories: float) -> 
         ),
         ("screens", turns * _picture_bytes(f, said), "bytes", "turns x pixels x bytes a pixel"),
     ]
-    return [Line("trajectories", *one) for one in told]
+    return [Line("trajectories", *one) for one in lines]
 
 
 def _picture_bytes(f: Mapping[str, float], said: Assumptions) -> float:

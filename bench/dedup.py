@@ -8,7 +8,7 @@
    All pairs by ours; brute force on 2,000 sampled queries must find the same neighbours of them (recall and precision
    1.0, or this raises), and its time is scaled from those.
 
-Each search is a process of its own with one thread, where it lets itself be told so; its time is CPU seconds, its
+Each search is a process of its own with one thread, where it can be limited to one; its time is CPU seconds, its
 memory the peak less what it held when it had the vectors.
 semhash is no dependency: it lives in an environment that the bench makes in the temporary folder (`PEER`), or in that
 whose interpreter is $VESPER_SEMHASH_PYTHON.

@@ -53,7 +53,7 @@ def main() -> int:
 
 def loop(home: Path, config: Any, rounds: int, probes: int = 0) -> list[dict[str, Any]]:
     """A row a round."""
-    from generators.generation.loop import CATALOGUE, round_name
+    from generators.generation.round_names import CATALOGUE, round_name
     from generators.generation.rounds import run_round
     from pipelines.store import Store
 
@@ -79,8 +79,9 @@ def loop(home: Path, config: Any, rounds: int, probes: int = 0) -> list[dict[str
 
 def alone(store: Any, verified: Any, config: Any) -> dict[str, Any]:
     """What the annotators verify where the world's rule is hidden, and how much of it is untrue."""
-    from generators.generation.loop import TRAJECTORIES, embedded_annotators
+    from generators.generation.loop import embedded_annotators
     from generators.generation.records import read_lines
+    from generators.generation.round_names import TRAJECTORIES
     from generators.generation.verify import Verifier
 
     name = verified.asset.rpartition("/")[2]

@@ -3,7 +3,7 @@ on stdout.
 
     python bench/gpu_midtrain.py --preset 2b
     torchrun --nproc-per-node 8 bench/gpu_midtrain.py --preset 30b-a3b --layers 12 --gradient-checkpointing
-    python bench/gpu_midtrain.py --preset nano --device cpu     # seconds: shows that it runs, tells nothing of a GPU
+    python bench/gpu_midtrain.py --preset nano --device cpu     # seconds: shows that it runs; says nothing about a GPU
 
 It is `trainer.midtrain.train.train` itself on drawn screens, packed. MFU as in PaLM (Chowdhery et al., 2022,
 appendix B): FLOPs that the model's arithmetic needs, without recomputation, by seconds and by the peak given with

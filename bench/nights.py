@@ -84,7 +84,7 @@ class Nights:
     arrivals: Arrivals
     judge: OpenAIServer
     other_judge: OpenAIServer
-    told: list[dict[str, Any]] = field(default_factory=list)
+    ended: list[dict[str, Any]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     gateway_minutes: float = 2.0
     devices: subprocess.Popen[bytes] | None = None
@@ -164,7 +164,7 @@ class Nights:
         rows = figures.rows_of(self.store)
         spent = figures.cost(before, after, self.house.home)
         runs = [run for run in self.house.runs() if run["creationTime"] >= since]
-        self.told.append(
+        self.ended.append(
             {
                 "night": number,
                 "seconds": time.monotonic() - began,
@@ -180,7 +180,7 @@ class Nights:
                 "versions": figures.versions(self.house.home),
             }
         )
-        print(f"  {time.monotonic() - began:.0f} s, {rows} rows, runs {self.told[-1]['runs']}", flush=True)
+        print(f"  {time.monotonic() - began:.0f} s, {rows} rows, runs {self.ended[-1]['runs']}", flush=True)
         self.faults += [f"night {number}: damaged: {what}" for what in figures.damage(self.house.home)]
         self.rows = rows
 
@@ -235,7 +235,7 @@ class Nights:
         if self.whole is None:
             self.whole = figures.cost(before, figures.Look.at(home, parts, self.other_judge.asked.total()), home)
             self.whole_rows = figures.rows_of(Store(home))
-        expected, found = figures.versions(home), self.told[-1]["versions"]
+        expected, found = figures.versions(home), self.ended[-1]["versions"]
         other = sorted(asset for asset in expected.keys() | found.keys() if expected.get(asset) != found.get(asset))
         self.faults += [f"night {number}: {asset} differs from that of a night without kills" for asset in other]
         print(
@@ -245,7 +245,7 @@ class Nights:
     def _relate(self) -> None:
         """Each night's cost against that of a whole build of as many rows, and what was done twice."""
         assert self.whole is not None
-        for night in self.told:
+        for night in self.ended:
             scale = night["rows"] / self.whole_rows
             whole = dataclasses.replace(
                 self.whole, **{name: getattr(self.whole, name) * scale for name in figures.SPENT}
@@ -345,11 +345,11 @@ def main() -> int:
             print(f"everything lies in {folder}", flush=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    print(figures.table(soak.told))
+    print(figures.table(soak.ended))
     made = {
         "seconds": round(time.monotonic() - began),
         "faults": soak.faults,
-        "nights": [{k: dataclasses.asdict(v) if k == "cost" else v for k, v in night.items()} for night in soak.told],
+        "nights": [{k: dataclasses.asdict(v) if k == "cost" else v for k, v in night.items()} for night in soak.ended],
     }
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)

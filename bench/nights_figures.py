@@ -28,7 +28,7 @@ class Parts:
         self.again: list[str] = []
 
     def look(self) -> None:
-        """Take note of the markers as they are; called twice a second, since only a look tells one from its
+        """Take note of the markers as they are; called twice a second, since only a look distinguishes one from its
         replacement. A marker that is written again means that a part that was whole was made anew."""
         for path in self._markers():
             try:
@@ -144,11 +144,11 @@ def damage(home: Path) -> list[str]:
 
 def against(spent: Cost, whole: Cost, share: float) -> dict[str, Any]:
     """For each figure: the share of a whole build that was spent, over the share of the rows that changed."""
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name in SPENT:
         made, of = getattr(spent, name), getattr(whole, name)
-        told[name] = {"spent": made, "whole": round(of), "times": round(made / of / share, 3) if of else None}
-    return told
+        found[name] = {"spent": made, "whole": round(of), "times": round(made / of / share, 3) if of else None}
+    return found
 
 
 def table(nights: Sequence[Mapping[str, Any]]) -> str:

@@ -84,7 +84,7 @@ def flat_row(
     kind, text, rules, point = action(
         row["results/action_type"], row["results/yx_touch"], row["results/yx_lift"], row["results/type_action"]
     )
-    told: dict[str, Any] = {
+    provenance: dict[str, Any] = {
         "file": file,
         "image_missing": "image_missing",
         "locator": f"row {index - row['step_id']}",
@@ -92,9 +92,9 @@ def flat_row(
         "record": name,
     }
     if rules:
-        told["rules"] = rules
+        provenance["rules"] = rules
     if row["results/action_type"] == 11:
-        told["lossy"] = True
+        provenance["lossy"] = True
     return {
         "source": "aitw",
         "episode_id": name,
@@ -115,7 +115,7 @@ def flat_row(
         "conclusion": None,
         "episode_outcome": outcome[name],
         "native_action": dumps({key: row[key] for key in NATIVE}),
-        "provenance": dumps(told),
+        "provenance": dumps(provenance),
     }
 
 
@@ -185,7 +185,7 @@ def episode_rows(file: str, text: str) -> list[dict[str, Any]]:
         kind, text, rules, _ = action(step["result_action_type"], touch, lift, step["result_action_text"])
         picture = os.path.join(folder, os.path.basename(step["image_path"]))
         assert not os.path.exists(picture), "the bench has no pictures: decoding would hide what is measured"
-        told: dict[str, Any] = {
+        provenance: dict[str, Any] = {
             "file": file.partition("/raw/")[2],
             "image_missing": "image_missing",
             "locator": "file",
@@ -193,9 +193,9 @@ def episode_rows(file: str, text: str) -> list[dict[str, Any]]:
             "record": step["episode_id"],
         }
         if rules:
-            told["rules"] = rules
+            provenance["rules"] = rules
         if step["result_action_type"] == 11:
-            told["lossy"] = True
+            provenance["lossy"] = True
         native = (
             "step_id",
             "result_action_type",
@@ -226,7 +226,7 @@ def episode_rows(file: str, text: str) -> list[dict[str, Any]]:
                 "conclusion": step["coat_action_result"] or None,
                 "episode_outcome": outcome,
                 "native_action": dumps({key: step[key] for key in native}),
-                "provenance": dumps(told),
+                "provenance": dumps(provenance),
             }
         )
     return made

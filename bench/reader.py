@@ -26,7 +26,7 @@ from bench.timing import alternately, one_core, result  # noqa: E402
 
 ROWS, SHARDS, DRAWN, WINDOW = 1_000, 4, 100, 1_024
 ROUNDS = {"header": 3, "decoded": 1}
-"""Decoding takes far longer than all else, so one round tells."""
+"""Decoding takes far longer than all else, so one round is enough."""
 
 
 def rows(small: int = 1) -> Iterator[dict[str, Any]]:

@@ -5,10 +5,10 @@ python bench/soak.py --minutes 20 --seed 0 [--json FILE]
 One lease authority, three gateway nodes, Chromiums that show FSM sites (CDP), emulated phones (ADB), two worker
 processes of several threads each. From a seed, devices, nodes and workers get `kill -9` (a device is also frozen now
 and then), the authority too; all are started again. At the end the outstanding tasks are finished and everything is
-counted against records that the journal had no part in: what workers noted of each trajectory they were told of, and
-of each decision.
+counted against records that the journal had no part in: what workers noted of each trajectory that was reported to
+them, and of each decision.
 
-Exit code 1 if a verified trajectory was lost, one is there twice, one differs from what was told, or more decisions
+Exit code 1 if a verified trajectory was lost, one is there twice, one differs from what was reported, or more decisions
 were made again than steps were in flight at failures and kills.
 """
 
@@ -261,20 +261,20 @@ def account(folder: Path, kills: int) -> dict[str, Any]:
     )
     verifier = Verifier([WorldRule(), TreeEvidence(Store(folder / "home"))])
     verdicts = {key: verifier.verify(done) for key, done in ended.items()}
-    told = _noted(folder / "told")
-    verified_told = {key for key, _, verified, _ in told if verified}
+    reported = _noted(folder / "told")
+    verified_reported = {key for key, _, verified, _ in reported if verified}
     wanted = {f"{contract.task_id}-{seed}" for shard in range(SHARDS) for contract, seed in _begun(folder, shard)}
     decisions = [tuple(line) for line in _noted(folder / "decisions")]
     failures = sum(len(done.extra["broken"]) for done in ended.values())
     turns = sum(len(done.turns) for done in ended.values())
     return {
         "trajectories": len(ended),
-        "told": len({key for key, *_ in told}),
+        "told": len({key for key, *_ in reported}),
         "verified": sum(verdict.verified for verdict in verdicts.values()),
-        "verified_lost": len(verified_told - {key for key, verdict in verdicts.items() if verdict.verified}),
-        "told_lost": len({key for key, *_ in told} - set(ended)),
-        "duplicated": sum(count - 1 for count in raw.values()) + len(told) - len({key for key, *_ in told}),
-        "differing": sum(fingerprint(ended[key]) != print_ for key, print_, *_ in told if key in ended),
+        "verified_lost": len(verified_reported - {key for key, verdict in verdicts.items() if verdict.verified}),
+        "told_lost": len({key for key, *_ in reported} - set(ended)),
+        "duplicated": sum(count - 1 for count in raw.values()) + len(reported) - len({key for key, *_ in reported}),
+        "differing": sum(fingerprint(ended[key]) != print_ for key, print_, *_ in reported if key in ended),
         "missing": len(wanted - set(ended)),
         "infrastructure": sum(done.failure_kind == "infrastructure" for done in ended.values()),
         "turns": turns,

@@ -4,7 +4,7 @@ and goes on where its journal stands, however it was ended before.
 python bench/soak_worker.py PLAN.json SHARD
 
 What it notes besides the journal is the soak's independent record: a line for every decision, and one for every
-trajectory that it was told of as ended.
+trajectory that was reported to it as ended.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def work(plan: dict[str, Any], shard: int) -> None:
         scripted_name(ERROR_RATE), lambda contract, world: make_policy(contract, world, folder / "decisions")
     )
 
-    def tell(done: ExecutedTrajectory, count: int, total: int) -> None:
+    def report(done: ExecutedTrajectory, count: int, total: int) -> None:
         verdict = verifier.verify(done)
         note(folder / "told", [done.trajectory_id, fingerprint(done), verdict.verified, verdict.failure_kind])
 
@@ -135,7 +135,7 @@ def work(plan: dict[str, Any], shard: int) -> None:
                 workers=plan["threads"],
                 seeds=(seed,),
                 limits=limits,
-                progress=tell,
+                progress=report,
                 statistics=before,
             )
             survived = {**vars(before), "retried": dict(before.retried)}

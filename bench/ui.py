@@ -136,8 +136,8 @@ def main() -> int:
     for what, seconds in figures.items():
         print(f"{what:40} {seconds:6.1f} s of {LIMITS[what]:.0f} s")
     if options.json:
-        told = {"assets": len(stages), "groups": len(groups), **{k: round(v, 2) for k, v in figures.items()}}
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        measured = {"assets": len(stages), "groups": len(groups), **{k: round(v, 2) for k, v in figures.items()}}
+        options.json.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     return int(any(seconds > LIMITS[what] for what, seconds in figures.items()))
 
 

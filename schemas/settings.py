@@ -58,11 +58,11 @@ class SettingsError(ValueError):
 
 def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WHERE_SET, **more: Any) -> Any:
     """A field of `Settings`: its default (... for none), what it means, whether it enters versions (see
-    `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …). Further
-    words that pydantic doesn't know stand beside `in_version` in the schema: `neutral` (see `Settings.run_part`) and
-    `stages`."""
+    `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …).
+    `neutral` (see `Settings.run_part`), which pydantic doesn't know, stands beside `in_version` in the schema."""
     extra: dict[str, Any] = {"in_version": in_version}
-    extra |= {word: more.pop(word) for word in ("neutral", "stages") if word in more}
+    if "neutral" in more:
+        extra["neutral"] = more.pop("neutral")
     if "default_factory" not in more:
         more["default"] = default
     return Field(description=text, json_schema_extra=extra, **more)
@@ -81,7 +81,7 @@ def neutral(model: type[BaseModel], name: str) -> Any:
 
 
 def marked(field: FieldInfo, word: str, default: Any = None) -> Any:
-    """What `setting` noted of a field under a word: `in_version`, `neutral`, `stages`."""
+    """What `setting` noted of a field under a word: `in_version`, `neutral`."""
     extra = field.json_schema_extra
     return extra.get(word, default) if isinstance(extra, dict) else default
 
@@ -90,7 +90,12 @@ class Settings(BaseModel):
     """See the module."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, validate_by_name=True, validate_by_alias=True
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        defer_build=True,  # until a model is first used: most programs start without training's hundred settings
     )
 
     if not TYPE_CHECKING:  # which keeps the types of the fields
@@ -226,17 +231,19 @@ def range_of(field: FieldInfo) -> str:
     for one in _constraints(field):
         bounds |= {word: getattr(one, word) for word, _ in _BOUNDS.values() if getattr(one, word, None) is not None}
     said = [words.format(f"{bounds[word]:g}") for word, words in _BOUNDS.values() if word in bounds]
-    kind = "a whole number" if Whole in _options(field.annotation) or int in _options(field.annotation) else "a number"
+    kind = (
+        "a whole number" if Whole in options_of(field.annotation) or int in options_of(field.annotation) else "a number"
+    )
     return f"{kind}, {' and '.join(said)}" if said else ""
 
 
 def _constraints(field: FieldInfo) -> Iterable[Any]:
     yield from field.metadata
-    for option in _options(field.annotation):
+    for option in options_of(field.annotation):
         yield from getattr(option, "__metadata__", ())
 
 
-def _options(annotation: Any) -> list[Any]:
+def options_of(annotation: Any) -> list[Any]:
     """The members of a union, without null; of any other type itself."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return [one for one in typing.get_args(annotation) if one is not type(None)]
@@ -275,7 +282,7 @@ def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     for name in names:
         field = _named(found, name) if found is not None else None
         found = None
-        for option in _options(field.annotation) if field is not None else ():
+        for option in options_of(field.annotation) if field is not None else ():
             if typing.get_origin(option) is dict:  # settings by a name that a person chose
                 option = typing.get_args(option)[1]
                 next(names, None)

@@ -131,7 +131,7 @@ def tiny_home(tmp_path_factory: pytest.TempPathFactory, has_chromium: None) -> C
 
     def make(*sources: str) -> Path:
         from generators.devices.browser import keep_browser
-        from generators.proving.embedded import build_raw
+        from generators.proving.embedded.build import build_raw
 
         home.mkdir(exist_ok=True)
         with keep_browser(), (home.parent / "tiny-home.lock").open("w") as stream:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -21,10 +21,12 @@ from dagster_project.assets.resources import JudgeResource, StoreResource, work
 from dagster_project.assets.tail_condition import TAIL
 from dagster_project.execution.live_pictures import LiveReader, show_on
 from dagster_project.execution.run_stage import Reporter
-from dagster_project.preflight import probes
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
+
+if TYPE_CHECKING:
+    from dagster_project.preflight import probes
 
 listeners: list[Callable[[str, str, Mapping[str, Any]], None]] = []
 """Called with ("start" | "done" | "failed", key, facts) around each stage of this process; the demo prints them."""
@@ -127,7 +129,7 @@ def _asset(
     return made
 
 
-_known: dict[str, probes.Known] = {}
+_known: dict[str, "probes.Known"] = {}
 """Run → what was looked for in this process already; of the last run only."""
 
 
@@ -135,6 +137,8 @@ def _preflight(
     stage: GraphStage, stages: Mapping[str, GraphStage], context: dg.AssetExecutionContext, given: StageWork
 ) -> None:
     """Fail before anything is spent if what this stage needs, or what the run makes of it, isn't here."""
+    from dagster_project.preflight import probes  # what it asks (devices, worlds, the trainer) is a second of start-up
+
     if context.run.run_id not in _known:
         _known.clear()
     known = _known.setdefault(context.run.run_id, {})

@@ -19,15 +19,14 @@ from dagster_project.automation.requested_runs import ask, read_asked, read_curs
 from dagster_project.settings import deployment
 from dagster_project.stages import review
 from dagster_project.stages.generation import GOLD
-from dagster_project.stages.sources import judge_config
-from dagster_project.stages.stage import StageWork
+from dagster_project.stages.sources import FUNCTIONS
+from dagster_project.stages.stage import NamedFunction, StageWork
 from generators.generation.feedback import promote, promoted, rounds_to_make, verified_mark, verified_rounds
-from generators.generation.loop import round_name
+from generators.generation.round_names import round_name
 from generators.generation.steering import evaluations_mark, policy_mark, promote_evaluations, promote_policy
 from generators.tasks.task_pool import GENERATED
 from pipelines.store import Store
 from pipelines.store.frozen import read_frozen
-from quality.judges.registry import build_judge
 from quality.model_client.spending import today
 from quality.review import promote as people
 from schemas.ids import digest
@@ -96,11 +95,6 @@ class Promotion:
 
 
 # --- what people agreed on --------------------------------------------------------------------------------------------
-def _promote_answers(given: StageWork) -> dict[str, Any]:
-    """The judge in use is asked about them once."""
-    return people.promote(given.store, build_judge(judge_config(given)))
-
-
 def _agreement(made: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"items settled": made["agreed"], "items drawn": made["items"]}
     facts |= {
@@ -116,7 +110,7 @@ HUMAN_VERDICTS = Promotion(
     "human_verdicts",
     "What people agreed on in `vesper review serve`, frozen: the set that every judge is held against before it is "
     "asked. Promoted by the job promote_human_verdicts.",
-    _promote_answers,
+    NamedFunction(f"{FUNCTIONS}:promote_answers"),
     _agreement,
     people.current,
 )

@@ -20,7 +20,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "examples:\n  vesper diff mid_training/mixture@62553a9e mid_training/mixture\n"
         "  vesper diff gold/aitz@17b391e3 gold/aitz --items changes.ndjson\n"
-        "  vesper diff mid_trained@d1d2261c mid_trained"
+        "  vesper diff unified@d1d2261c unified"
     )
     for name, told in (("A", "before"), ("B", "after")):
         parser.add_argument(

@@ -21,7 +21,7 @@ from trainer.suites.registry import SUITES, suite
 from trainer.suites.run import run_suite
 
 EXAMPLES = """examples:
-  vesper eval out/mid_trained --suite heldout --home .vesper
+  vesper eval out/unified --suite heldout --home .vesper
   vesper eval out/unified --suite screenspot_v2 --raw ~/data/ScreenSpot-v2 --out report.json
   vesper eval out/unified --suite miniwob --limit 60 --temperature 1 --attempts 8 --workers 2 --record
   vesper eval --suite screenspot_pro --raw ~/data/SSPro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B

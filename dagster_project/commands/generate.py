@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from generators.execution.device_sources import DevicePlaces, open_pool
 from generators.execution.journal import SUFFIX, read_journal
 from generators.generation.feedback import rounds_to_make
-from generators.generation.loop import TRAJECTORIES, LoopConfig, LoopParts
+from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.proposing.openai_proposer import OpenAIProposer
 from generators.generation.proposing.proposers import arms
 from generators.generation.proposing.reverse_tasks import ModelWriter
+from generators.generation.round_names import TRAJECTORIES
 from generators.generation.rounds import run_round
 from generators.generation.task_worlds.task_world import GROUNDS
 from generators.generation.verified_demonstrations import shown

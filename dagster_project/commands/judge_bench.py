@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings import deployment
-from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+from generators.proving.judge_bench.assets import BUILD_VERSION
+from generators.proving.judge_bench.build import BenchConfig, build, read_report
 from generators.proving.judge_bench.recorders.losses import lines
 from quality.judges.ensemble import calibrated_weights
 from quality.judges.registry import build_judge

@@ -25,7 +25,7 @@ from dagster_project.settings import deployment
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = (
-        "examples:\n  vesper lineage unified\n  vesper lineage gold/aitw --json\n  vesper lineage out/mid_trained\n"
+        "examples:\n  vesper lineage unified\n  vesper lineage gold/aitw --json\n  vesper lineage out/unified\n"
         "  vesper lineage unified --svg lineage.svg\n"
         "  vesper lineage aitw --forward            which checkpoints it touches\n"
         "  vesper lineage aitw --withdrawn          what becomes stale without it, and the rebuild plan\n"

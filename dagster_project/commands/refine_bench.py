@@ -10,7 +10,8 @@ from pathlib import Path
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings.deployment import home
 from generators.proving.judge_bench.accept import own_oracle
-from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build, read_report
+from generators.proving.judge_bench.assets import BUILD_VERSION
+from generators.proving.judge_bench.build import BenchConfig, build, read_report
 from generators.proving.judge_bench.recorders.losses import lines
 from generators.proving.judge_bench.verify import verify
 from quality.commands.refine import refine_directory

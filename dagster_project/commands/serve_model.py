@@ -1,34 +1,71 @@
-"""`vesper serve`: a checkpoint behind the OpenAI protocol, on this machine."""
+"""`vesper serve`: a checkpoint behind the OpenAI protocol, on this machine; `vesper serve rollouts`: behind vLLM's
+rollout protocol, for a learner."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pipelines.http_guard import LOOPBACK
+from trainer.serving.rollout_server import RolloutServer
 from trainer.serving.serve import KEY_VARIABLE, ChatServer, serving
 
-EXAMPLE = """example: vesper serve out/unified --port 8000
+EXAMPLES = {
+    "serve": """example: vesper serve out/unified --port 8000
 then, from anywhere on this machine:
-  vesper eval --suite screenspot_v2 --raw PATH --base-url http://127.0.0.1:8000/v1 --model unified --words trained"""
+  vesper eval --suite screenspot_v2 --raw PATH --base-url http://127.0.0.1:8000/v1 --model unified --words trained""",
+    "serve rollouts": "example: vesper serve rollouts out/unified --weights-root /mnt/shared/weights --weight-transfer",
+}
 
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.epilog = EXAMPLE
+    rollouts = command == "serve rollouts"
+    parser.epilog = EXAMPLES[command]
     add = parser.add_argument
     add("checkpoint", metavar="CKPT", type=Path, help="a checkpoint folder")
     add("--port", type=int, default=8000, help="0 is a free one (8000)")
     add("--host", default="127.0.0.1", help="where to listen; anything but the loopback needs $VESPER_SERVE_API_KEY")
-    add("--name", default="", help="the model's name (that of the folder)")
     add("--device", default="cpu", help="where the model runs (cpu)")
-    add("--threads", type=int, default=2, help="CPU threads (2)")
-    parser.set_defaults(run=serve)
+    threads = 1 if rollouts else 2
+    add("--threads", type=int, default=threads, help=f"CPU threads ({threads})")
+    if rollouts:
+        add("--weights-root", metavar="DIR", help="reload weights from folders below this one")
+        add("--weight-transfer", action="store_true", help="take weights from a learner's Gloo group")
+        parser.set_defaults(run=serve_rollouts)
+    else:
+        add("--name", default="", help="the model's name (that of the folder)")
+        parser.set_defaults(run=serve)
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve until Ctrl+C."""
+    """Answer chats until Ctrl+C."""
+    name = options.name or options.checkpoint.resolve().name
+    loaded, access = _loaded(options), _access(options)
+    return _until_stopped(ChatServer(loaded, name=name, **access), options, lambda url: f"{name} at {url}")
+
+
+def serve_rollouts(options: argparse.Namespace) -> int:
+    """Make the replies of a learner's rollouts until Ctrl+C. Without a key of the user's there is one for this start:
+    else any program of this machine could change the weights."""
+    access, told = _access(options), ""
+    if not access["key"]:
+        access["key"] = secrets.token_urlsafe(24)
+        told = f", its key is {access['key']} (for the learner: VLLM_API_KEY; to say one: {KEY_VARIABLE})"
+    server = RolloutServer(
+        _loaded(options),
+        weights_root=options.weights_root,
+        weight_transfer=options.weight_transfer,
+        **access,
+    )
+    return _until_stopped(server, options, lambda url: f"{server.name} at {url.removesuffix('/v1')}{told}")
+
+
+def _loaded(options: argparse.Namespace) -> Any:
     if not (options.checkpoint / "config.json").is_file():
         raise ValueError(f"{options.checkpoint}: expected a checkpoint folder with config.json, found none")
     if options.threads < 1 or not 0 <= options.port < 65536:
@@ -38,11 +75,16 @@ def serve(options: argparse.Namespace) -> int:
     from trainer.modeling.checkpoint import load_checkpoint
 
     torch.set_num_threads(options.threads)
-    loaded = load_checkpoint(options.checkpoint, device=options.device)
-    name = options.name or options.checkpoint.resolve().name
-    hosts = LOOPBACK if options.host in LOOPBACK else ()
-    server = ChatServer(loaded, name=name, key=os.environ.get(KEY_VARIABLE, ""), hosts=hosts)
+    return load_checkpoint(options.checkpoint, device=options.device)
+
+
+def _access(options: argparse.Namespace) -> dict[str, Any]:
+    """Who may ask the server: with which key, and by which names of this machine."""
+    return {"key": os.environ.get(KEY_VARIABLE, ""), "hosts": LOOPBACK if options.host in LOOPBACK else ()}
+
+
+def _until_stopped(server: Any, options: argparse.Namespace, told: Callable[[str], str]) -> int:
     with serving(server, options.host, options.port) as (url, thread):
-        print(f"{name} at {url} (Ctrl+C ends it)", flush=True)
+        print(f"{told(url)} (Ctrl+C ends it)", flush=True)
         thread.join()
     return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.settings import deployment
 from generators.generation import feedback
-from generators.generation.loop import VERIFIED
+from generators.generation.round_names import VERIFIED
 from pipelines import sources
 from pipelines.mapping.adapter import Raw
 from pipelines.store import TOMBSTONE

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dagster_project.commands.store_option import add_store
 from dagster_project.settings import deployment
-from dagster_project.stages.sources import client_options
+from dagster_project.stages.client_options import client_options
+from dagster_project.stages.training import trainer_config
 from pipelines.store import has_store
+from pipelines.store.manifest import Manifest
+from schemas.settings_flags import add_flags, flag_names, given_flags, listing
+from trainer.merging.merge import METHODS
 from trainer.merging.merge import merge as merge_checkpoints
-from trainer.stages.assets import CHECKPOINTS, checkpoint_folder
+from trainer.runtime.tracking import OnEvent
+from trainer.settings.tree import TrainerSettings, laid_over
+from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
+from trainer.stages.launch import on_ranks
 from trainer.stages.run import run_stage
 
+FLAGS = flag_names(TrainerSettings)
 EXAMPLES = {
-    "train": "vesper train mid_trained --preset nano --home .vesper --out out/mid_trained",
+    "train": "vesper train base --preset nano --home .vesper --out out/base\n"
+    "on several devices: torchrun --nproc-per-node 8 -m dagster_project.cli train STAGE… --home .vesper "
+    "--config @run.json",
     "merge": "vesper merge --method ties --base out/mid --model out/a --model out/b --density 0.5 --out out/merged",
 }
 
@@ -30,18 +42,26 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("stage", metavar="STAGE", choices=CHECKPOINTS, help=f"one of {', '.join(CHECKPOINTS)}")
-    parser.add_argument(
-        "--preset", default="nano", choices=("nano", "2b", "8b", "30b-a3b"), help="what to train (nano)"
-    )
+    parser.add_argument("stage", metavar="STAGE", nargs="+", choices=STAGES, help=f"one or more of {', '.join(STAGES)}")
     add_store(parser, "a store with shards and mixture")
-    parser.add_argument("--out", type=Path, help="folder for a copy of the checkpoint (it stays in the store as well)")
-    parser.add_argument("--config", default="{}", metavar="JSON", help="settings, see docs/reference/settings.md")
+    parser.add_argument(
+        "--out", type=Path, help="folder for a copy of the one stage's checkpoint (it stays in the store as well)"
+    )
+    parser.add_argument(
+        "--config",
+        default="{}",
+        metavar="JSON|@FILE",
+        help="settings over those of $VESPER_TRAINER and, before it, of deployment.yaml; they are listed below",
+    )
+    settings = parser.add_argument_group("settings of the first level, over those of --config")
+    add_flags(settings, TrainerSettings(), FLAGS)
+    parser.add_argument("--events", action="store_true", help="print what happens as JSON lines, instead of a bar")
+    parser.epilog = f"{parser.epilog}\n\nsettings of --config, with their defaults:\n{listing(TrainerSettings)}"
     parser.set_defaults(run=train)
 
 
 def _merge_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--method", choices=("ties", "linear"), required=True, help="how")
+    parser.add_argument("--method", choices=METHODS, required=True, help="how")
     parser.add_argument("--base", type=Path, required=True, help="the common ancestor (the mid-trained checkpoint)")
     parser.add_argument("--model", type=Path, action="append", required=True, help="a specialist; give one or more")
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
@@ -54,28 +74,55 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def train(options: argparse.Namespace) -> int:
-    """One stage of the trainer."""
+    """Stages of the trainer, one after the other; under torchrun each in all of its processes."""
     from trainer.modeling.checkpoint import LINEAGE
 
-    try:
-        config = json.loads(options.config)
-    except ValueError as error:
-        raise ValueError(f"--config: expected JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise ValueError(f"--config: expected a JSON object, found {options.config[:60]!r}")
+    config = _config(options)
+    if options.out and (len(options.stage) > 1 or options.stage[0] not in CHECKPOINTS):
+        raise ValueError(f"--out: expected one stage that makes a checkpoint, found {', '.join(options.stage)}")
     if options.out and (options.out / LINEAGE).exists():
         raise ValueError(f"--out {options.out} already holds a checkpoint; give a new folder")
-    config.setdefault("preset", options.preset)
+    home = _store_home(options.home)
+
+    on_event = _print if options.events else None
+
+    def run(on_event: OnEvent | None) -> int:
+        return max(_one_stage(stage, home, config, options, on_event) for stage in options.stage)
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        # whatever `device` says, ranks that a person started compute on GPUs where there are any
+        return on_ranks(home, config, lambda led: run(led(on_event))) or 0
+    return run(on_event)
+
+
+def _config(options: argparse.Namespace) -> dict[str, Any]:
+    """The trainer's settings: those of the deployment and of $VESPER_TRAINER, over them those of the flags."""
+    text = Path(options.config[1:]).read_text() if options.config.startswith("@") else options.config
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--config: expected JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise ValueError(f"--config: expected a JSON object, found {text[:60]!r}")
+    return laid_over(trainer_config(), {**given, **given_flags(options, FLAGS)})
+
+
+def _one_stage(
+    stage: str, home: Path, config: Mapping[str, Any], options: argparse.Namespace, on_event: OnEvent | None
+) -> int:
+    """Make a stage's asset and print its figures; → 1 if one of its checks failed."""
     manifest = run_stage(
-        options.stage,
-        _store_home(options.home),
+        stage,
+        home,
         config,
-        progress=sys.stderr.isatty(),
+        on_event,
+        progress=not options.events and sys.stderr.isatty(),
         judge=client_options(deployment.load().judge),
     )
     if options.out:
         shutil.copytree(checkpoint_folder(manifest), options.out, dirs_exist_ok=True)
-    print(f"{manifest.asset} {manifest.version}: {_figures(manifest.counts)}")
+    if not options.events:
+        print(f"{manifest.asset} {manifest.version}: {_figures(manifest)}")
     failed = [f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed]
     if failed:
         print(f"vesper train: checks failed: {'; '.join(failed)}", file=sys.stderr)
@@ -114,6 +161,12 @@ def _store_home(path: Path) -> Path:
     return path
 
 
-def _figures(counts: dict[str, Any]) -> str:
+def _figures(manifest: Manifest) -> str:
+    counts = manifest.counts
     shown = [(k, v) for k, v in counts.items() if isinstance(v, int | float) and not isinstance(v, bool)][:8]
     return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in shown)
+
+
+def _print(event: dict[str, Any]) -> None:
+    plain = {key: value for key, value in event.items() if not isinstance(value, bytes)}  # pictures
+    print(json.dumps(plain, default=str), flush=True)

@@ -9,17 +9,17 @@ from typing import Any
 
 from dagster_project.stages.training import title
 from generators.generation.feedback import rounds_of
-from generators.generation.loop import VERIFIED
+from generators.generation.round_names import VERIFIED
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.judges.cleaning import EPISODE_RULES, SAMPLE_RULES
 from quality.refinement.fidelity import fidelity
 from trainer.proving.staircase.figures import ROWS
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
-from trainer.settings.stage_names import ONLINE, SPECIALISTS
+from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES
 from trainer.stages.assets import CHECKPOINTS
 
-MERGES = ("linear", "unified")
+MERGES = tuple(name for name, stage in STAGES.items() if stage.merges)
 
 
 def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[str, Any]:
@@ -172,10 +172,10 @@ def _merge(store: Store, name: str) -> dict[str, Any] | None:
 
 
 def comparisons(store: Store) -> dict[str, Any]:
-    """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid."""
-    wanted = [("mid_trained", "base"), ("unified", "linear"), ("unified", "mid_trained")]
-    wanted += [(name, "mid_trained") for name in SPECIALISTS]
-    wanted += [(name, name.replace("online", "offline")) for name in ONLINE]
+    """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid; what
+    a stage is compared with stands in `STAGES`, what is no specialist comes first."""
+    stages = sorted(STAGES.values(), key=lambda stage: bool(stage.domain))
+    wanted = [(one.name, other) for one in stages for other in one.beside]
     found: dict[str, Any] = {}
     for first, second in wanted:
         one, other = store.current(f"evaluations/{first}"), store.current(f"evaluations/{second}")

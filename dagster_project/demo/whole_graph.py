@@ -24,7 +24,7 @@ from dagster_project.demo import report
 from dagster_project.execution.run_stage import output_lock, own_group
 from dagster_project.settings import dagster_home, deployment
 from dagster_project.stages import graph, judges, sources
-from generators.generation.loop import round_name
+from generators.generation.round_names import round_name
 from pipelines.store import Store
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
 

@@ -216,22 +216,16 @@ def _rank(key: str) -> None:
 
     from dagster_project.settings import deployment
     from dagster_project.stages.training import trainer_config
-    from trainer.runtime.parallel import launched
-    from trainer.stages.launch import dismiss, follow, lead
+    from trainer.stages.launch import on_ranks
     from trainer.stages.settings import stage_settings
 
+    def tell(error: Exception) -> None:
+        with open_dagster_pipes() as pipes:
+            _tell_why(pipes, error)
+
     config = trainer_config()
-    with launched(stage_settings("", config).device) as group:
-        if not group.first:
-            try:
-                follow(group, deployment.home(), config)
-            except Exception as error:  # told before the first rank loses this one, which would be its reason
-                with open_dagster_pipes() as pipes:
-                    _tell_why(pipes, error)
-                raise
-            return
-        _run_and_tell(key, lambda report: lead(group, report))
-        dismiss(group)
+    device = stage_settings("", config).device
+    on_ranks(deployment.home(), config, lambda led: _run_and_tell(key, led), device=device, failed=tell)
 
 
 def _run_and_tell(key: str, wrapped: Callable[[Reporter], Any]) -> None:

@@ -16,8 +16,13 @@ import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from dagster_project.preflight import training_memory
+from dagster_project.stage_functions.generation import loop_config, places
+from dagster_project.stages import sources
 from dagster_project.stages.stage import GraphStage, StageWork
+from dagster_project.stages.training import inputs, success_judge, trainer_config, trainer_worlds
 from generators.devices.browser import BrowserMissing, find_chromium
+from generators.execution.device_sources import DevicePlaces
 from generators.execution.device_sources import missing as gateways_missing
 from generators.generation.task_worlds.task_world import GROUNDS
 from generators.worlds.desktop.session import find_missing
@@ -27,6 +32,8 @@ from pipelines.store.free_space import free_bytes, told
 from quality.evidence.reading import NoReader, reader_version
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 from quality.model_client.keys import NO_KEY, key_for, key_withheld
+from trainer.stages.assets import BROWSER_WORLDS
+from trainer.stages.settings import preset_from, stage_settings, weights_folder
 
 TIMEOUT_S = 10.0
 BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
@@ -78,8 +85,6 @@ def disk(stage: GraphStage, work: StageWork) -> list[str]:
 
 def files(stage: GraphStage, work: StageWork) -> list[str]:
     """Native files of a source, or what makes the embedded ones."""
-    from dagster_project.stages import sources
-
     name = stage.key.partition("/")[2]
     if sources.follow(work.deployment, name) is not None:
         return []  # pulled when it is made
@@ -191,8 +196,6 @@ def browser(stage: GraphStage, work: StageWork) -> list[str]:
 def ground(stage: GraphStage, work: StageWork) -> list[str]:
     """What the generation loop executes on: gateways that answer, and for what it opens here a browser, or the programs
     of a desktop."""
-    from dagster_project.stages.generation import loop_config, places
-
     try:
         name = loop_config(work.deployment.generation.loop).ground
     except ValueError as error:
@@ -213,16 +216,12 @@ def ground(stage: GraphStage, work: StageWork) -> list[str]:
 def devices(stage: GraphStage, work: StageWork) -> list[str]:
     """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
     judge of their success where one was named."""
-    from dagster_project.stages.training import success_judge, trainer_worlds
-    from generators.execution.device_sources import DevicePlaces, missing
-    from trainer.stages.assets import BROWSER_WORLDS
-
     try:
         worlds, model = trainer_worlds(), success_judge()
     except ValueError as error:
         return [f"trainer: {error}"]
     where = DevicePlaces.of()
-    found = missing(where, worlds or BROWSER_WORLDS)
+    found = gateways_missing(where, worlds or BROWSER_WORLDS)
     if model and not (address := os.environ.get("VESPER_JUDGE_BASE_URL", "")):
         found.append(f"trainer: the success judge {model!r:.80} needs an endpoint: set $VESPER_JUDGE_BASE_URL")
     elif model:
@@ -233,10 +232,6 @@ def devices(stage: GraphStage, work: StageWork) -> list[str]:
 def trainer(stage: GraphStage, work: StageWork) -> list[str]:
     """The trainer's settings: known, with specialists that there are, its preset's weights where they were said to be,
     and room for them to be trained on the device and the ranks that the stage gets."""
-    from dagster_project.preflight import training_memory
-    from dagster_project.stages.training import inputs, trainer_config
-    from trainer.stages.settings import preset_from, stage_settings, weights_folder
-
     try:
         config = trainer_config()
         settings = stage_settings("base", config)

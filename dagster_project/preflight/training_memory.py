@@ -63,8 +63,8 @@ def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
     """What a stage of the trainer lacks here, and what to set: GPUs, or memory for a published preset; "" if nothing.
     `key` is the asset's, `config` the trainer's configuration. Raises `ValueError` for settings that contradict."""
     from trainer.presets import PUBLISHED
-    from trainer.settings.stage_names import SHARED
-    from trainer.settings.tree import ranks_of, settings_of
+    from trainer.settings.stages import STAGES, settings_of
+    from trainer.settings.tree import ranks_of
     from trainer.stages.settings import stage_settings
 
     name = key.removeprefix("checkpoints/")
@@ -76,7 +76,7 @@ def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
     gpus = _gpus() if on_gpu else []
     if on_gpu and (lacking := _without_gpus(key, device, ranks, len(gpus))):
         return lacking
-    if name not in SHARED or preset not in PUBLISHED:
+    if name not in STAGES or not STAGES[name].shared or preset not in PUBLISHED:
         return ""
     training = Training(parameters(PUBLISHED[preset]), device, ranks, *_of_rl(name, settings))
     what = f"{key}: preset {preset} with device {device} and ranks {ranks} takes"
@@ -124,7 +124,7 @@ def _remedy(training: Training, room: int) -> str:
 
 def _of_rl(name: str, settings: TrainerSettings) -> tuple[bool, bool]:
     """(whether a stage compares with a reference, whether its first rank makes the replies)."""
-    from trainer.settings.stage_names import ONLINE, SPECIALISTS
+    from trainer.settings.stages import ONLINE, SPECIALISTS
 
     if name in SPECIALISTS:
         return settings.offline.grpo.beta > 0, True

@@ -229,6 +229,11 @@ class Deployment(Settings):
         (), "Flags of Apache Beam, with which native files are read; none: in the run's own process."
     )
     judge: JudgeOptions = setting(JudgeOptions(), "What a model judge may ask of its endpoint.")
+    assets: tuple[str, ...] = setting(
+        (),
+        "Functions (module:name or path/to/file.py:name) that give stages of your own, which become assets beside the "
+        "others.",
+    )
     derivers: tuple[str, ...] = setting(
         (), "Derivers of your own (module:name or path/to/file.py:name), which make samples of a source's gold, too."
     )

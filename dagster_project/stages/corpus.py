@@ -16,7 +16,7 @@ from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from pipelines.training_data.shards import ShardIndex
 from quality.cards import card
-from trainer.data.rows import HELDOUT
+from trainer.settings.stages import HELDOUT
 
 
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:

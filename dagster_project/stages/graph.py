@@ -12,6 +12,7 @@ from dagster_project.stages import (
     hygiene,
     judges,
     leaderboard,
+    own,
     review,
     safety,
     sources,
@@ -41,6 +42,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         *leaderboard.stages([stage.key for stage in asked]),
         *judges.stages(),
         *review.stages(deployment, [*names, SOURCE]),
+        *own.stages(deployment),  # last, so that they may depend on any of the others
     )
     for stage in listed:
         missing = [dep for dep in stage.deps if dep not in found]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import sources
-from dagster_project.stages.stage import GraphStage, StageWork
+from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
 from pipelines import suites
 from pipelines.mapping.adapter import Raw
 from pipelines.store.files import StoreError
@@ -27,7 +27,7 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
             key=f"raw/{name}",
             deps=(),
             job="refresh_sources",
-            run=functools.partial(sources.raw, name),
+            run=NamedFunction(f"{sources.FUNCTIONS}:raw", (name,)),
             kinds=("file",),
             needs=("files",),
             code_version=sources.RAW_VERSION,

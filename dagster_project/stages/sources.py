@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.settings.deployment import Deployment, JudgeOptions
+from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.deployment_names import check_sources
-from dagster_project.stages.stage import GraphStage, StageWork
-from generators.proving.embedded import build as embedded
-from generators.proving.embedded import makers
+from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
+from generators.proving.embedded import sizes
 from pipelines import sources as adapters
-from pipelines.mapping.adapter import Raw
 from pipelines.mapping.card import Descriptor, Download
-from pipelines.raw.pull import pull_source
-from pipelines.raw.rawdata import register_raw
 from pipelines.raw.upstream import pulled_before
-from pipelines.store.manifest import Manifest
 from pipelines.unify import unify
 from quality.judges import verdicts
-from quality.judges.registry import JudgeConfig, asks_a_model, build_judge
-from quality.model_client.prices import Prices
-from quality.model_client.rate_limit import RateLimits
-from quality.model_client.spending import Ceiling
 from quality.refinement import gold
-from quality.refinement.rewriters import build_rewriter
-from quality.review.promote import admit
 from schemas.tables import Samples, Steps, Verdicts
 
-RAW_VERSION = f"1.{makers.CODE_VERSION}"
+FUNCTIONS = "dagster_project.stage_functions.sources"
+RAW_VERSION = f"1.{sizes.CODE_VERSION}"
 """Of the listing of native files, and of the generator of those that are embedded."""
 
 
@@ -74,7 +63,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             key=f"raw/{companion}",
             deps=(),
             job="refresh_sources",
-            run=functools.partial(raw, companion),
+            run=NamedFunction(f"{FUNCTIONS}:raw", (companion,)),
             description=f"Native files of {companion}, which other sources' records point to.",
             kinds=("file",),
             code_version=RAW_VERSION,
@@ -100,7 +89,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
     yield GraphStage(
         key=f"raw/{card.id}",
         deps=(),
-        run=functools.partial(raw, card.id),
+        run=NamedFunction(f"{FUNCTIONS}:raw", (card.id,)),
         kinds=("file",),
         code_version=RAW_VERSION,
         needs=("files",),
@@ -110,7 +99,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
     yield GraphStage(
         key=f"unified/{card.id}",
         deps=native,
-        run=functools.partial(_unified, card),
+        run=NamedFunction(f"{FUNCTIONS}:unified", (card,)),
         kinds=("parquet", "beam"),
         code_version=f"{unify.CODE_VERSION}.{version}",
         table="steps" if step_source else "samples",
@@ -123,7 +112,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
     yield GraphStage(
         key=f"verdicts/{card.id}",
         deps=(f"unified/{card.id}",),
-        run=functools.partial(_verdicts, card.id),
+        run=NamedFunction(f"{FUNCTIONS}:verdicts", (card.id,)),
         kinds=("parquet",),
         code_version=verdicts.CODE_VERSION,
         table="verdicts",
@@ -137,7 +126,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
     yield GraphStage(
         key=f"gold/{card.id}",
         deps=(f"unified/{card.id}", f"verdicts/{card.id}"),
-        run=functools.partial(_gold, card.id),
+        run=NamedFunction(f"{FUNCTIONS}:gold", (card.id,)),
         kinds=("parquet",),
         code_version=gold.CODE_VERSION,
         table="samples",
@@ -188,72 +177,3 @@ def follow(settings: Deployment, name: str) -> Followed | None:
 def embedded_version(settings: Deployment) -> str:
     """Embedded data is what its generator makes of its settings."""
     return f"embedded {RAW_VERSION} {settings.embedded.size or 'default'} {settings.embedded.seed}"
-
-
-def raw(name: str, work: StageWork) -> Manifest:
-    """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
-    there are none and embedded data is allowed."""
-    if (followed := follow(work.deployment, name)) is not None:
-        told = pull_source(
-            followed.download, followed.folder, revision=followed.revision, update=True, endpoint=followed.endpoint
-        )
-        work.on_event({"event": "pulled", "told": told})
-    folder = work.deployment.native_folder(name)
-    if folder is not None:
-        revision = work.deployment.source(name).revision
-        return register_raw(work.store, name, folder, {"revision": revision} if revision else None)
-    if not work.deployment.embedded.enabled:
-        raise ValueError(
-            f"raw/{name}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
-            "or allow embedded data in deployment.yaml"
-        )
-    size = work.deployment.embedded.size
-    more: dict[str, Any] = {} if size is None else {"size": size}
-    return embedded.build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded.seed, **more)
-
-
-def _unified(card: Descriptor, work: StageWork) -> Manifest:
-    companions = {name: raw_folder(work, name) for name in card.companions}
-    inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
-    raw = Raw(raw_folder(work, card.id), companions)
-    return unify.unify_source(work.store, card.id, raw, inputs=inputs, beam_options=work.deployment.beam)
-
-
-def _verdicts(name: str, work: StageWork) -> Manifest:
-    judge = build_judge(judge_config(work))
-    admit(work.store, judge)
-    return verdicts.judge_source(work.store, name, judge)
-
-
-def _gold(name: str, work: StageWork) -> Manifest:
-    config = judge_config(work)
-    derivers = work.deployment.derivers
-    return gold.build_gold(work.store, name, build_judge(config), build_rewriter(config), derivers=derivers)
-
-
-def judge_config(work: StageWork) -> JudgeConfig:
-    """Which judge a run asks, with its cache in the store and the deployment's limits."""
-    settings = work.judge
-    nano = work.store.current("checkpoints/nano_judge")
-    config = JudgeConfig(
-        settings.name,
-        settings.base_url,
-        settings.model,
-        cache=work.store.home / "cache" / "judge",
-        nano=None if nano is None else nano.file("nano.json").parent,
-        read=work.deployment.judge.read,
-    )
-    return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
-
-
-def client_options(limits: JudgeOptions) -> dict[str, Any]:
-    """Options of the client of models that judge (`quality.model_client.client.ModelClient`)."""
-    prices = Prices(limits.price_prompt, limits.price_completion)
-    return {
-        "limits": RateLimits(limits.requests_per_minute, limits.tokens_per_minute),
-        "ceiling": Ceiling(
-            limits.requests_per_night, limits.tokens_per_night, money=limits.money_per_night, prices=prices
-        ),
-        "prices": prices,
-        "ask_again": limits.ask_again,
-    }

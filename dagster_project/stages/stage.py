@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dagster_project.settings.deployment import Deployment
+from pipelines.extensions import find_part
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from schemas.tables import Table
@@ -36,6 +37,24 @@ class StageWork:
     """Whether long work shows bars on stderr."""
     partition: str = ""
     """The round ("round_001") of a stage that is made round by round."""
+
+
+@dataclass(frozen=True)
+class NamedFunction:
+    """A function by where it stands (`module:name`, or a file's path for the module), imported when it is first called:
+    so the definitions load without the code that makes the data. Arguments in `given` come before those of the call."""
+
+    where: str
+    given: tuple[Any, ...] = ()
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself. Raises `ValueError` if it isn't there."""
+        found: Callable[..., Any] = find_part("stage function", self.where, {})
+        return found
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*self.given, *arguments)
 
 
 @dataclass(frozen=True)

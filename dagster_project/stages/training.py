@@ -8,48 +8,22 @@ from typing import Any
 
 from dagster_project.settings import deployment as deployments
 from dagster_project.settings.environment import Environment
-from dagster_project.stages.sources import client_options
+from dagster_project.stages.client_options import client_options
 from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
 from trainer.settings.presets import configured
-from trainer.settings.stage_names import ONLINE
+from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.tree import over
 from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
 from trainer.stages.run import run_stage
 from trainer.stages.settings import ranks_of, stage_settings
 
-CHECKPOINT_TEXTS: dict[str, tuple[str, str]] = {
-    "base": (
-        "random weights",
-        "Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared with.",
-    ),
-    "mid_trained": (
-        "mid-trained",
-        "Mid-training on the mixture: grounding, perception, question answering and navigation at once.",
-    ),
-    "offline_grounding": ("RL grounding", "Specialist by single-step GRPO on grounding: point in box, refusal."),
-    "offline_mobile": ("RL mobile", "Specialist by single-step GRPO on phone steps."),
-    "offline_web": ("RL web", "Specialist by single-step GRPO on web and desktop steps."),
-    "online_mobile": (
-        "online RL mobile",
-        "Online RL on whole trajectories: the mobile specialist acts in worlds on tasks of the pool.",
-    ),
-    "online_web": (
-        "online RL web",
-        "Online RL on whole trajectories: the web specialist acts in worlds on tasks of the pool.",
-    ),
-    "linear": ("linear merge", "The three specialists' mean, to compare TIES with."),
-    "unified": ("TIES merge", "One agent of three specialists: TIES against the mid-trained checkpoint."),
-}
-"""Stage of the trainer → (its title in the demo's report, what people read on its asset). A new stage needs a line
-here, and nothing else in this folder."""
-
 
 def title(name: str) -> str:
     """A checkpoint's title in the demo's report; its own name where it has none."""
-    return CHECKPOINT_TEXTS[name][0] if name in CHECKPOINT_TEXTS else name
+    return ENTRIES[name].title if name in ENTRIES else name
 
 
 def stages() -> Iterator[GraphStage]:
@@ -61,7 +35,7 @@ def stages() -> Iterator[GraphStage]:
             f"checkpoints/{name.partition('/')[2]} on held-out screens and steps, beside the blind table, the random "
             "element and the swapped screens."
             if evaluation
-            else CHECKPOINT_TEXTS[name][1]
+            else ENTRIES[name].description
         )
         yield GraphStage(
             key=asset,
@@ -76,7 +50,7 @@ def stages() -> Iterator[GraphStage]:
             table="records" if evaluation else None,
             columns=Records if evaluation else None,
             pool="trainer",
-            needs=("trainer", "devices") if name in ONLINE else ("trainer",),
+            needs=("trainer", *(() if evaluation else ENTRIES[name].needs)),
             ranks=functools.partial(_ranks, name),
         )
     yield GraphStage(

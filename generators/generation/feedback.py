@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from generators.generation.loop import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
 from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
 from generators.generation.records import read_lines
+from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
 from generators.generation.round_tables import read_proposals
 from pipelines.store import Store
 from pipelines.store.files import StoreError

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from generators.generation.feedback import require_verified
-from generators.generation.loop import BANK
+from generators.generation.round_names import BANK
 from generators.generation.tables import SOURCE
 from generators.tasks.task_pool import GENERATED, PoolConfig, pool_row
 from generators.tasks.task_spec import Contract

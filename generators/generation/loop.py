@@ -1,4 +1,4 @@
-"""What a generation loop is: its settings, what runs it, and the names of its rounds."""
+"""What a generation loop is: its settings, and what runs it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,6 @@ from generators.worlds.wrappers.wrapper import rate
 from pipelines.store import Store
 from quality.evidence.embedding import EMBEDDED
 from quality.judges.rules import RulesJudge
-
-CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
-    f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")
-)
 
 WRAPPERS = ("hostile", "faults", "late")
 """Settings of what is done to the worlds that tasks are executed in."""
@@ -127,21 +123,6 @@ class LoopParts:
     workers: int = 2
     limits: AttemptLimits = AttemptLimits()
     progress: Progress | None = None
-
-
-def round_name(number: int) -> str:
-    """ "round_001": the partition of a round, counted from 1."""
-    if number < 1:
-        raise ValueError(f"round: expected a number from 1 on, found {number}")
-    return f"round_{number:03d}"
-
-
-def round_number(name: str) -> int:
-    """The inverse of `round_name`. Raises `ValueError`."""
-    word, _, digits = name.partition("_")
-    if word != "round" or not digits.isdigit() or round_name(int(digits)) != name:
-        raise ValueError(f"round: expected a name such as round_001, found {name!r:.40}")
-    return int(digits)
 
 
 def embedded_policies(config: LoopConfig) -> PolicyMaker:

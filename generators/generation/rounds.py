@@ -20,21 +20,12 @@ from generators.execution.device_pool import WrappedPool
 from generators.execution.journal import Journal
 from generators.execution.scheduling import RunStatistics, run_all
 from generators.generation.feedback import known_before, learned, promote
-from generators.generation.loop import (
-    BANK,
-    CATALOGUE,
-    TRAJECTORIES,
-    VERIFIED,
-    LoopConfig,
-    LoopParts,
-    embedded_annotators,
-    embedded_policies,
-    round_name,
-)
+from generators.generation.loop import LoopConfig, LoopParts, embedded_annotators, embedded_policies
 from generators.generation.proposing.proposers import Proposed, propose
 from generators.generation.proposing.task_bank import TaskBank
 from generators.generation.records import read_lines, write_lines
 from generators.generation.round_figures import figures
+from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
 from generators.generation.steering import EVALUATIONS, POLICY, pinned_inputs
 from generators.generation.tables import run_row, trajectory_tables

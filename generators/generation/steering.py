@@ -14,9 +14,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from generators.generation.loop import CATALOGUE, LoopConfig
+from generators.generation.round_names import CATALOGUE
 from generators.tasks.strata import METHOD_EDGES, STRATA
 from generators.tasks.task_sampling import PRIOR, frontier_weight
 from pipelines.store import Store
@@ -24,6 +24,9 @@ from pipelines.store.files import StoreError
 from pipelines.store.frozen import freeze, read_frozen
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest, split_json_lines
+
+if TYPE_CHECKING:
+    from generators.generation.loop import LoopConfig
 
 EVALUATIONS, POLICY = "feedback/evaluations", "feedback/policy"
 AGENT, EVALUATION = "checkpoints/unified", "evaluations/unified"

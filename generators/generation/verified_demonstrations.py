@@ -4,8 +4,8 @@ examples are for who proposes."""
 from __future__ import annotations
 
 from generators.generation.feedback import known_before
-from generators.generation.loop import TRAJECTORIES
 from generators.generation.records import read_lines
+from generators.generation.round_names import TRAJECTORIES
 from generators.policies.demonstrations import DemonstrationMemory
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import with_demonstrations

@@ -153,7 +153,7 @@ def test_the_command_lets_a_model_choose_shows_what_was_verified_and_reads_its_j
 
 
 def test_settings_that_there_are_not_are_named(tmp_path: Path) -> None:
-    from dagster_project.stages.generation import loop_config
+    from dagster_project.stage_functions.generation import loop_config
 
     with pytest.raises(ValueError, match="generation: unknown 'task'"):
         loop_config({"task": 3})

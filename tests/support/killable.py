@@ -37,7 +37,7 @@ TRAINER: dict[str, Any] = {
 
 
 def raw(home: Path, on_event: Any = None) -> Any:
-    from generators.proving.embedded import build_raw
+    from generators.proving.embedded.build import build_raw
     from pipelines.store import Store
 
     return build_raw(Store(home), "rico", home / "raw" / "rico", size="tiny")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pipelines.store import Store
     from pipelines.store.manifest import Manifest
 
-SHARDS, MIXTURE, HELDOUT = "mid_training/shards", "mid_training/mixture", "evaluations/heldout"
-"""Assets that hold rows to train on, the choice among them, and those that no training sees."""
 PICTURES = "images"
 
 

@@ -2,7 +2,7 @@
 
 The words are mergekit's (`density`, `weight`, `normalize`, `lambda`), and so are the semantics (`merge_methods` has the
 arithmetic), but for three things: entries of equal magnitude at the edge of a trim are kept from the lowest index on
-(mergekit: as its sort brings them); deltas are always taken in fp32 (mergekit takes them in the dtype it is told, and
+(mergekit: as its sort brings them); deltas are always taken in fp32 (mergekit takes them in the dtype it is given, and
 bf16 rounding eats RL-sized deltas); and an element that exactly one expert moved at coefficient 1 takes that expert's
 value itself, so that one expert at weight 1, density 1 returns itself bit for bit instead of `θ_0 + (θ_1 − θ_0)` with
 its rounding.
@@ -260,10 +260,12 @@ def _copy_settings(source: Path, target: Path) -> None:
 def _play_as_trained(folder: Path, models: Sequence[Path]) -> None:
     """Put what any of the models' `preset.json` says of how it is played (`trainer.presets.Preset.history`, `thinking`)
     into that of the folder. A grounding specialist has no histories and says nothing, so it doesn't outvote others."""
-    told = [json.loads((model / PRESET).read_text(encoding="utf-8")) for model in models if (model / PRESET).is_file()]
+    presets = [
+        json.loads((model / PRESET).read_text(encoding="utf-8")) for model in models if (model / PRESET).is_file()
+    ]
     played: dict[str, Any] = {}
     for key, value in (("history", "think_action"), ("thinking", True)):
-        if any(one.get(key) == value for one in told):
+        if any(one.get(key) == value for one in presets):
             played[key] = value
     path = folder / PRESET
     if played and path.is_file():

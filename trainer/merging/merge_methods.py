@@ -107,11 +107,11 @@ def cut_for(deltas: Callable[[], Iterable[torch.Tensor]], count: int, density: f
         return KEEP_ALL
     if k == 0:
         return KEEP_NONE
-    upper = np.zeros(1 << 16, np.int64)
+    upper = np.zeros(1 << 16, np.int64)  # how many magnitudes begin with these 16 bits
     for delta in deltas():
         upper += np.bincount(_bits(delta) >> 16, minlength=1 << 16)
     high, room = _reached(upper, k)
-    lower = np.zeros(1 << 16, np.int64)
+    lower = np.zeros(1 << 16, np.int64)  # of those at the edge, how many end with these
     for delta in deltas():
         bits = _bits(delta)
         lower += np.bincount(bits[bits >> 16 == high] & 0xFFFF, minlength=1 << 16)
@@ -170,6 +170,7 @@ def ties_piece(
     import torch
 
     deltas = [expert - base for expert in experts]
+    # each [n], as all tensors here
     weighted = [trim(delta) * w for trim, delta, w in zip(trims, deltas, weight, strict=True)]
     summed = torch.zeros_like(base)
     positive = torch.zeros(base.shape, dtype=torch.bool)
@@ -178,10 +179,10 @@ def ties_piece(
         summed += delta
         positive |= delta > 0
         negative |= delta < 0
-    upward = summed >= 0
+    upward = summed >= 0  # the elected sign of each entry
     agrees = [torch.where(upward, delta > 0, delta < 0) for delta in weighted]
     agreed, share = torch.zeros_like(base), torch.zeros_like(base)
-    voters = torch.zeros(base.shape, dtype=torch.int16)
+    voters = torch.zeros(base.shape, dtype=torch.int16)  # how many experts agree with it
     for delta, w, mask in zip(weighted, weight, agrees, strict=True):
         agreed += torch.where(mask, delta, 0.0)
         share += mask * float(w)

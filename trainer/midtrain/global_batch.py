@@ -103,7 +103,7 @@ class GlobalBatches:
         return True
 
     def _row(self) -> Row:
-        """The next row that can become a sequence, as far as its header tells."""
+        """The next row that can become a sequence, as far as its header shows."""
         bad_run = 0
         while True:
             row = next(self._rows)

@@ -28,17 +28,18 @@ def token_losses(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(loss, weight, sample) of each labelled token, in order; see the module docstring for coordinates, and
     `trainer.modeling.model.hidden_states` for `image_blocks`."""
-    found = label_logits(model, batch, image_blocks)
-    log_p = torch.log_softmax(found.logits.float(), dim=-1)
-    losses = -log_p.gather(1, found.labels[:, None])[:, 0]
+    found = label_logits(model, batch, image_blocks)  # over labelled tokens only: N of them in the batch
+    log_p = torch.log_softmax(found.logits.float(), dim=-1)  # [N, V], float32 whatever the model computes in
+    losses = -log_p.gather(1, found.labels[:, None])[:, 0]  # [N]
     if sigma > 0 and processor.numbers is not None:
+        # [C]: which of the N are coordinates
         places = batch.coordinate[found.rows, found.columns].nonzero(as_tuple=True)[0]
         if len(places):
             first = processor.numbers.first
-            truth = (found.labels[places] - first).float()
+            truth = (found.labels[places] - first).float()  # [C], 0..1000
             units = torch.arange(LAST_NUMBER + 1, device=truth.device, dtype=truth.dtype)
-            target = torch.softmax(-((units[None] - truth[:, None]) ** 2) / (2 * sigma**2), dim=-1)
-            soft = -(target * log_p[places, first : first + LAST_NUMBER + 1]).sum(-1)
+            target = torch.softmax(-((units[None] - truth[:, None]) ** 2) / (2 * sigma**2), dim=-1)  # [C, 1001]
+            soft = -(target * log_p[places, first : first + LAST_NUMBER + 1]).sum(-1)  # [C]
             losses = losses.index_copy(0, places, soft)
     return losses, batch.weights[found.rows, found.columns], found.samples
 
@@ -62,6 +63,7 @@ def validate(
         mine = turn * group.world + group.rank
         some = rows[starts[mine] : starts[mine] + ROWS] if mine < len(starts) else []
         batch = processor.training_batch(some, spans) if some else processor.empty_batch()
+        # all ranks run the tower, or those that do would wait for the others for ever
         batch = processor.with_picture(batch) if group.world > 1 else batch
         losses, weights, owners = token_losses(model, processor, batch.to(device))
         for index, row in enumerate(some):
@@ -70,5 +72,6 @@ def validate(
                 sums[key][0] += float((losses[here] * weights[here]).sum())
                 sums[key][1] += float(weights[here].sum())
     model.train(was_training)
+    # one collective for all figures: [loss, weight] of each name in turn
     whole = iter(group.sums([value for name in names for value in sums[name]]))
     return {name: total / weight for name, total, weight in ((n, next(whole), next(whole)) for n in names) if weight}

@@ -26,6 +26,7 @@ def sigma_at(step: int, config: MidtrainConfig) -> float:
     first, last = config.sigma
     if first <= 0 or last <= 0:
         return 0.0
+    # widths shrink by a factor a step: as many steps from 60 to 30 units as from 30 to 15
     return first * (last / first) ** (step / max(1, config.max_steps - 1))
 
 

@@ -45,6 +45,7 @@ class OptimiserSteps:
             sum(batch.samples for batch in real),
             given.torn,
         ]
+        # summed before any gradient: the loss of a step is a mean over the tokens of all ranks and micro-batches
         weight, tokens, samples, torn = self._group.sums(own)
         self._torn += int(torn)
         if not weight:
@@ -55,6 +56,7 @@ class OptimiserSteps:
         for batch in given.batches:
             part, aux = self._backward(batch.to(self.device), (weight, tokens), sigma_at(step, config), balance)
             loss, aux_loss = loss + part, aux_loss + aux
+        # each rank's part is a share of the whole, so the sum is the mean
         loss, aux_loss = self._group.sums([loss, aux_loss])
         norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.max_grad_norm))
         if not torch.isfinite(norm):

@@ -120,14 +120,14 @@ def train(
                 "bad_rows": curve.bad_rows,
                 **fill,
             }
-            _tell(event, group, tracker, on_event)
+            _report(event, group, tracker, on_event)
             bar.update()
             bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
             last = step == config.max_steps
             if validation and (last or (config.eval_steps and step % config.eval_steps == 0)):
                 scores = validate(model, answers, validation, config.spans, group=group)
                 curve.validation.append({"step": step, **scores})
-                _tell({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
+                _report({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
             if last or step % config.save_steps == 0:
                 state.save(
                     model,
@@ -187,7 +187,7 @@ def _speed(made: Mapping[str, Any], seconds: float) -> dict[str, float]:
     return {"seconds": seconds, "tokens_per_s": made["tokens"] / seconds, "samples_per_s": made["samples"] / seconds}
 
 
-def _tell(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
+def _report(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
     if group.first:
         tracker.event(event)
         if on_event is not None:

@@ -42,13 +42,14 @@ def attention(
         )
     dtype = _dtype(query)
     with torch.autocast("cpu", enabled=False):
+        # [B, H, T, T]
         scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)).to(dtype) @ key.to(dtype).mT
         if causal:
             scores = scores.masked_fill(_later(*scores.shape[-2:]), MASKED)
         if mask is not None:
             seen = mask.dtype == torch.bool
             scores = scores.masked_fill(~mask, MASKED) if seen else scores + mask.clamp(MASKED).to(dtype)
-        return torch.softmax(scores, -1) @ value.to(dtype)
+        return torch.softmax(scores, -1) @ value.to(dtype)  # [B, H, T, D]
 
 
 def slow_when_fused(query: torch.Tensor, key: torch.Tensor) -> bool:

@@ -70,7 +70,7 @@ class Batch:
         inputs = {"input_ids": self.input_ids, "mm_token_type_ids": self.mm_token_type_ids}
         if self.lengths is None:
             inputs["attention_mask"] = self.attention_mask
-        else:  # text positions that restart tell it where the samples begin
+        else:  # text positions that restart mark where the samples begin
             restarting = torch.cat([torch.arange(length) for length in self.lengths]).to(self.input_ids.device)
             inputs["position_ids"] = torch.cat([restarting[None, None], self.position_ids])
         if self.pixel_values is not None and self.image_grid_thw is not None:

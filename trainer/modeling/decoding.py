@@ -20,7 +20,7 @@ GROWTH = 64
 class Decoder:
     """Goes on after a prompt pass of a Qwen3-VL model (dense or MoE) that filled `cache`.
 
-    `mask` [B, T] tells the places that hold a token of the prompt from padding, `position` [B] is that of the next
+    `mask` [B, T] is true where a token of the prompt stands and false at padding, `position` [B] is that of the next
     token, the same on all three axes, since all that follows is text. A pass reads tokens that may turn out to be none
     of the reply's; `accept` says how many were: the places of the others stay empty.
     """
@@ -50,20 +50,21 @@ class Decoder:
         width = tokens.shape[1]
         begin, self._length = self._length, self._length + width
         self._make_room()
-        state = self._embed(tokens)
+        state = self._embed(tokens)  # [B, N, H]
         ahead = torch.arange(width, device=tokens.device)
+        # [B, N, D]; three axes alike
         cos, sin = self._rotary(state, (self._position[:, None] + ahead)[None].expand(3, -1, -1))
-        cos, sin = cos[:, None], sin[:, None]
+        cos, sin = cos[:, None], sin[:, None]  # [B, 1, N, D]
         self._seen[:, begin : self._length] = given
-        seen = self._seen[:, None, None, : self._length]
+        seen = self._seen[:, None, None, : self._length]  # [B, 1, 1, T]
         if width > 1:
-            later = torch.arange(self._length, device=tokens.device) > (begin + ahead)[:, None]
+            later = torch.arange(self._length, device=tokens.device) > (begin + ahead)[:, None]  # [N, T]
             seen = seen & ~later
         for layer, keys, values in zip(self._layers, self._keys, self._values, strict=True):
             own = layer.self_attn
             shape = (*state.shape[:-1], -1, own.head_dim)
             inner = layer.input_layernorm(state)
-            query = _turned(own.q_norm(own.q_proj(inner).view(shape)).transpose(1, 2), cos, sin)
+            query = _turned(own.q_norm(own.q_proj(inner).view(shape)).transpose(1, 2), cos, sin)  # [B, Q, N, D]
             keys[:, :, begin : self._length] = _turned(
                 own.k_norm(own.k_proj(inner).view(shape)).transpose(1, 2), cos, sin
             )

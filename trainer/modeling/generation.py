@@ -110,6 +110,7 @@ def _generate_batch(
     cache, states, mask = _read_prompts(model, batch, first)
     if group > 1:
         cache.batch_repeat_interleave(group)
+        # [B, 1 + N, H], [B, T + N]; B = rows · group
         states, mask = states.repeat_interleave(group, 0), mask.repeat_interleave(group, 0)
     # the next position follows the largest one of the prompt on all three axes
     position = batch.position_ids.amax(dim=(0, 2)).repeat_interleave(group) + 1
@@ -120,12 +121,14 @@ def _generate_batch(
     alive, drafts, unread = list(range(len(done))), [first[i // group] for i in range(len(done))], 0
     while True:
         given = None if uniform is None else _of_next(uniform[alive], [done[i] for i in alive], states.shape[1])
+        # [B, N, V] → [B · N, V]: the token after each place that was read, drafted or not
         tokens, logprobs = _choose(model.lm_head(states).flatten(0, 1), processor, temperature, generator, given)
         drawn = zip(tokens.view(len(alive), -1).tolist(), logprobs.view(len(alive), -1).tolist(), strict=True)
         counts = [
-            _go_on(done[place], draft, ids, told, processor.end_id, max_new_tokens)
-            for place, draft, (ids, told) in zip(alive, drafts, drawn, strict=True)
+            _go_on(done[place], draft, ids, chosen_logprobs, processor.end_id, max_new_tokens)
+            for place, draft, (ids, chosen_logprobs) in zip(alive, drafts, drawn, strict=True)
         ]
+        # a pass but the prompt's begins with the token that was drawn last, which is the reply's as well
         width = states.shape[1] - 1 + unread
         decoder.accept(width, torch.tensor([unread + count for count in counts], device=device))
         keep = [
@@ -153,8 +156,8 @@ def _read_prompts(model: Any, batch: Batch, drafts: Sequence[Sequence[int]]) -> 
 
     cache = DynamicCache(config=model.config.get_text_config())
     tokens, given = _padded(drafts, 0, batch.input_ids.device)
-    ahead = torch.arange(tokens.shape[1], device=tokens.device)
-    after = batch.position_ids.amax(dim=(0, 2))[:, None] + 1 + ahead
+    ahead = torch.arange(tokens.shape[1], device=tokens.device)  # [N]
+    after = batch.position_ids.amax(dim=(0, 2))[:, None] + 1 + ahead  # [U, N]
     mask = torch.cat([batch.attention_mask, given.to(batch.attention_mask.dtype)], 1)
     output = model.model(
         input_ids=torch.cat([batch.input_ids, tokens], 1),
@@ -215,7 +218,7 @@ def _choose(
     uniform: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids [B] and their log-probabilities [B] under the distribution that was sampled."""
-    log_p = reply_log_softmax(logits, processor.never, temperature or 1.0)
+    log_p = reply_log_softmax(logits, processor.never, temperature or 1.0)  # [B, V]
     if temperature > 0:
         tokens = _drawn(log_p.exp(), generator, uniform)
     else:
@@ -226,7 +229,7 @@ def _choose(
 def _drawn(p: torch.Tensor, generator: torch.Generator | None, uniform: torch.Tensor | None = None) -> torch.Tensor:
     """A token of each distribution [B, V], where the sum of the probabilities passes a uniform number, [B] if they are
     given: `torch.multinomial` takes twenty times as long on a CPU."""
-    up_to = p.double().cumsum(-1)
+    up_to = p.double().cumsum(-1)  # [B, V]; float64, or rounding of so long a sum would move draws
     if uniform is None:
         uniform = torch.rand(len(p), dtype=up_to.dtype, device=p.device, generator=generator)
     passed = uniform.to(p.device)[:, None] * up_to[:, -1:]
@@ -242,9 +245,9 @@ def _likeliest(log_p: torch.Tensor, processor: Processor) -> torch.Tensor:
     tokens = log_p.argmax(-1)
     if processor.numbers is None:
         return tokens
-    first, last = processor.numbers.first, processor.numbers.first + LAST_NUMBER
+    first, last = processor.numbers.first, processor.numbers.first + LAST_NUMBER  # ids of the tokens 0 and 1000
     best, number = log_p[:, first : last + 1].max(-1)
-    together = log_p[:, first : last + 1].logsumexp(-1)
+    together = log_p[:, first : last + 1].logsumexp(-1)  # [B], log of the mass of all numbers
     other = log_p.gather(1, tokens[:, None])[:, 0]
     # `other` is a number itself where best equals it
     return torch.where((together > other) | (best == other), number + first, tokens)

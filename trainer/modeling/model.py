@@ -108,9 +108,9 @@ def _smooth_numbers(model: Any, numbers: NumberIds | None, preset: Preset) -> No
     if numbers is None or shape is None or shape.number_smoothing <= 0:
         return
     table = model.get_input_embeddings().weight
-    units = torch.arange(LAST_NUMBER + 1, dtype=torch.float32)
-    kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * shape.number_smoothing**2))
-    noise = kernel @ torch.randn(LAST_NUMBER + 1, table.shape[1])
+    units = torch.arange(LAST_NUMBER + 1, dtype=torch.float32)  # [1001]
+    kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * shape.number_smoothing**2))  # [1001, 1001]
+    noise = kernel @ torch.randn(LAST_NUMBER + 1, table.shape[1])  # [1001, hidden]
     table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * shape.init
 
 
@@ -123,7 +123,7 @@ def _smooth_positions(model: Any, preset: Preset) -> None:
     table, side = model.model.visual.pos_embed.weight, shape.position_grid
     place = torch.arange(side, dtype=torch.float32)
     total = torch.zeros(side * side, table.shape[1])
-    for cells in (side / 4, side / 10, side / 24):
+    for cells in (side / 4, side / 10, side / 24):  # from a quarter of the screen down to about a patch
         kernel = torch.exp(-((place[None] - place[:, None]) ** 2) / (2 * cells**2))
         noise = torch.einsum("ai,bj,ijd->abd", kernel, kernel, torch.randn(side, side, table.shape[1]))
         total += noise.reshape(side * side, -1) / noise.std()
@@ -181,11 +181,12 @@ def _vision_attention(
     from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb_vision
 
     total = hidden_states.shape[0]
+    # [N, H, D]
     query, key, value = self.qkv(hidden_states).reshape(total, 3, self.num_heads, -1).permute(1, 0, 2, 3).unbind(0)
     cos, sin = position_embeddings  # type: ignore[misc]
     query, key = apply_rotary_pos_emb_vision(query, key, cos, sin)
     lengths = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
-    if len(set(lengths)) == 1:
+    if len(set(lengths)) == 1:  # pictures of one size, the common case: one batch, nothing to sort
         return self.proj(_attend(self, query, key, value, lengths[0]))
     out = torch.empty_like(query).reshape(total, -1)
     places = torch.repeat_interleave(torch.tensor(lengths, device=query.device), cu_seqlens[1:] - cu_seqlens[:-1])
@@ -232,8 +233,8 @@ def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool = False
 def train_only(model: Any, pattern: str) -> None:
     """Of the parameters that learn, keep those as they are whose name a regular expression isn't found in.
 
-    A few hundred episodes tell little: of a few million numbers most would learn noise. Raises `ValueError` where no
-    name holds it, or it is none.
+    A few hundred episodes carry little signal: of a few million numbers most would learn noise. Raises `ValueError`
+    where no name holds it, or it is none.
     """
     learning = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     try:
@@ -291,9 +292,9 @@ def hidden_states(model: Any, batch: Batch, image_blocks: int = 0) -> torch.Tens
             **alone,
             **image_outputs(model, batch),
         )
-    states = output.last_hidden_state
+    states = output.last_hidden_state  # [B, S, D]
     if early:
-        shown = batch.input_ids == model.config.image_token_id
+        shown = batch.input_ids == model.config.image_token_id  # [B, S]
         states = torch.where(shown[..., None], model.model.language_model.norm(early[0]), states)
     return states if unused is None else states + unused
 

@@ -21,7 +21,7 @@ def rope_positions(ids: np.ndarray, image_id: int, grids: Sequence[tuple[int, in
             _, rows, columns = left.pop(0)
             rows, columns = rows // merge, columns // merge
             span = slice(here, here + rows * columns)
-            positions[0, span] = count
+            positions[0, span] = count  # one time for the whole picture
             positions[1, span] = count + np.repeat(np.arange(rows), columns)
             positions[2, span] = count + np.tile(np.arange(columns), rows)
             here, count = span.stop, count + max(rows, columns)

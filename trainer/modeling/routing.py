@@ -32,7 +32,7 @@ def routed(model: Any, on: bool) -> Iterator[list[torch.Tensor]]:
     """The logits [tokens, E] that each router gives in a pass within, in order of the blocks; with `on` false none."""
     made: list[torch.Tensor] = []
     hooks = [
-        router.register_forward_hook(lambda _router, _given, told: made.append(told[0]))
+        router.register_forward_hook(lambda _router, _given, output: made.append(output[0]))
         for router in (routers(model) if on else ())
     ]
     try:
@@ -60,10 +60,10 @@ class Balance:
         mask = real.reshape(-1).bool()
         shares = [torch.softmax(one.float()[mask], dim=-1) for one in logits]
         own = torch.stack([self._answered(one) for one in shares])
-        told = self._group.sums([*own.flatten().tolist(), float(mask.sum())])
-        counts = torch.tensor(told[:-1], dtype=torch.float32, device=own.device).view_as(own)
+        totals = self._group.sums([*own.flatten().tolist(), float(mask.sum())])
+        counts = torch.tensor(totals[:-1], dtype=torch.float32, device=own.device).view_as(own)
         self._counts = counts if self._counts is None else self._counts + counts
-        self._tokens += told[-1]
+        self._tokens += totals[-1]
         used = self._counts / self._tokens
         mean = torch.stack([one.mean(0) for one in shares])
         return self._experts * (used * mean).sum(-1).mean()

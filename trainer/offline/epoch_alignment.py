@@ -4,8 +4,8 @@ docs/method.md §6 (UI-Venus V1): between epochs the policy answers every step o
 right actions enter the histories of later steps, and rare actions come in several histories
 (`trainer.offline.alignment`). An epoch then holds each task once, in its new form where it has one, and the further
 forms of rare ones. Each epoch starts from the recorded rows, so what an earlier policy thought doesn't pile up.
-Validation and held-out tasks stay as they are. The checkpoint's preset tells that it learned from thoughts in histories
-(`as_trained`).
+Validation and held-out tasks stay as they are. The checkpoint's preset records that it learned from thoughts in
+histories (`as_trained`).
 """
 
 from __future__ import annotations

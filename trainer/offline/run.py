@@ -27,10 +27,10 @@ from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION, Learner, SampledReply
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores
-from trainer.rl.state_file import StateFile
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
+from trainer.runtime.training_state import StateFile
 from trainer.settings.offline import OfflineConfig
 
 Event = dict[str, Any]
@@ -246,14 +246,15 @@ class OfflineRun:
     def _save(self) -> None:
         if self.file.path is None:
             return
-        self.file.save(self.learner, state=vars(self.state))
+        self.file.save(learner=self.learner.state(), state=vars(self.state))
         self.emit({"kind": "saved", "update": self.state.update})
 
     def _restore(self) -> bool:
         """Go on from a saved state of this very run."""
-        saved = self.file.load(self.learner)
+        saved = self.file.load()
         if saved is None:
             return False
+        self.learner.load(saved["learner"])
         self.state = OfflineState(**saved["state"])
         if self.state.aligned:
             self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)

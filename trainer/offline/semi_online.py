@@ -1,4 +1,4 @@
-"""Semi-online RL: stored episodes replayed with the policy's own history, and what that tells of it (UI-S1).
+"""Semi-online RL: stored episodes replayed with the policy's own history, and what that shows of it (UI-S1).
 
 Single-step RL shows every step the recorded history, which a policy that acts never sees: it meets its own words and
 points. Here a rollout goes through a stored episode; while its action is right, the stored next screen follows and the
@@ -168,6 +168,7 @@ def two_level_advantages(
     right = [[rollouts[i].steps[t].right for i, t in some] for some in reached.values()]
     steps = shrunk_negatives(steps, right, grpo.negative_floor)
     places = (place for some in reached.values() for place in some)
+    # the mean of a rollout doesn't say which of its steps made it good, a step's return doesn't see what came before
     both = {
         place: whole_of[place[0]] + config.step_weight * value
         for place, value in zip(places, steps.values, strict=True)
@@ -244,6 +245,7 @@ def sop_progress(
     `greedy` are the likeliest replies to the tasks as they stand, which answer every step whose history the policy
     left as it is; `answer` gives those to the others.
     """
+    # `_own` hands on the very row where nothing changed
     known = {id(task.row): reply for task, reply in zip(tasks, greedy, strict=True)}
     episodes = [[tasks[i] for i in steps] for steps in complete_episodes(tasks)]
 

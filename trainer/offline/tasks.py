@@ -57,7 +57,7 @@ def tasks_of(
     """Rows of a domain → tasks in the order of their sample ids, and why others couldn't be used (counted by reason).
 
     Rows of other domains are passed over. Without a processor rows need no pictures: no prompt is laid out, and screens
-    are told apart by their parents. Grounding asks for what `rewards` reward, be it a box or a confidence. Raises
+    are distinguished by their parents. Grounding asks for what `rewards` reward, be it a box or a confidence. Raises
     `ValueError` for an unknown domain.
     """
     unusable: Counter[str] = Counter()

@@ -32,6 +32,7 @@ from trainer.rl.weight_change import weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.offline import OfflineConfig
+from trainer.settings.stages import MID_TRAINED
 
 METRICS = "rl.json"
 
@@ -117,7 +118,7 @@ def train_offline(
         loaded.processor.preset,
         config=plain,
         seeds={"offline_rl": config.seed},
-        parents=parents or {"checkpoints/mid_trained": WeightFiles(start).digest()},
+        parents=parents or {f"checkpoints/{MID_TRAINED.name}": WeightFiles(start).digest()},
         metrics={
             key: metrics[key]
             for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update", "alignments")

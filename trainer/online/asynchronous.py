@@ -58,14 +58,14 @@ class AsyncCollector:
         self._issued = 0
         self._open: dict[int, _Open] = {}
         self._ledger: dict[str, int] = {}  # key → the update that used it, or DROPPED
-        self._told: set[str] = set()  # keys of the ledger that `state` told last
+        self._in_state: set[str] = set()  # keys of the ledger in the last `state`
         self._figures: dict[str, Any] = {}
         self._dropped = 0
 
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        self._told = set(self._ledger)
+        self._in_state = set(self._ledger)
         bare = {
             str(number): {
                 str(member): replace(group.made[member], samples=()).to_plain()
@@ -97,7 +97,7 @@ class AsyncCollector:
             self._workers.submit([job for job in jobs if job.member not in group.made])
 
     def saved(self) -> None:
-        self._files.forget(self._told)
+        self._files.forget(self._in_state)
 
     def figures(self) -> dict[str, Any]:
         return dict(self._figures)

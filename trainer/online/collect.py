@@ -43,7 +43,7 @@ class Collector(Protocol):
     def load(self, state: dict[str, Any]) -> None: ...
 
     def saved(self) -> None:
-        """The state, as `state` told it last, is on the disk."""
+        """The last `state` is on the disk."""
         ...
 
     def figures(self) -> dict[str, Any]:

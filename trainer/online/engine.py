@@ -3,7 +3,7 @@
 Rollouts ask and wait; the engine answers those that wait together, in one batch. "lockstep": it answers once every
 running rollout waits, so who stands in a batch depends on the rollouts alone, not on time, and the replies are a pure
 function of (weights, rollouts, seeds). Otherwise it answers whoever waits as soon as it is free.
-`publish` changes the weights between two batches; every reply tells the version of those that made it. Weights stand in
+`publish` changes the weights between two batches; every reply names the version of those that made it. Weights stand in
 slots: the policy's, and the reference's while it is compared with the policy.
 """
 

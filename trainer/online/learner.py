@@ -21,7 +21,7 @@ def replies_of(
     """The samples of the trajectories that count in the loss, in order; the present weights have `version`."""
     served = config.rollout_engine == "vllm"
     # an asynchronous run that was killed may hold replies of weights that were lost, under any version; a server's
-    # kernels aren't the learner's, so what it tells is never the learner's own log-probability
+    # kernels aren't the learner's, so its figure is never the learner's own log-probability
     correct_all = config.mode == "async" or served
     return [
         SampledReply(

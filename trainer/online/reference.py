@@ -21,7 +21,7 @@ from trainer.settings.online import ReferenceConfig
 Successes = Sequence[bool | None]
 """Of each validation episode; None where infrastructure failed."""
 MIN_TASKS = 10
-"""Fewer don't tell how tasks differ, however often each is tried."""
+"""Fewer don't show how tasks differ, however often each is tried."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def compare(policy: Successes, reference: Successes, tasks: Sequence[str], confi
     residuals: dict[str, float] = defaultdict(float)
     for one, other, task in pairs:
         residuals[task] += one - other - gain
+    # a cluster-robust standard error: what the tries of one task share isn't averaged out by more of them
     error = math.sqrt(t / (t - 1) * math.fsum(value**2 for value in residuals.values())) / n
     enough = n >= config.min_episodes and t >= min(MIN_TASKS, config.min_episodes)
     follows = enough and gain > 0 and gain >= config.margin and gain >= config.standard_errors * error

@@ -59,7 +59,7 @@ class ReplySample:
 @dataclass(frozen=True)
 class RolloutJob:
     """A rollout to be made: member `member` of group `group`, `greedy` with the likeliest replies. Those for
-    `validation` are never learned from; `slot` tells whose they are."""
+    `validation` are never learned from; `slot` says whose they are."""
 
     contract: Contract
     group: str

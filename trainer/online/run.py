@@ -22,9 +22,9 @@ from trainer.online.state import TrainingProgress, load_run, save_run
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.reward_figures import totals
-from trainer.rl.state_file import StateFile
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
+from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
 from trainer.statistics import mean_or_none
 

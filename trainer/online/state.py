@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trainer.rl.learner import Learner
-from trainer.rl.state_file import StateFile
+from trainer.runtime.training_state import StateFile
 
 FILE = "online_rl.pt"
 
@@ -36,13 +36,15 @@ class TrainingProgress:
 
 def save_run(file: StateFile, learner: Learner, progress: TrainingProgress) -> None:
     """Learner, RNG and progress, on the disk when this returns."""
-    file.save(learner, rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
+    if file.path is not None:  # else the other ranks would gather a state that nobody wants
+        file.save(learner=learner.state(), rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
 
 
 def load_run(file: StateFile, learner: Learner) -> TrainingProgress | None:
     """The saved progress, after learner and RNG have their states; None if there is none of this run."""
-    saved = file.load(learner)
+    saved = file.load()
     if saved is None:
         return None
+    learner.load(saved["learner"])
     torch.set_rng_state(saved["rng"])
     return TrainingProgress(**json.loads(saved["progress"]))

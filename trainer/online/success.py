@@ -1,7 +1,7 @@
 """Whether a rollout did its task: the task's rule on the world's state where there is one, else a multimodal model that
 looks at the final keyframe (docs/method.md §7).
 
-The model is told the goal, the last screenshot and, where the policy answered something, that answer, all of it as
+The model is given the goal, the last screenshot and, where the policy answered something, that answer, all of it as
 material to judge; never what the policy thinks or says of its success.
 """
 
@@ -50,7 +50,7 @@ class LastScreen(ScreenKeeper):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """`success` None: nobody could tell, for the reason `why`. `judged`: a model decided it."""
+    """`success` None: nobody could decide, for the reason `why`. `judged`: a model decided it."""
 
     success: bool | None
     judged: bool = False
@@ -101,7 +101,7 @@ def decide(done: ExecutedTrajectory, screen: bytes, judge: FinalFrameJudge | Non
     """A trajectory and its last screen → what came of it.
 
     Three unreadable replies in a row are a failure whatever the world shows. The rule decides where the task has one
-    and the device tells a state; without a `judge`, always. Raises `ValueError` for a rule that can't read the state.
+    and the device reports a state; without a `judge`, always. Raises `ValueError` for a rule that can't read the state.
     """
     if done.ended == "unreadable":
         return Decided(False)

@@ -36,11 +36,11 @@ from trainer.online.success import FinalFrameJudge, judge_of
 from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.learner import STATE_VERSION
-from trainer.rl.state_file import StateFile
 from trainer.rl.weight_change import in_memory, weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import OnEvent
+from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
 
 METRICS = "online_rl.json"
@@ -141,7 +141,7 @@ def _repeated(validation: Sequence[Contract], config: OnlineConfig) -> bool:
 
 
 def _asking(loaded: Checkpoint, config: OnlineConfig) -> OnlineConfig:
-    """The settings with `thinking` decided, as the checkpoint was trained where they don't say; its preset then tells
+    """The settings with `thinking` decided, as the checkpoint was trained where they don't say; its preset then says
     how it is trained here."""
     preset = loaded.processor.preset
     thinking = preset.thinking if config.thinking is None else config.thinking
@@ -194,8 +194,8 @@ def _write(
     stage: str,
     parents: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Put the trained checkpoint into a folder, with its metrics and lineage; → the few metrics that the lineage
-    tells."""
+    """Put the trained checkpoint into a folder, with its metrics and lineage; → the few metrics that stand in the
+    lineage."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
     brief = {key: metrics[key] for key in ("updates", "groups", "zero_variance_share", "weight_delta")}

@@ -67,7 +67,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
         self._most: dict[str, int | None] = {}
         self._missing_since: dict[str, float] = {}
         self.keep: Callable[[Rollout], None] = lambda rollout: None
-        """Told of each training rollout that has ended, before anyone else, in its worker's thread."""
+        """Called with each training rollout that has ended, before anyone else sees it, in its worker's thread."""
         engine.refill = self._release
 
     def __enter__(self) -> RolloutWorkers:
@@ -255,7 +255,7 @@ class RolloutWorkers(Crew[RolloutWorker]):
             if isinstance(failure.__cause__, EngineFailed):
                 raise failure.__cause__ from failure
             return self._broken(worker, task, failure)
-        except ValueError as unreadable:  # the device tells no state that the task's rule can read
+        except ValueError as unreadable:  # the device reports no state that the task's rule can read
             rollout = lost(job, f"evaluator: {unreadable}")
         rollout = replace(rollout, seconds=task.spent + time.monotonic() - worker.job_since)
         with self.lock:

@@ -56,6 +56,7 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     whole = _std(everyone) if config.scale_rewards == "batch" else 0.0
     for rewards in groups:
         known = [reward for reward in rewards if reward is not None]
+        # equal, up to rounding
         if len(known) < 2 or max(known) - min(known) < 1e-8:
             zero_variance += len(known) >= 2
             too_small += len(known) < 2
@@ -67,6 +68,7 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
         scale = 1.0 if config.scale_rewards == "none" else max(std, config.std_floor) + config.advantage_epsilon
         values.append([0.0 if reward is None else (reward - mean) / scale for reward in rewards])
         live.append([reward is not None for reward in rewards])
+    # each group weighs the same, however many of its members were lost
     used = sum(any(flags) for flags in live)
     weights = [flag / (sum(flags) * used) if flag else 0.0 for flags in live for flag in flags]
     flat = tuple(value for group in values for value in group)
@@ -163,18 +165,18 @@ def grpo_loss(
         raise ValueError("grpo: entropy_coef > 0 needs the tokens' entropies, found none")
     mask = mask_SL.to(logprobs_SL.dtype)
     picked = list(trajectory_S)
-    advantage = logprobs_SL.new_tensor([advantages.values[i] for i in picked]).unsqueeze(1)
-    share = _token_shares(logprobs_SL, advantages, picked, tokens_N, config) * mask
+    advantage = logprobs_SL.new_tensor([advantages.values[i] for i in picked]).unsqueeze(1)  # [S, 1]
+    share = _token_shares(logprobs_SL, advantages, picked, tokens_N, config) * mask  # [S, L]
 
-    change = _zeroed(logprobs_SL - old_SL.detach(), mask_SL)
+    change = _zeroed(logprobs_SL - old_SL.detach(), mask_SL)  # [S, L] log π_θ/π_old
     if config.importance_sampling_level == "sequence":
         change = (change.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1.0)).expand_as(change)
-    ratio = torch.exp(change)
+    ratio = torch.exp(change)  # [S, L]
     high = config.epsilon if config.epsilon_high is None else config.epsilon_high
     clipped = torch.clamp(ratio, 1.0 - config.epsilon, 1.0 + high)
     policy = -torch.minimum(ratio * advantage, clipped * advantage)
     if behaviour_SL is not None:
-        stale = torch.exp(_zeroed(old_SL.detach() - behaviour_SL.detach(), mask_SL))
+        stale = torch.exp(_zeroed(old_SL.detach() - behaviour_SL.detach(), mask_SL))  # [S, L] π_prox/π_behaviour
         policy = policy * stale.clamp(max=config.stale_cap)
 
     total = policy
@@ -189,6 +191,7 @@ def grpo_loss(
     def mean(values: torch.Tensor | None) -> float:
         return 0.0 if values is None else float((values.detach() * mask).sum() / mask.sum().clamp(min=1.0))
 
+    # a ratio outside the interval is clipped only where going on would raise the objective
     low_clip = (ratio < 1.0 - config.epsilon) & (advantage < 0)
     high_clip = (ratio > 1.0 + high) & (advantage > 0)
     return LossParts(

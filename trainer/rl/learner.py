@@ -35,7 +35,7 @@ from trainer.settings.grpo import GrpoConfig, LearnerConfig
 
 log = logging.getLogger(__name__)
 STATE_VERSION = 2
-"""Of what `Learner.state` tells: a run saved by another is begun anew."""
+"""Of the form of `Learner.state`: a run saved in another is begun anew."""
 LARGE_GAP = 0.1
 MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 
@@ -129,20 +129,20 @@ class Learner:
 
     def close(self) -> None:
         """Training is over: the model is as any other, and the other ranks are free."""
-        self.group.told(("close", ()))
+        self.group.broadcast(("close", ()))
         recompute(self._policy, False)
         self.model.requires_grad_(True)
 
     def follow(self) -> None:
         """What every rank but the first does until `close`."""
         while True:
-            what, given = self.group.told(None)
+            what, given = self.group.broadcast(None)
             if what == "close":
                 return
             getattr(self, f"_{what}")(*given)
 
     def _together(self, what: str, *given: Any) -> Any:
-        self.group.told((what, given))
+        self.group.broadcast((what, given))
         return getattr(self, f"_{what}")(*given)
 
     # -- what every rank does --------------------------------------------------------------------------------------

@@ -69,12 +69,12 @@ def r_format(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
     """1 if the reply has its objective's form, else 0. Empty tags are well formed; their content isn't judged here."""
     if truth.objective == "grounding":
         form = _BOX_OR_REFUSAL if config.boxes else _POINT
-        told = _told(text, config)
-        return float(told is not None and form.fullmatch(told) is not None)
+        bare = _bare(text, config)
+        return float(bare is not None and form.fullmatch(bare) is not None)
     return float(parse_reply(text).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
 
 
-def _told(text: str, config: RewardConfig) -> str | None:
+def _bare(text: str, config: RewardConfig) -> str | None:
     """A grounding reply without the confidence that it was asked for; None where it states none."""
     return without_confidence(text) if config.w_confidence else text
 
@@ -86,12 +86,12 @@ def r_point(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> fl
 
 def r_iou(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """Overlap of the stated box with a true one, see `box_reward.best_iou`."""
-    return best_iou(_told(text, config) or "", truth.boxes)
+    return best_iou(_bare(text, config) or "", truth.boxes)
 
 
 def r_box_size(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """What the stated box loses by its size, see `box_reward.size_agreement`."""
-    return size_agreement(_told(text, config) or "", truth.boxes)
+    return size_agreement(_bare(text, config) or "", truth.boxes)
 
 
 def r_confidence(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
@@ -280,7 +280,7 @@ def reward(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> flo
 
 
 def group_scores(texts: Sequence[str], truth: ReplyTarget, config: RewardConfig = DEFAULT) -> list[dict[str, float]]:
-    """The `score` of each of the replies to one question, with what only the group can tell: their agreement, for
+    """The `score` of each of the replies to one question, with what only the group shows: their agreement, for
     grounding, as the term `consistency`."""
     scores = [score(text, truth, config) for text in texts]
     if truth.objective == "grounding" and config.w_consistency:

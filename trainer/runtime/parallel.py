@@ -1,8 +1,8 @@
 """Several processes that train one model: torch.distributed, and what they must agree on.
 
-`torchrun --nproc-per-node N -m trainer mid_trained --home …` starts N ranks (gloo on CPU, nccl on GPU). The model lies
-in N parts (`trainer.modeling.sharding`); losses are summed over all ranks and divided by the weights of all ranks, so
-the number of ranks changes no gradient.
+`torchrun --nproc-per-node N -m dagster_project.cli train STAGE` starts N ranks (gloo on CPU, nccl on GPU). The model
+lies in N parts (`trainer.modeling.sharding`); losses are summed over all ranks and divided by the weights of all ranks,
+so the number of ranks changes no gradient.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Ranks:
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return float(tensor)
 
-    def told(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """The first rank's value, on every rank (any picklable thing; the ranks trust one another)."""
         if self.world == 1:
             return value
@@ -109,7 +109,7 @@ class NotTrained(Exception):
 
 def following(group: Ranks, value: Any) -> Any:
     """The first rank's value as training begins. Raises `NotTrained` if it doesn't (see `trainer.stages.launch`)."""
-    order, found = group.told(("train", value))
+    order, found = group.broadcast(("train", value))
     if order != "train":
         raise NotTrained
     return found

@@ -138,7 +138,7 @@ class Watch:
         if kind == "resumed":
             self._resumed, self._update = True, event["update"]
         elif kind == "held_out" and event["when"] == "before":
-            self._before = event  # whether the run goes on from an update is only told after this
+            self._before = event  # whether the run goes on from an update is only known after this
         elif kind == "held_out":
             self._writer().scalars(scalars_of(event), self._update, flush=True)
         elif kind in LOOKS:

@@ -14,17 +14,14 @@ server's key too, and reads weights below `weights_root` only.
 
 from __future__ import annotations
 
-import os
 import secrets
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.http_guard import LOOPBACK
-from trainer.serving.serve import KEY_VARIABLE, ChatServer, RequestRefused, number_in, serving
+from trainer.serving.serve import ChatServer, RequestRefused, number_in
 from trainer.serving.served_weights import ServedWeights
 
 if TYPE_CHECKING:
@@ -308,47 +305,3 @@ class _GivenPrompts:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._processor, name)
-
-
-def main(argv: list[str] | None = None) -> int:
-    """`python -m trainer.serving.rollout_server CHECKPOINT --weights-root FOLDER`: serve until interrupted."""
-    import argparse
-
-    import torch
-
-    from trainer.modeling.checkpoint import load_checkpoint
-
-    parser = argparse.ArgumentParser(
-        prog="python -m trainer.serving.rollout_server", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("checkpoint", help="a checkpoint folder")
-    parser.add_argument("--weights-root", help="reload weights from folders below this one")
-    parser.add_argument("--weight-transfer", action="store_true", help="take weights from a learner's Gloo group")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8000, help="0: a free one")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args(argv)
-    torch.set_num_threads(given.threads)
-    try:
-        loaded = load_checkpoint(given.checkpoint, device=given.device)
-        key = os.environ.get(KEY_VARIABLE, "") or secrets.token_urlsafe(24)
-        hosts = LOOPBACK if given.host in LOOPBACK else ()
-        server = RolloutServer(
-            loaded, weights_root=given.weights_root, weight_transfer=given.weight_transfer, key=key, hosts=hosts
-        )
-        with serving(server, given.host, given.port) as (url, thread):
-            print(f"{server.name} at {url.removesuffix('/v1')}", flush=True)
-            if not os.environ.get(KEY_VARIABLE):  # else any program of this machine could change the weights
-                print(f"its key, for this start: {key} (${KEY_VARIABLE} says one here, $VLLM_API_KEY at the learner)")
-            thread.join()
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,7 +15,7 @@ from trainer.runtime.gloo import JOIN_S, gloo_group
 from trainer.serving.serve import RequestRefused
 
 FIRST_LABEL = "default"
-"""What replies tell before anyone has named the weights, as vLLM's do."""
+"""The label of replies before anyone has named the weights, as vLLM's do."""
 _DTYPES = {"float32", "bfloat16", "float16"}
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, setting
-from trainer.settings.stage_names import MERGED, Specialist
+from trainer.settings.stages import MERGED, Specialist
 
 
 class EvalConfig(Settings):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
 from trainer.settings.grpo import LearnerConfig
+from trainer.settings.own import with_own
 from trainer.settings.rewards import RewardConfig
+from trainer.settings.stages import of_section
 
 
 class SemiOnlineConfig(Settings):
@@ -89,18 +91,14 @@ class OfflineConfig(OfflineSettings):
         return self
 
 
-OwnSettings = dict[str, Any]
-"""Settings of one specialist, by the names of those that all share."""
-
-
 class OfflineSection(OfflineSettings):
     """`offline` of the trainer's settings: what all specialists share, and what is one's own, which wins."""
-
-    offline_grounding: OwnSettings = setting({}, "Of the specialist of grounding alone; these win.")
-    offline_mobile: OwnSettings = setting({}, "Of the specialist of phones alone; these win.")
-    offline_web: OwnSettings = setting({}, "Of the specialist of web and desktop alone; these win.")
 
     def of_domain(self, domain: str) -> OfflineConfig:
         """The run of a domain's specialist, when its own settings are already among the shared ones."""
         run = {name: value for name, value in self.given().items() if name in OfflineSettings.model_fields}
         return OfflineConfig(**{**run, "domain": domain})
+
+
+if not TYPE_CHECKING:  # which knows the fields that are written down
+    OfflineSection = with_own(OfflineSection, of_section("offline"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
@@ -10,8 +10,9 @@ from generators.execution.limits import AttemptLimits
 from generators.tasks.strata import NANO_EDGES
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, neutral, other_default, setting
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
-from trainer.settings.offline import OwnSettings
+from trainer.settings.own import with_own
 from trainer.settings.rewards import OwnTerm
+from trainer.settings.stages import of_section
 
 
 class TrajectoryReward(Settings):
@@ -141,7 +142,7 @@ class OnlineConfig(LearnerConfig):
     thinking: Flag | None = setting(None, "Ask for thoughts; null: as the checkpoint was trained.")
     edges: tuple[Whole, Whole] = setting(
         NANO_EDGES,
-        "Expected steps up to which a task is easy, and medium. A stage that isn't told takes its checkpoint's own.",
+        "Expected steps up to which a task is easy, and medium. A stage without them takes its checkpoint's own.",
     )
     workers: Whole = setting(2, "Devices at a time.", ge=1, in_version=ALWAYS)
     max_staleness: Whole = setting(
@@ -189,7 +190,7 @@ class OnlineConfig(LearnerConfig):
         return self.steps_per_generation
 
     def run_part(self) -> dict[str, Any]:
-        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't tell one run from another."""
+        """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
         found = super().run_part()
         del found["vllm"]
         return found
@@ -208,11 +209,13 @@ class OnlineSection(OnlineConfig):
     validation_share: Number = setting(
         0.2, "Share of the pool's tasks that is kept for validation.", ge=0, le=1, in_version=ALWAYS
     )
-    online_mobile: OwnSettings = setting({}, "Of the specialist of phones alone; these win.")
-    online_web: OwnSettings = setting({}, "Of the specialist of web and desktop alone; these win.")
 
     def of_run(self, **more: Any) -> OnlineConfig:
         """The run of a specialist, when its own settings are already among the shared ones. `more`: settings to take
         where nothing is set."""
         run = {name: value for name, value in self.given().items() if name in OnlineConfig.model_fields}
         return OnlineConfig(**{**more, **run})
+
+
+if not TYPE_CHECKING:  # which knows the fields that are written down
+    OnlineSection = with_own(OnlineSection, of_section("online"))

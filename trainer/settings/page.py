@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas.settings_reference import tables
 from trainer.settings.presets import PRESETS
+from trainer.settings.stages import STAGES, settings_of
 from trainer.settings.tree import TrainerSettings
 
 ABOUT = """\
@@ -19,7 +20,17 @@ or where a setting is set. Another value then makes the stage anew, and nothing 
 
 def trainer_page() -> str:
     """The trainer's part of docs/reference/settings.md: tables of all settings, and what each preset sets."""
-    return f"{ABOUT}\n{tables(TrainerSettings, 'Trainer', level=3)}\n### What presets set\n\n{_presets()}"
+    settings = tables(TrainerSettings, "Trainer", level=3)
+    return f"{ABOUT}\n{settings}\n### Stages\n\n{_stages()}\n### What presets set\n\n{_presets()}"
+
+
+def _stages() -> str:
+    """A row for each stage: what it makes, what it starts from, the settings that it depends on."""
+    rows = [["stage", "starts from", "depends on", ""], ["---"] * 4]
+    for name, stage in STAGES.items():
+        depends = ", ".join(f"`{word}`" for word in settings_of(name))
+        rows.append([f"`{name}`", f"`{stage.start}`" if stage.start else "", depends, stage.description])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _presets() -> str:

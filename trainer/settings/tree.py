@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import model_validator
 
 from schemas.ids import canonical_json
-from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Whole, marked, nearest, setting
+from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Whole, nearest, setting
 from trainer.settings.measuring import EvalConfig, MergeSettings, StaircaseForm, SuitesSection
 from trainer.settings.model_shape import Shape
 from trainer.settings.offline import OfflineSection
 from trainer.settings.online import OnlineSection
-from trainer.settings.stage_names import ONLINE, SHARED, SPECIALISTS
+from trainer.settings.own import with_stages
+from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES, settings_of
 from trainer.settings.supervised import MidtrainConfig
 
 WHERE = "trainer"
@@ -34,32 +35,26 @@ class TrainerSettings(Settings):
         "The model to train: nano from scratch on a laptop, the others by the name of their published weights. Other "
         "settings follow the preset of the checkpoint that a stage starts from.",
         in_version=ALWAYS,
-        stages=("base",),
     )
-    shape: Shape = setting(Shape(), "Other sizes of nano.", in_version=ALWAYS, stages=("base",))
+    shape: Shape = setting(Shape(), "Other sizes of nano.", in_version=ALWAYS)
     pixels: tuple[Whole, Whole] | None = setting(
         None,
         "[least, largest] area of a picture for a published preset, which its checkpoints remember; null: the "
         "preset's own.",
         in_version=ALWAYS,
-        stages=("base",),
     )
-    seed: Whole = setting(0, "Of random weights.", in_version=ALWAYS, stages=("base",))
-    tokenizer_texts: Whole = setting(
-        20_000, "Training texts that a tokenizer is learned on.", ge=1, in_version=ALWAYS, stages=("base",)
-    )
+    seed: Whole = setting(0, "Of random weights.", in_version=ALWAYS)
+    tokenizer_texts: Whole = setting(20_000, "Training texts that a tokenizer is learned on.", ge=1, in_version=ALWAYS)
     weights: str = setting(
         "",
         "The folder of a checkpoint of Vesper's that is the base, or nano_base for the one that nano comes with; "
         "empty: random, or a published preset's own. Its files count, not where they lie.",
         in_version=ALWAYS,
-        stages=("base",),
     )
     device: str = setting(
         "cpu",
         "Where one process computes: cpu, cuda or cuda:<number>; under torchrun each rank has its own.",
         in_version=ALWAYS,
-        stages=("mid_trained", *SPECIALISTS, *ONLINE, "unified", "evaluations", "suites"),
     )
     ranks: Whole = setting(
         1,
@@ -69,41 +64,30 @@ class TrainerSettings(Settings):
         ge=1,
         in_version=NEVER,
     )
-    midtrain: MidtrainConfig = setting(MidtrainConfig(), "Mid-training.", in_version=ALWAYS, stages=("mid_trained",))
+    midtrain: MidtrainConfig = setting(MidtrainConfig(), "Mid-training.", in_version=ALWAYS)
     validation_share: Number = setting(
         0.08,
         "Share of the training rows, as whole screens and episodes, that is validated on and never trained on.",
         ge=0,
         le=1,
         in_version=ALWAYS,
-        stages=("mid_trained", *SPECIALISTS, "unified"),
     )
-    validation_rows: Whole = setting(
-        32, "Rows of these that mid-training validates on.", ge=0, in_version=ALWAYS, stages=("mid_trained",)
-    )
-    offline: OfflineSection = setting(
-        OfflineSection(), "Offline RL of the specialists.", in_version=ALWAYS, stages=SPECIALISTS
-    )
+    validation_rows: Whole = setting(32, "Rows of these that mid-training validates on.", ge=0, in_version=ALWAYS)
+    offline: OfflineSection = setting(OfflineSection(), "Offline RL of the specialists.", in_version=ALWAYS)
     online: OnlineSection = setting(
-        OnlineSection(), "Online RL of the specialists of phones and web.", in_version=ALWAYS, stages=ONLINE
+        OnlineSection(), "Online RL of the specialists of phones and web.", in_version=ALWAYS
     )
-    merge: MergeSettings = setting(
-        MergeSettings(), "Several specialists into one agent.", in_version=ALWAYS, stages=("linear", "unified")
-    )
-    evaluate: EvalConfig = setting(
-        EvalConfig(), "Evaluations of checkpoints.", in_version=ALWAYS, stages=("evaluations",)
-    )
+    merge: MergeSettings = setting(MergeSettings(), "Several specialists into one agent.", in_version=ALWAYS)
+    evaluate: EvalConfig = setting(EvalConfig(), "Evaluations of checkpoints.", in_version=ALWAYS)
     suites: SuitesSection = setting(
         SuitesSection.parsed({}),
         "Suites that the merged agent is measured on.",
         in_version=ALWAYS,
-        stages=("suites",),
     )
     staircase: StaircaseForm = setting(
         StaircaseForm(),
         "The staircase, which begins from weights of its own.",
         in_version=ALWAYS,
-        stages=("staircase",),
     )
 
     @model_validator(mode="after")
@@ -129,10 +113,8 @@ class TrainerSettings(Settings):
         return plain
 
 
-def settings_of(stage: str) -> tuple[str, ...]:
-    """Names of the settings that a stage depends on; evaluations and suites by the part of their name before "/"."""
-    name = stage.partition("/")[0]
-    return tuple(word for word, field in TrainerSettings.model_fields.items() if name in marked(field, "stages", ()))
+if not TYPE_CHECKING:  # which knows the fields that are written down
+    TrainerSettings = with_stages(TrainerSettings, STAGES)
 
 
 def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", where: str = WHERE) -> TrainerSettings:
@@ -152,13 +134,13 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
             continue
         if not isinstance(value, Mapping):
             raise SettingsError(where, {(name,): f"expected settings by name, found {value!r:.60}"})
-        merged[name] = _over(merged[name], value)
+        merged[name] = laid_over(merged[name], value)
         for one in {"offline": SPECIALISTS, "online": ONLINE}.get(name, ()):
             if not isinstance(value.get(one, {}), Mapping):
                 raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})
     TrainerSettings.parsed(merged, where)
     for name, section, own in (("offline", OfflineSection, SPECIALISTS), ("online", OnlineSection, ONLINE)):
-        for one in own:  # also those of other stages: what is wrong is told before anything trains
+        for one in own:  # also those of other stages: what is wrong is reported before anything trains
             alone = _of_one(preset.version_part()[name], given.get(name, {}), one, own)
             section.parsed(alone, f"{where}: {name}.{one}")
             if one == stage:
@@ -173,10 +155,10 @@ def _of_one(preset: Mapping[str, Any], given: Mapping[str, Any], one: str, own: 
         ({word: value for word, value in layer.items() if word not in own}, layer.get(one, {}))
         for layer in (preset, given)
     )
-    return _over(_over({**common, **mine}, given_common), given_mine)
+    return laid_over(laid_over({**common, **mine}, given_common), given_mine)
 
 
-def _over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with what is given, parts of it (mappings) word by word."""
     parts = {
         word: {**base[word], **value}
@@ -187,5 +169,5 @@ def _over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ranks_of(stage: str, settings: TrainerSettings) -> int:
-    """In how many processes a stage trains: `ranks` for those of `SHARED`, else 1."""
-    return settings.ranks if stage in SHARED else 1
+    """In how many processes a stage trains: `ranks` where all ranks share its training, else 1."""
+    return settings.ranks if stage in STAGES and STAGES[stage].shared else 1

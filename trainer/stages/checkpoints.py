@@ -13,7 +13,7 @@ from pipelines.prompts import prompt_text
 from pipelines.store.manifest import Check
 from schemas.ids import canonical_json, digest
 from trainer.data.clusters import cluster_of, set_aside
-from trainer.data.rows import HELDOUT, MIXTURE, SHARDS, light_rows, pick, with_pictures
+from trainer.data.rows import light_rows, pick, with_pictures
 from trainer.data.stream import MixtureSource
 from trainer.merging.merge import merge
 from trainer.merging.merge_choice import candidates, choose_ties, merged_domains, validation_tasks
@@ -28,6 +28,7 @@ from trainer.offline.tasks import choose, rows_of, tasks_of
 from trainer.offline.train import train_offline
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
+from trainer.settings.stages import CORPUS, HELDOUT, MIXTURE
 from trainer.stages.context import Context, StageResult
 from trainer.stages.settings import preset_from
 from trainer.statistics import fell
@@ -52,13 +53,15 @@ def base(context: Context, folder: Path) -> StageResult:
         return _kept_base(context, folder, preset)
     if preset.shape is None:
         return _published_base(context, folder, preset)
-    rows = light_rows(context.inputs[SHARDS], ("train",))
+    rows = light_rows(context.inputs[CORPUS], ("train",))
     rows = pick(rows, context.settings.tokenizer_texts, 0, lambda row: "all")
     texts = [text for row in rows for text in (prompt_text(row["messages"]), row["answer"])]
     seed = context.settings.seed
     processor = Processor(train_tokenizer(texts, preset.shape.vocab_size), image_processor(preset), preset)
     model = build_model(preset, processor.tokenizer, seed)
-    made = checkpoints.lineage("base", preset, parents=context.parents, config=context.config, seeds={"weights": seed})
+    made = checkpoints.lineage(
+        context.stage, preset, parents=context.parents, config=context.config, seeds={"weights": seed}
+    )
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     count = parameter_count(model)
     checks = [
@@ -83,7 +86,7 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
             f"{kept.processor.preset.name} and shape {shape}"
         )
     made = checkpoints.lineage(
-        "base",
+        context.stage,
         kept.processor.preset,
         config=context.config,
         parents={**context.parents, "weights": context.weights_digest},
@@ -97,22 +100,22 @@ def _published_base(context: Context, folder: Path, preset: Preset) -> StageResu
     """A published preset's weights, as they are."""
     model, processor = load_base(preset)
     made = checkpoints.lineage(
-        "base", preset, parents={**context.parents, preset.source: "published"}, config=context.config
+        context.stage, preset, parents={**context.parents, preset.source: "published"}, config=context.config
     )
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
     return StageResult(folder, counts, [_finite(model), _loads(folder / MODEL)])
 
 
-def mid_trained(context: Context, folder: Path) -> StageResult:
+def midtrain(context: Context, folder: Path) -> StageResult:
     """Mid-training of base on the mixture."""
-    start = checkpoints.load_checkpoint(context.folder("base"), device=context.device)
+    start = checkpoints.load_checkpoint(context.start, device=context.device)
     config = context.settings.midtrain
     # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
-    rows = light_rows(context.inputs[SHARDS], ("train",))
+    rows = light_rows(context.inputs[CORPUS], ("train",))
     aside = set_aside(rows, context.settings.validation_share)
     chosen = pick(aside, context.settings.validation_rows, config.seed, lambda row: row["objective"])
-    validation = with_pictures(context.inputs[SHARDS], chosen)
+    validation = with_pictures(context.inputs[CORPUS], chosen)
     without = [str(row["sample_id"]) for row in aside]
     kept_out = set(without)
     mixture = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
@@ -128,14 +131,14 @@ def mid_trained(context: Context, folder: Path) -> StageResult:
         progress=context.progress,
     )
     steps = curve.steps
-    tenth = max(1, len(steps) // 10)
+    tenth = max(1, len(steps) // 10)  # single steps are too noisy to say whether the loss fell
     first, last = _mean([s["loss"] for s in steps[:tenth]]), _mean([s["loss"] for s in steps[-tenth:]])
     tokens = sum(step["tokens"] for step in steps)
     metrics = {"first_loss": first, "last_loss": last, "steps": len(steps), "tokens": tokens}
     if curve.validation:
         metrics["validation"] = curve.validation[-1]
     made = checkpoints.lineage(
-        "mid_trained",
+        context.stage,
         start.processor.preset,
         parents=context.parents,
         config=context.config,
@@ -168,7 +171,7 @@ def mid_trained(context: Context, folder: Path) -> StageResult:
 
 
 def specialist(context: Context, folder: Path) -> StageResult:
-    """Offline RL of one domain from mid_trained."""
+    """Offline RL of one domain from the mid-trained checkpoint."""
     config = context.settings.offline.of_domain(context.domain)
 
     def some(
@@ -177,7 +180,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
         # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
         return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed, clusters))
 
-    shards = light_rows(context.inputs[SHARDS], ("train",))
+    shards = light_rows(context.inputs[CORPUS], ("train",))
     aside = set_aside(shards, context.settings.validation_share)
     kept_out = {row["sample_id"] for row in aside}
     train_rows = [row for row in rows_of(shards, context.domain) if row["sample_id"] not in kept_out]
@@ -195,12 +198,12 @@ def specialist(context: Context, folder: Path) -> StageResult:
     held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), context.domain)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = train_offline(
-            context.folder("mid_trained"),
-            some(SHARDS, train_rows, needed, replayed),
+            context.start,
+            some(CORPUS, train_rows, needed, replayed),
             some(HELDOUT, held_out, 2 * config.held_out_limit),
             folder / MODEL,
             config,
-            validation_rows=with_pictures(context.inputs[SHARDS], [task.row for task in validating]) or None,
+            validation_rows=with_pictures(context.inputs[CORPUS], [task.row for task in validating]) or None,
             state_dir=context.state_dir,
             parents=context.parents,
             on_event=watch,
@@ -270,12 +273,20 @@ def _by_cluster(
     return chosen
 
 
-def merged(context: Context, folder: Path) -> StageResult:
-    """`linear` or TIES (`unified`) merge of the specialists, against their common ancestor mid_trained; of several
-    densities and lambdas those that do best on validation."""
+def linear_merge(context: Context, folder: Path) -> StageResult:
+    """The specialists' mean."""
+    return _merged(context, folder, "linear")
+
+
+def ties_merge(context: Context, folder: Path) -> StageResult:
+    """TIES merge of the specialists, against the checkpoint that they all started from; of several densities and
+    lambdas those that do best on validation."""
+    return _merged(context, folder, "ties")
+
+
+def _merged(context: Context, folder: Path, method: str) -> StageResult:
     settings = context.settings.merge
-    method = "linear" if context.stage == "linear" else "ties"
-    start, specialists = context.folder("mid_trained"), [context.folder(name) for name in settings.specialists]
+    start, specialists = context.start, [context.folder(name) for name in settings.specialists]
     how: dict[str, Any] = {"weights": settings.weights, "parents": context.parents, "stage": context.stage}
     options = candidates(settings.density, settings.lam) if method == "ties" else []
     counts: dict[str, Any] = {}
@@ -302,14 +313,14 @@ def merged(context: Context, folder: Path) -> StageResult:
 
 def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     """Tasks of each merged domain from the rows that no training has seen."""
-    settings, shards = context.settings.merge, context.inputs[SHARDS]
+    settings, shards = context.settings.merge, context.inputs[CORPUS]
     limit = settings.validation_rows
     aside = set_aside(light_rows(shards, ("train",)), context.settings.validation_share)
     rows = {
         domain: with_pictures(shards, _by_cluster(rows_of(aside, domain), 2 * limit, 0))
         for domain in merged_domains(settings.specialists)
     }
-    return validation_tasks(rows, context.folder("mid_trained"), limit)
+    return validation_tasks(rows, context.start, limit)
 
 
 def _finite(model: Any) -> Check:

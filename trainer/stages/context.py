@@ -11,7 +11,8 @@ from typing import Any
 from pipelines.store import Store
 from pipelines.store.manifest import Check, Manifest
 from trainer.runtime.tracking import OnEvent
-from trainer.settings.stage_names import ONLINE, SPECIALISTS
+from trainer.settings.stage import TrainerStage
+from trainer.settings.stages import STAGES
 from trainer.settings.tree import TrainerSettings
 from trainer.stages.assets import checkpoint_folder
 
@@ -48,9 +49,24 @@ class Context:
         return checkpoint_folder(self.inputs[f"checkpoints/{checkpoint}"])
 
     @property
+    def entry(self) -> TrainerStage:
+        """The stage as it is listed; evaluations aren't."""
+        return STAGES[self.stage]
+
+    @property
+    def start(self) -> Path:
+        """The Hugging Face folder of the checkpoint that the stage starts from."""
+        return self.folder(self.entry.start)
+
+    @property
     def domain(self) -> str:
         """Of a stage of RL: grounding, mobile or web."""
-        return self.stage.partition("_")[2]
+        return self.entry.domain
+
+    @property
+    def own(self) -> Any:
+        """The settings of this stage alone, of the class that its entry names."""
+        return getattr(self.settings, self.stage)
 
     @property
     def device(self) -> str:
@@ -62,7 +78,7 @@ class Context:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from trainer.runtime.parallel import ranks
 
-            return ranks().device if self.stage in (*SPECIALISTS, *ONLINE) else "cpu"
+            return ranks().device if self.stage in STAGES and self.entry.section else "cpu"
         named = self.settings.device
         try:
             kind = torch.device(named).type

@@ -12,11 +12,12 @@ import torch
 from pipelines.store.manifest import Check
 from schemas.ids import canonical_json
 from trainer.data.clusters import picture_key
-from trainer.data.rows import HELDOUT, SHARDS, light_rows, screen_elements, with_pictures
+from trainer.data.rows import light_rows, screen_elements, with_pictures
 from trainer.evaluation.controls import BlindTable
 from trainer.evaluation.evaluate import choose, evaluate
 from trainer.evaluation.records import Records
 from trainer.modeling.checkpoint import load_checkpoint
+from trainer.settings.stages import CORPUS, HELDOUT
 from trainer.stages.context import Context, StageResult
 
 REPORT = "evaluation.json"
@@ -30,7 +31,7 @@ def evaluation(context: Context, folder: Path) -> StageResult:
     rows = with_pictures(heldout, choose(light_rows(heldout, ("test",)), config))
     if not rows:
         raise ValueError(f"{HELDOUT} {heldout.version}: no grounding or navigation sample that can be checked")
-    blind = BlindTable(light_rows(context.inputs[SHARDS], ("train",)))
+    blind = BlindTable(light_rows(context.inputs[CORPUS], ("train",)))
     sources = sorted({str(row["source"]) for row in rows})
     elements = screen_elements(context.store, sources, {picture_key(row) for row in rows})
     torch.set_num_threads(config.threads)

@@ -1,6 +1,6 @@
 """Stages under torchrun: the first rank runs them as ever and writes the store, the others follow it into training.
 
-    torchrun --nproc-per-node N -m trainer mid_trained --home DIR
+    torchrun --nproc-per-node N -m dagster_project.cli train STAGE… --home DIR
 
 Mid-training and the steps of RL are done by all ranks. The others build the same model, without weights. In
 mid-training they read the same rows from the store, which they never write; in RL the first rank samples, alone or by
@@ -11,23 +11,26 @@ for the next.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from pipelines.store import Store
 from trainer.modeling.checkpoint import load_checkpoint
 from trainer.rl.learner import Learner
 from trainer.runtime.deterministic import deterministic
-from trainer.runtime.parallel import NotTrained, Ranks, hollow_models, ranks
+from trainer.runtime.parallel import NotTrained, Ranks, hollow_models, launched, ranks
 from trainer.runtime.tracking import OnEvent
-from trainer.settings.stage_names import SHARED, SPECIALISTS
+from trainer.settings.offline import OfflineConfig
+from trainer.settings.online import OnlineConfig
+from trainer.settings.stages import STAGES
 from trainer.stages.context import Context
 from trainer.stages.online import online_config
 from trainer.stages.run import opened, stage_function
 
-if TYPE_CHECKING:
-    from trainer.settings.grpo import LearnerConfig
+T = TypeVar("T")
+Led = Callable[[OnEvent | None], OnEvent]
 
 
 class _Trained(Exception):
@@ -40,13 +43,13 @@ def lead(group: Ranks, on_event: OnEvent | None) -> OnEvent:
 
     def event(found: dict[str, Any]) -> None:
         nonlocal trained
-        if found["kind"] == "stage" and found["stage"] in SHARED:
-            group.told(("stage", found["stage"]))
+        if found["kind"] == "stage" and found["stage"] in STAGES and STAGES[found["stage"]].shared:
+            group.broadcast(("stage", found["stage"]))
             trained = False
         elif found["kind"] == "trained":
             trained = True
         elif found["kind"] == "committed" and not trained:
-            group.told(("stop", None))
+            group.broadcast(("stop", None))
             trained = True
         if on_event is not None:
             on_event(found)
@@ -54,15 +57,34 @@ def lead(group: Ranks, on_event: OnEvent | None) -> OnEvent:
     return event
 
 
-def dismiss(group: Ranks) -> None:
-    """Tell the others that there is no stage left."""
-    group.told(("end", None))
+def on_ranks(
+    home: str | Path,
+    config: Mapping[str, Any],
+    run: Callable[[Led], T],
+    *,
+    device: str = "",
+    failed: Callable[[Exception], None] = lambda error: None,
+) -> T | None:
+    """Under torchrun: the first rank calls `run`, and the others train along in the stages that it runs; → what `run`
+    gave, None on the others. `run` is given what makes an `on_event` one that the others hear of. `device`: see
+    `launched`. `failed` gets what ends another rank, before the first one loses it, which would be its reason."""
+    with launched(device) as group:
+        if not group.first:
+            try:
+                follow(group, home, config)
+            except Exception as error:
+                failed(error)
+                raise
+            return None
+        found = run(partial(lead, group))
+        group.broadcast(("end", None))
+        return found
 
 
 def follow(group: Ranks, home: str | Path, config: Mapping[str, Any]) -> None:
-    """What every rank but the first does: train along until dismissed."""
+    """What every rank but the first does: train along until there is no stage left."""
     while True:
-        order, stage = group.told(None)
+        order, stage = group.broadcast(None)
         if order == "end":
             return
         with tempfile.TemporaryDirectory(prefix="vesper-rank-") as scratch:
@@ -81,7 +103,7 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratc
     inputs, settings = opened(store, stage, config)
     context = Context(store, stage, settings, inputs, event, scratch, False)
     with hollow_models():
-        if stage != "mid_trained":
+        if context.entry.section:
             return _learn_along(context)
         stage_function(stage)(context, scratch)
     raise RuntimeError(f"{stage}: expected its training to be shared among ranks, but it has none")
@@ -89,17 +111,11 @@ def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratc
 
 def _learn_along(context: Context) -> None:
     """What the first rank's learner does, until RL of the stage is over."""
-    start, settings, threads = _learner_of(context)
-    loaded = load_checkpoint(context.folder(start))
-    with deterministic(ranks().device, threads):
+    settings: OfflineConfig | OnlineConfig = (
+        context.settings.offline.of_domain(context.domain)
+        if context.entry.section == "offline"
+        else online_config(context)
+    )
+    loaded = load_checkpoint(context.start)
+    with deterministic(ranks().device, settings.threads):
         Learner(loaded.model, loaded.processor, settings).follow()
-
-
-def _learner_of(context: Context) -> tuple[str, LearnerConfig, int]:
-    """(checkpoint that a stage of RL starts from, settings of its learner, threads)."""
-    if context.stage in SPECIALISTS:
-        offline = context.settings.offline.of_domain(context.domain)
-        return "mid_trained", offline, offline.threads
-
-    online = online_config(context)
-    return f"offline_{context.domain}", online, online.threads

@@ -1,4 +1,4 @@
-"""The stages `online_mobile` and `online_web`: online RL of an offline specialist on the store's task pool."""
+"""The stages of online RL: an offline specialist acts on the tasks of the store's pool."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from trainer.online.train import train_online
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import Watch
 from trainer.settings.online import OnlineConfig
-from trainer.stages.assets import BROWSER_WORLDS, TASKS
+from trainer.settings.stages import TASKS
+from trainer.stages.assets import BROWSER_WORLDS
 from trainer.stages.checkpoints import MODEL, _loads
 from trainer.stages.context import Context, StageResult
 from trainer.statistics import fell
@@ -39,7 +40,7 @@ PICTURE = "rollout.png"
 def online_config(context: Context) -> OnlineConfig:
     """Settings of the run. Strata edges that aren't given are those of the checkpoint's own preset, whatever preset the
     configuration names."""
-    edges = edges_for(read_preset(context.folder(f"offline_{context.domain}")))
+    edges = edges_for(read_preset(context.start))
     return context.settings.online.of_run(edges=edges)
 
 
@@ -73,7 +74,7 @@ def online(context: Context, folder: Path) -> StageResult:
     ):
         _require_devices(context.stage, pool, usable, places)
         result = train_online(
-            context.folder(f"offline_{context.domain}"),
+            context.start,
             train,
             folder / MODEL,
             config,

@@ -16,19 +16,22 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.extensions import find_part
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from pipelines.training_data.mixture import require_scan
 from schemas.ids import digest
-from trainer.data.rows import SHARDS
 from trainer.modeling.tensors import WeightFiles
 from trainer.runtime import tracking
 from trainer.runtime.tracking import OnEvent
-from trainer.settings.stage_names import ONLINE, SPECIALISTS
+from trainer.settings.stages import BASE, CORPUS, STAGES
 from trainer.settings.tree import TrainerSettings
 from trainer.stages.assets import CODE_VERSION, asset_of, checkpoint_folder, inputs_of
 from trainer.stages.context import Context, StageResult
 from trainer.stages.settings import ranks_of, stage_settings, weights_folder
+
+EVALUATION = "trainer.stages.evaluation:evaluation"
+"""Function of all `evaluations/<stage>`."""
 
 
 def run_stage(
@@ -51,16 +54,16 @@ def run_stage(
     if wanted not in (1, started):
         raise ValueError(
             f"ranks: {stage} is to train in {wanted} processes, found {started}; start it in the graph "
-            f"or by torchrun --nproc-per-node {wanted} -m trainer, or leave ranks out"
+            f"or by torchrun --nproc-per-node {wanted} -m dagster_project.cli train, or leave ranks out"
         )
     inputs, settings = opened(store, stage, config or {})
     weights = ""
-    if stage == "base" and settings.weights:  # the same folder may hold others tomorrow
+    if stage == BASE.name and settings.weights:  # the same folder may hold others tomorrow
         settings = settings.changed(weights=weights_folder(settings.weights))
         weights = _digest_of(Path(settings.weights))
     emit = on_event or (lambda event: None)
-    if SHARDS in inputs:
-        require_scan(store, inputs[SHARDS])
+    if CORPUS in inputs:
+        require_scan(store, inputs[CORPUS])
     if stage.startswith("evaluations/"):
         inputs |= {m.asset: m for m in _unified(store)}
     versions = {name: manifest.version for name, manifest in sorted(inputs.items())}
@@ -143,18 +146,5 @@ def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
 
 def stage_function(stage: str) -> Callable[[Context, Path], StageResult]:
     """What makes a stage's files."""
-    if stage.startswith("evaluations/"):
-        from trainer.stages.evaluation import evaluation
-
-        return evaluation
-    if stage in ONLINE:
-        from trainer.stages.online import online
-
-        return online
-    from trainer.stages import checkpoints as stages
-
-    if stage in SPECIALISTS:
-        return stages.specialist
-    return {"base": stages.base, "mid_trained": stages.mid_trained, "linear": stages.merged, "unified": stages.merged}[
-        stage
-    ]
+    make = STAGES[stage].make if stage in STAGES else EVALUATION
+    return find_part("stage function", make, {}) if isinstance(make, str) else make

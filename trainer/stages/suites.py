@@ -17,8 +17,8 @@ from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 from schemas.settings import SettingsError, nearest
-from trainer.data.rows import SHARDS
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.stages import CORPUS
 from trainer.stages.assets import checkpoint_folder
 from trainer.stages.settings import stage_settings
 from trainer.suites.leaderboard import SUITES_GROUP, figures, measured, put_report
@@ -91,8 +91,8 @@ def build_suite(
     known, asset, keys = suite(name), asset_of(name), inputs_of(name)
     settings = suite_settings(name, config or {})
     inputs = {key: store.require(key) for key in keys}
-    if known.kind != "worlds" and (shards := store.current(SHARDS)) is not None:
-        inputs[SHARDS] = shards  # of the blind table
+    if known.kind != "worlds" and (shards := store.current(CORPUS)) is not None:
+        inputs[CORPUS] = shards  # of the blind table
     versions = {key: manifest.version for key, manifest in sorted(inputs.items())}
     data = {key: manifest.data_version for key, manifest in sorted(inputs.items())}  # made anew alike: as it was
     spec = PartSpec("suite", digest([asset, CODE_VERSION, settings, data]))

@@ -32,7 +32,7 @@ REPLIES = 64
 TIMEOUT_S = 120.0
 """Of a call of an endpoint: others' models may think aloud."""
 SERVED_TOKENS, TRAINED_TOKENS, THINKING_TOKENS = 512, 112, 1024
-"""Most tokens of a served model's reply to a navigation prompt: of one that is told what is wanted; of a checkpoint of
+"""Most tokens of a served model's reply to a navigation prompt: of one that is asked in full; of a checkpoint of
 this project, as the nano preset has it; and as the published presets have it, which may think."""
 
 
@@ -108,8 +108,8 @@ class CheckpointAnswers:
 class EndpointAnswers:
     """A model behind `/v1/chat/completions`, asked by several threads at once; temperature 0.
 
-    `words` as in `Words`; `agent` makes the messages of a navigation row where the model has to be told the actions.
-    `max_answer_tokens`: of a navigation reply. A model that is told what is wanted may use as many for a point: others'
+    `words` as in `Words`; `agent` makes the messages of a navigation row where the model needs the list of actions.
+    `max_answer_tokens`: of a navigation reply. A model that is asked in full may use as many for a point: others'
     tokenizers write it in more tokens, and some think aloud first.
     Raises `RuntimeError` where none of a call's questions gets a reply: then the server is at fault, not the model.
     """

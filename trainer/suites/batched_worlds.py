@@ -55,7 +55,7 @@ def run_batched(
     on_record: Callable[[dict[str, Any], int], None],
 ) -> list[dict[str, Any]]:
     """`record`s of every contract with every seed, in the order of (task, seed). `file` keeps them; what it holds isn't
-    made again. `on_record` is told of each as it ends, and how many there are. Raises what ended the run."""
+    made again. `on_record` is called with each as it ends, and with how many there are. Raises what ended the run."""
     from trainer.online.rollouts import RolloutJob
 
     ordered = sorted(contracts, key=lambda contract: contract.task_id)
@@ -141,7 +141,7 @@ def _rollouts(crews: Sequence[RolloutWorkers], jobs: Sequence[RolloutJob]) -> It
 
 
 def why_lost(failure: str) -> str:
-    """A lost rollout's reason, by the kinds that `worlds.outcome` tells apart."""
+    """A lost rollout's reason, by the kinds that `worlds.outcome` distinguishes."""
     if failure.startswith(BAD_START):
         return f"refused start: {failure}"
     if failure.startswith("evaluator: "):

@@ -256,7 +256,7 @@ def evaluate_latent(
             pictures.append(data)
     done = 0
 
-    def told(count: int) -> None:
+    def progress(count: int) -> None:
         nonlocal done
         done += count
         if on_event:
@@ -264,7 +264,7 @@ def evaluate_latent(
                 {"kind": "suite", "suite": "latent", "done": done, "of": len(pictures) * (1 if before is None else 2)}
             )
 
-    vectors = embed(checkpoint, pictures, config, told)
+    vectors = embed(checkpoint, pictures, config, progress)
     by = {label: found for label in LABELS if (found := figures(vectors, screens, label, config.least))}
     if not by:
         raise ValueError(
@@ -274,7 +274,7 @@ def evaluate_latent(
     main = next(iter(by))
     summary: dict[str, Any] = {"headline": by[main]["raw"]["silhouette"], "headline_of": f"silhouette by {main}", **by}
     if before is not None:
-        earlier = embed(before, pictures, config, told)
+        earlier = embed(before, pictures, config, progress)
         summary["before"] = {label: figures(earlier, screens, label, config.least) for label in by}
         summary["minus_before"] = {label: compare(earlier, vectors, screens, label, config.least) for label in by}
     return {

@@ -19,8 +19,8 @@ DEFAULT_EPISODES = 100
 class EvaluationSubject:
     """What is evaluated: a checkpoint folder, or the name of a model behind an OpenAI-protocol endpoint.
 
-    `history` and `thinking` are how a served model is asked in worlds (`thinking`, of one that is told what is wanted,
-    everywhere it acts): the form of its past turns, and whether for thoughts. A checkpoint's preset tells its own."""
+    `history` and `thinking` are how a served model is asked in worlds (`thinking`, of one that is asked in full,
+    everywhere it acts): the form of its past turns, and whether for thoughts. A checkpoint's preset has its own."""
 
     checkpoint: Path | None = None
     base_url: str = ""

@@ -23,7 +23,7 @@ from schemas.ids import digest
 PATTERNS = ("**/*.json", "**/*.jsonl", "**/*.parquet")
 Labels = Mapping[str, tuple[str, ...]]
 """Name of a label → its values; most have one, some (OSWorld-G's capabilities) several."""
-MOST_TOLD = 50
+MOST_EXAMPLES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class GroundingQuestion:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """How a benchmark's rows are asked and told apart; the constant `BENCHMARK` of its file.
+    """How a benchmark's rows are asked and distinguished; the constant `BENCHMARK` of its file.
 
     `labels(row, file, side)` gives the labels of a native row; `side(raw)` reads side files once (ids → categories).
     `asks(file)`: whether a file holds questions; `refuses(row, file)`: whether refusing is right; `skips(row, file)`:
@@ -71,21 +71,21 @@ class Benchmark:
 
 @dataclass
 class Read:
-    """What came of reading: questions asked, and rows that weren't, by reason (`told` names the first of them)."""
+    """What came of reading: questions asked, and rows that weren't, by reason (`examples` names the first of them)."""
 
     asked: int = 0
     not_asked: Counter[str] = field(default_factory=Counter)
-    told: list[str] = field(default_factory=list)
+    examples: list[str] = field(default_factory=list)
 
     def drop(self, reason: str, where: str) -> None:
         """Count a row that isn't asked."""
         self.not_asked[reason] += 1
-        if len(self.told) < MOST_TOLD:
-            self.told.append(f"{reason}: {where}"[:300])
+        if len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(f"{reason}: {where}"[:300])
 
     def plain(self) -> dict[str, Any]:
         """JSON-able."""
-        return {"asked": self.asked, "not_asked": dict(sorted(self.not_asked.items())), "told": self.told}
+        return {"asked": self.asked, "not_asked": dict(sorted(self.not_asked.items())), "told": self.examples}
 
 
 class _Noting:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.stages import CORPUS, HELDOUT
 from trainer.suites.registry import Suite, benchmark, suite
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ def run_suite(
         "android_world": _android_world,
         "latent": _latent,
     }
-    with _bar(known, options.progress, on_event) as told:
-        report = runners[known.kind](known, subject, options, told)
+    with _bar(known, options.progress, on_event) as listener:
+        report = runners[known.kind](known, subject, options, listener)
     return {"suite": name, "title": known.title, **report, "suite_kind": known.kind}
 
 
 @contextmanager
 def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnEvent | None]:
-    """Who is told of a suite's events: `on_event`, behind a bar for the kinds of suites that have none of their own."""
+    """Who gets a suite's events: `on_event`, behind a bar for the kinds of suites that have none of their own."""
     if not progress or known.kind not in ("worlds", "latent"):
         yield on_event
         return
@@ -61,13 +62,13 @@ def _bar(known: Suite, progress: bool, on_event: OnEvent | None) -> Iterator[OnE
 
     with tqdm(desc=known.name, unit="episode" if known.kind == "worlds" else "screen", mininterval=2) as bar:
 
-        def told(event: dict[str, Any]) -> None:
+        def listener(event: dict[str, Any]) -> None:
             bar.total = event.get("of", bar.total)
             bar.update(event.get("done", bar.n) - bar.n)
             if on_event:
                 on_event(event)
 
-        yield told
+        yield listener
 
 
 def _store(options: SuiteOptions, name: str) -> Store:
@@ -78,10 +79,10 @@ def _store(options: SuiteOptions, name: str) -> Store:
 
 def blind_table(store: Store | None) -> BlindTable | None:
     """The blind table of a store's training shards; None without any."""
-    from trainer.data.rows import SHARDS, light_rows
+    from trainer.data.rows import light_rows
     from trainer.evaluation.controls import BlindTable
 
-    shards = store.current(SHARDS) if store is not None else None
+    shards = store.current(CORPUS) if store is not None else None
     return BlindTable(light_rows(shards, ("train",))) if shards is not None else None
 
 
@@ -141,7 +142,7 @@ def _heldout(
 ) -> dict[str, Any]:
 
     from trainer.data.clusters import picture_key
-    from trainer.data.rows import HELDOUT, light_rows, screen_elements, with_pictures
+    from trainer.data.rows import light_rows, screen_elements, with_pictures
     from trainer.evaluation.evaluate import choose, evaluate
     from trainer.modeling.checkpoint import load_checkpoint
     from trainer.settings.measuring import EvalConfig
@@ -263,7 +264,7 @@ def _worlds(
 
 
 def _asked(subject: EvaluationSubject, options: SuiteOptions) -> dict[str, Any]:
-    """How a served model was asked, for its report; a checkpoint's policy tells that of itself."""
+    """How a served model was asked, for its report; a checkpoint's policy records that itself."""
     from trainer.suites.answering import served_tokens
 
     if subject.checkpoint is not None:

@@ -1,6 +1,6 @@
 """Steps of recorded episodes: type, grounding and step success, as AndroidControl is reported, at two levels.
 
-At the *high* level the model is told the episode's goal, at the *low* level the instruction of the single step (for
+At the *high* level the model gets the episode's goal, at the *low* level the instruction of the single step (for
 sources that have them). The history is the recorded one. Measures, each 0 or 1 a step:
 
 * `type`: the predicted action is of the true one's type;
@@ -195,7 +195,7 @@ def _with_pictures(store: Store, rows: Sequence[dict[str, Any]], read: Counter[s
 
 
 def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dict[str, Any]]:
-    """The messages for a model that has to be told the actions (`generators.policies.agent_prompt`); `thinking`: and to
+    """The messages for a model that needs the list of actions (`generators.policies.agent_prompt`); `thinking`: and to
     think first."""
     past = tuple(PastTurn(parse(action) if action else None) for action in row["past"])
     return AgentPrompt(thinking=thinking).messages(

@@ -85,7 +85,7 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
 
 
 def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
-    """A page tells its instruction only when it is loaded, so one is open meanwhile."""
+    """A page has its instruction only once it is loaded, so one is open meanwhile."""
     from generators.worlds.miniwob.miniwob_world import open_miniwob_world
     from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
 
@@ -98,7 +98,7 @@ def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
 
 def miniwob_contract(world: Any, page: str, seed: int, steps: int) -> Contract:
     """The task that a MiniWoB++ page sets with a seed, taking about so many actions. The page is loaded in `world`,
-    where it stays: only then it tells its instruction. Raises `WorldError`."""
+    where it stays: only then it has its instruction. Raises `WorldError`."""
     start = {"world": "miniwob", "task": page, "seed": seed}
     world.reset(start)
     goal = " ".join(world.utterance()[0].split())

@@ -2,7 +2,7 @@
 
 A policy never judges itself: an attempt succeeds if the world's last state (and the answer given) fulfils the
 contract's evaluator and the attempt wasn't ended by unreadable replies; `finished` says whether the policy also ended
-it by itself. What a device, a browser or a model server did wrong is out of the count and told in the report.
+it by itself. What a device, a browser or a model server did wrong is left out of the count and named in the report.
 Everything is resumable: attempts stand in a journal, and the same call with the same folder goes on.
 """
 
@@ -93,7 +93,7 @@ def world_success(
     records: list[Record] = []
     per_run = len(contracts) * len(drawn)
 
-    def told(record: Record, count: int) -> None:
+    def recorded(record: Record, count: int) -> None:
         if on_event:
             on_event(
                 {
@@ -129,7 +129,7 @@ def world_success(
                     workers=workers,
                     thinking=subject.thinking,
                     max_new_tokens=subject.max_new_tokens,
-                    on_record=told,
+                    on_record=recorded,
                     record=partial(record_of_rollout, policy=subject.maker.name, run=run, cluster=cluster),
                 )
                 continue
@@ -143,7 +143,7 @@ def world_success(
                     workers=workers,
                     seeds=drawn,
                     limits=limits,
-                    progress=lambda done, count, of, plain=plain: told(plain(done), count),  # type: ignore[misc]
+                    progress=lambda done, count, of, plain=plain: recorded(plain(done), count),  # type: ignore[misc]
                     statistics=RunStatistics(),
                 )
             records += [plain(done) for done in found]
@@ -175,8 +175,8 @@ def _check(
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is tried: policies, what tells them from others (for a checkpoint the digest of its weights, and the form of
-    its histories where that isn't actions alone), how it is asked, and the checkpoint, if it is one."""
+    """What is tried: policies, what distinguishes them (for a checkpoint the digest of its weights, and the form of its
+    histories where that isn't actions alone), how it is asked, and the checkpoint, if it is one."""
 
     maker: PolicyMaker
     identity: str
@@ -203,8 +203,8 @@ class _Subject:
                 loaded, temperature=temperature, thinking=thinks, lock=lock, name=name, max_new_tokens=most
             )
 
-        told = identity if preset.history == "action" else f"{identity}-{preset.history}"
-        return cls(PolicyMaker(name, make), told, thinks, most, loaded)
+        named = identity if preset.history == "action" else f"{identity}-{preset.history}"
+        return cls(PolicyMaker(name, make), named, thinks, most, loaded)
 
 
 def outcome(done: ExecutedTrajectory) -> tuple[bool | None, str]:

@@ -19,7 +19,8 @@ from typing import Any
 
 from generators.proving.embedded import defects
 from generators.proving.embedded.defects import DefectRates
-from generators.proving.embedded.makers import COUNTS, MAKERS, SOURCES, RawConfig, Size, WrittenSource
+from generators.proving.embedded.makers import MAKERS, RawConfig, WrittenSource
+from generators.proving.embedded.sizes import COUNTS, SOURCES, Size
 from pipelines.raw.rawdata import register_raw
 from pipelines.store import Store, put_text
 from pipelines.store.files import file_sha256

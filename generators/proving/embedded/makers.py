@@ -6,44 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 from generators.proving.embedded import defects
 from generators.proving.embedded.defects import DefectRates, PlantedDefect
+from generators.proving.embedded.sizes import CODE_VERSION, COUNTS, Size
 from generators.worlds.pages.own_pages import open_pages
 from generators.worlds.pages.recording import OracleTally, RecordedEpisode, RecordingPlan, record, with_splits
 
-Size = Literal["tiny", "demo"]
-CODE_VERSION = "2"
-COUNTS: dict[str, dict[str, int]] = {
-    "demo": {
-        "aitw": 48,
-        "android_control": 48,
-        "aitz": 32,
-        "mind2web": 32,
-        "agentnet": 32,
-        "omniact": 130,
-        "miniwob_demos": 48,
-        "rico": 210,
-        "ui_refexp": 400,
-        "screen_annotation": 210,
-        "screenqa": 320,
-    },
-    "tiny": {
-        "aitw": 4,
-        "android_control": 4,
-        "aitz": 3,
-        "mind2web": 4,
-        "agentnet": 4,
-        "omniact": 12,
-        "miniwob_demos": 6,
-        "rico": 12,
-        "ui_refexp": 24,
-        "screen_annotation": 12,
-        "screenqa": 20,
-    },
-}
-SOURCES = tuple(sorted(COUNTS["demo"]))
 # Families by source: what its action words can say. AITW and AITZ have no waiting, AndroidControl no enter key.
 PHONE = (
     "mail.star",

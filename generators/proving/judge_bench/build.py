@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from generators.devices.browser import keep_browser
+from generators.proving.judge_bench.assets import BUILD_VERSION
 from generators.proving.judge_bench.defects.episodes import EPISODE_OPERATORS
 from generators.proving.judge_bench.defects.grounding import MovedBox, is_off, one_box, whole_screen
 from generators.proving.judge_bench.defects.steps import STEP_OPERATORS, DamagedTrace, Operator, Tools
@@ -29,7 +30,6 @@ from quality.items.truth import BAND_OF
 from schemas.ids import digest
 
 OPERATORS: dict[str, Operator] = {**STEP_OPERATORS, **EPISODE_OPERATORS}
-BUILD_VERSION = 3
 HELD_OUT_SHARE = 0.4
 """Share of page families that no judge is trained on."""
 WITH_STEP_WORDS, WITH_BOXES = 0.5, 0.5

@@ -9,29 +9,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from generators.proving.judge_bench.build import BUILD_VERSION, BenchConfig, build
+from generators.proving.judge_bench.assets import BENCH, BUILD_VERSION, NANO, NANO_VERSION, figures_of
+from generators.proving.judge_bench.build import BenchConfig, build
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from quality.code_version import code_digest
 from quality.evidence.reading import reader_beside
 from quality.judges.judge import Judge, identity
 from quality.judges.nano.judge import model_version
-from quality.judges.nano.training import TRAINING_VERSION, NanoConfig, train_nano
+from quality.judges.nano.training import NanoConfig, train_nano
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.proving import bench_report
 from quality.proving.judge_bench import measure
 from schemas.ids import digest
 
-BENCH, NANO = "bench/judge", "checkpoints/nano_judge"
 FOLDER = "bench"
 """The bench within its version's folder; pictures lie beside the tables and are named by their content."""
 FILES = ("steps.parquet", "samples.parquet", "screens.parquet", "truth.parquet", "episodes.jsonl", "bench.json")
 SMALL = BenchConfig(traces=40, screens=28, copies=8, natural=8)
 """The bench of a demo: a minute and a half on two cores."""
-MEASURED = ("rules", "nano")
 BETTER_THAN_CHANCE = 0.6
-_NANO = ("transition", "step", "sample", "episode", "look", "forest", "head", "augment", "training")
-NANO_VERSION = f"{TRAINING_VERSION}.{code_digest(tuple(f'judges/nano/{name}' for name in _NANO))}"
 
 
 def bench_folder(manifest: Manifest) -> Path:
@@ -136,8 +133,7 @@ def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
         counts["items"] = results[0].figures.sound + results[0].figures.bad
         return {name: value for name, value in counts.items() if not (isinstance(value, float) and math.isnan(value))}
 
-    asset = f"evaluations/judge_{name}"
-    with store.build(asset, code_version=code, config=identity(judge), inputs=inputs, parts=[spec]) as made:
+    with store.build(figures_of(name), code_version=code, config=identity(judge), inputs=inputs, parts=[spec]) as made:
         counts = made.run_part(spec, run).counts
         auroc = counts.get("macro AUROC, with elements", 0.0)
         checks = [

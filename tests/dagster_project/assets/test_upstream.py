@@ -21,7 +21,8 @@ from dagster_project.assets import factory, upstream
 from dagster_project.assets.keys import asset_key
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, SourceSettings, Upstream
-from dagster_project.stages import graph, sources
+from dagster_project.stage_functions.sources import raw
+from dagster_project.stages import graph
 from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.raw import hub as hub_client
 from pipelines.raw.pull import pull_source
@@ -173,11 +174,11 @@ def test_a_new_revision_on_the_hub_is_seen_and_pulled(hub: Hub, tmp_path: Path) 
     old = hub.commit(REPO, {FILE: b"[1]"})
     work = _pulled(hub, tmp_path)
     assert upstream.look(work, "mind2web").version == f"commit {old}"
-    first = sources.raw("mind2web", work)
+    first = raw("mind2web", work)
     new = hub.commit(REPO, {FILE: b"[1, 2]"})
     assert upstream.look(work, "mind2web").version == f"commit {new}"
     assert (tmp_path / "incoming" / "mind2web" / FILE).read_bytes() == b"[1]", "looking brings nothing"
-    second = sources.raw("mind2web", work)
+    second = raw("mind2web", work)
     assert (tmp_path / "incoming" / "mind2web" / FILE).read_bytes() == b"[1, 2]"
     assert first.data_version != second.data_version
 
@@ -187,7 +188,7 @@ def test_a_pinned_source_stays_where_it_is(hub: Hub, tmp_path: Path) -> None:
     work = _pulled(hub, tmp_path, revision=old)
     hub.commit(REPO, {FILE: b"[1, 2]"})
     assert upstream.look(work, "mind2web").version == f"commit {old}"
-    assert sources.raw("mind2web", work).counts["revision"] == old
+    assert raw("mind2web", work).counts["revision"] == old
     assert (tmp_path / "incoming" / "mind2web" / FILE).read_bytes() == b"[1]"
 
 
@@ -196,7 +197,7 @@ def test_the_hub_is_asked_only_where_the_deployment_says_so(hub: Hub, tmp_path: 
     work = _pulled(hub, tmp_path, ask=False)
     hub.requests.clear()
     assert upstream.look(work, "mind2web").version.startswith("files ")
-    sources.raw("mind2web", work)
+    raw("mind2web", work)
     by_hand = tmp_path / "incoming" / "multimodal_mind2web"
     by_hand.mkdir()
     (by_hand / "a.parquet").write_bytes(b"x")

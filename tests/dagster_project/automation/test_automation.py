@@ -351,7 +351,7 @@ def test_what_the_trainer_said_before_is_promoted_again_when_it_comes_back(
 
 
 def test_a_round_is_steered_only_if_the_deployment_says_so(tmp_path: Path) -> None:
-    from dagster_project.stages import generation
+    from dagster_project.stage_functions import generation
     from generators.generation import steering
 
     store = Store(tmp_path)

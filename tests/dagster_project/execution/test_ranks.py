@@ -69,7 +69,16 @@ def test_the_graph_trains_on_two_ranks_as_torchrun_does(tmp_path: Path, monkeypa
     with pytest.raises(ValueError, match="mid_trained is to train in 2 processes, found 1; start"):
         run_stage("mid_trained", store.home, {**SETTINGS, "ranks": 2}, progress=False)
 
-    torchrun("-m", "trainer", "mid_trained", "--config", json.dumps(SETTINGS), "--home", tmp_path / "other")
+    torchrun(
+        "-m",
+        "dagster_project.cli",
+        "train",
+        "mid_trained",
+        "--config",
+        json.dumps(SETTINGS),
+        "--home",
+        tmp_path / "other",
+    )
     outside = Store(tmp_path / "other").require(KEY)
 
     monkeypatch.setenv("VESPER_HOME", str(store.home))

@@ -13,7 +13,8 @@ import pytest
 from dagster_project.preflight import probes
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, DeploymentError
-from dagster_project.stages import generation, graph
+from dagster_project.stage_functions import generation
+from dagster_project.stages import graph
 from dagster_project.stages.stage import StageWork
 from generators.execution.device_pool import GatewayPool, LocalPool
 from generators.generation import rounds

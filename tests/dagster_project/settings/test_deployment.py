@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dagster_project.settings import deployment
+from dagster_project.stage_functions.sources import judge_config
 from dagster_project.stages import graph, sources
 from dagster_project.stages.stage import JudgeSettings, StageWork
 from pipelines.store import Store
@@ -24,7 +25,7 @@ def test_a_nights_money_needs_prices(tmp_path: Path) -> None:
     asked = StageWork(
         Store(tmp_path), deployment.Deployment(raw_root=tmp_path, judge=limits), JudgeSettings("openai", "u", "m")
     )
-    ceiling = sources.judge_config(asked).client["ceiling"]
+    ceiling = judge_config(asked).client["ceiling"]
     assert (ceiling.money, ceiling.prices.prompt, ceiling.prices.completion) == (5.0, 2, 8)
 
 
@@ -36,8 +37,8 @@ def test_a_deployment_has_its_judge_read(tmp_path: Path) -> None:
     deployment._load.cache_clear()
     path.write_text("judge: {read: true}\n")
     work = StageWork(Store(tmp_path), deployment.load(path), JudgeSettings())
-    assert sources.judge_config(work).read
-    assert not sources.judge_config(replace(work, deployment=deployment.Deployment(raw_root=tmp_path))).read
+    assert judge_config(work).read
+    assert not judge_config(replace(work, deployment=deployment.Deployment(raw_root=tmp_path))).read
 
 
 def test_people_have_what_had_no_answer_asked_again_by_a_number(tmp_path: Path) -> None:
@@ -48,9 +49,9 @@ def test_people_have_what_had_no_answer_asked_again_by_a_number(tmp_path: Path) 
     deployment._load.cache_clear()
     path.write_text("judge: {ask_again: 2, requests_per_night: null}\n")
     work = StageWork(Store(tmp_path), deployment.load(path), JudgeSettings("openai", "http://u", "m"))
-    assert ask_again_of(build_judge(sources.judge_config(work))) == 2
+    assert ask_again_of(build_judge(judge_config(work))) == 2
     usual = replace(work, deployment=deployment.Deployment(raw_root=tmp_path))
-    assert ask_again_of(build_judge(sources.judge_config(usual))) == 0
+    assert ask_again_of(build_judge(judge_config(usual))) == 0
 
 
 def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from stage_graph import all_above
 from dagster_project import definitions
 from dagster_project.assets import checks
 from dagster_project.settings import deployment
+from dagster_project.stage_functions import sources as functions
 from dagster_project.stages import graph, sources
 from dagster_project.stages import task_pool as pool_stages
-from dagster_project.stages.stage import GraphStage, StageWork
+from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
 from pipelines.sources import registry
 from pipelines.store import Check, PartSpec, Store
 
@@ -189,7 +190,7 @@ def test_a_licence_that_is_not_allowed_is_shown_and_not_ingested(settings: deplo
 
 
 def test_sources_wait_for_files_outside_the_fan_in(settings: deployment.Deployment, tmp_path: Path) -> None:
-    from generators.proving.embedded.makers import SOURCES
+    from generators.proving.embedded.sizes import SOURCES
 
     assert {name for name in SOURCES if name in registry()} == set(deployment.EMBEDDED)
     assert set(sources.enabled(settings)) == set(deployment.EMBEDDED)
@@ -208,7 +209,7 @@ def test_native_files_are_read_with_the_deployments_flags(tmp_path: Path, monkey
     path.write_text("beam: [--runner=DirectRunner, --direct_num_workers=2]\n")
     settings = deployment.load(path)
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(sources.unify, "unify_source", lambda *_, beam_options, **__: asked.append(beam_options))
+    monkeypatch.setattr(functions, "unify_source", lambda *_, beam_options, **__: asked.append(beam_options))
     monkeypatch.setattr(Store, "require", lambda self, key: SimpleNamespace(version="v"))
     graph.stages(settings)["unified/aitw"].run(StageWork(Store(tmp_path), settings))
     assert asked == [("--runner=DirectRunner", "--direct_num_workers=2")]
@@ -227,10 +228,18 @@ import sys
 from dagster_project.definitions import defs
 defs().get_repository_def()
 heavy = ("torch", "transformers", "faiss", "matplotlib", "apache_beam", "playwright")
+heavy += ("generators.execution", "generators.policies", "generators.proving.judge_bench.build")  # what stages run
 print(*[name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_the_functions_that_stages_name_are_there() -> None:
+    stages = graph.stages(deployment.Deployment(raw_root=Path("/nowhere")))
+    named = [stage.run for stage in stages.values() if isinstance(stage.run, NamedFunction)]
+    assert len(named) > len(registry())
+    assert all(callable(one.function) for one in named)
 
 
 def test_dg_check_defs_passes(tmp_path: Path) -> None:

@@ -21,17 +21,9 @@ from generators.generation import rounds
 from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of, rounds_to_make
 from generators.generation.generated_pool import build_pool
 from generators.generation.gold import build_generated
-from generators.generation.loop import (
-    BANK,
-    CATALOGUE,
-    TRAJECTORIES,
-    VERIFIED,
-    LoopConfig,
-    LoopParts,
-    round_name,
-    round_number,
-)
+from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.records import from_plain, read_lines, to_plain
+from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
 from generators.generation.rounds import build_bank, run_round
 from generators.generation.static_task_pool import build_static
 from generators.generation.verified_demonstrations import memory_before

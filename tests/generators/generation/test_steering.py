@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.generation import rounds, steering
-from generators.generation.loop import BANK, CATALOGUE, LoopConfig
+from generators.generation.loop import LoopConfig
+from generators.generation.round_names import BANK, CATALOGUE
 from generators.generation.rounds import build_bank, build_catalogue
 from generators.generation.steering import AGENT, EVALUATION, EVALUATIONS, POLICY, mix_for, steered
 from generators.tasks.strata import STRATA

@@ -207,4 +207,4 @@ def test_one_process_says_that_it_found_the_state_of_several(two_ranks: Path) ->
 
 def test_a_process_on_its_own_needs_no_group() -> None:
     with launched() as group:
-        assert group == ranks() == Ranks() and group.first and group.sums([1, 2]) == [1, 2] and group.told(3) == 3
+        assert group == ranks() == Ranks() and group.first and group.sums([1, 2]) == [1, 2] and group.broadcast(3) == 3

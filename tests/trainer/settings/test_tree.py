@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 from schemas.ids import digest
 from schemas.settings import ALWAYS, NEVER, Settings, SettingsError, marked
 from trainer.settings.presets import PRESETS, configured
-from trainer.settings.stage_names import ONLINE, SPECIALISTS
-from trainer.settings.tree import TrainerSettings, over, settings_of
+from trainer.settings.stages import ONLINE, SPECIALISTS, settings_of
+from trainer.settings.tree import TrainerSettings, over
 from trainer.stages.assets import STAGES
 
 OWN = {*SPECIALISTS, *ONLINE}
@@ -112,9 +112,8 @@ def test_each_setting_reaches_what_is_built_and_the_versions_that_it_is_marked_f
     )
     changed = over(configured(), given)
     assert _value(changed, path) != _value(usual, path), "what was given is what is built"
-    top = TrainerSettings.model_fields[path[0]]
     for stage in (*STAGES, "suites/fsm", "staircase/web"):
-        depends = stage.partition("/")[0] in marked(top, "stages", ())
+        depends = path[0] in settings_of(stage)
         own = over(configured(), given, stage)
         differs = digest(own.of_stage(stage)) != _usual(stage)
         assert differs == (depends and marked(field, "in_version") is not NEVER), stage

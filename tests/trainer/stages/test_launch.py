@@ -72,7 +72,8 @@ def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> 
     run_stage("base", store.home, SETTINGS, progress=False)
     told = torchrun(
         "-m",
-        "trainer",
+        "dagster_project.cli",
+        "train",
         "mid_trained",
         "offline_grounding",
         "--events",
@@ -107,7 +108,7 @@ class Told(Ranks):
 
     said: list[Any] = []
 
-    def told(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         self.said.append(value)
         return value
 
@@ -130,7 +131,7 @@ def test_others_are_called_to_shared_stages_only_and_off_when_there_is_nothing_t
 
 def test_a_rank_that_is_called_off_unwinds() -> None:
     class Stopped(Ranks):
-        def told(self, value: Any) -> Any:
+        def broadcast(self, value: Any) -> Any:
             return ("stop", None)
 
     with pytest.raises(NotTrained):

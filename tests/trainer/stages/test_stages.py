@@ -17,14 +17,14 @@ import torch
 from event_files import scalars_of
 from goldmaker import gold
 
+from dagster_project import cli
 from pipelines.store import Store, StoreError
 from pipelines.training_data import shards
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
-from trainer.__main__ import main
 from trainer.evaluation.records import Records
 from trainer.settings.presets import PRESETS, nano
-from trainer.settings.stage_names import ONLINE, SPECIALISTS
+from trainer.settings.stages import ONLINE, SPECIALISTS
 from trainer.stages import checkpoints as stage_checkpoints
 from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
 from trainer.stages.run import opened, run_stage
@@ -173,7 +173,7 @@ def test_training_begins_from_a_checkpoint_by_its_folder(
         "preset 2b": {**config, "preset": "2b"},
     }
     for says, wrong in wrongs.items():
-        assert main(["base", "--home", str(store.home), "--config", json.dumps(wrong)]) == 2
+        assert cli.main(["train", "base", "--home", str(store.home), "--config", json.dumps(wrong)]) == 2
         assert says in capsys.readouterr().err
     run_stage("base", store.home, CONFIG, progress=False)  # what the other tests read
 
@@ -290,8 +290,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
     tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, message in (
-        (["base", "--home", str(tmp_path)], "mid_training/shards: nothing committed yet"),
-        (["nonsense", "--home", str(tmp_path)], "stage: expected one of base"),
+        (["base", "--home", str(tmp_path)], "expected a store"),
+        (["online_web", "--home", str(store.home)], "task_pool/shards: nothing committed yet"),
         (
             ["base", "--home", str(store.home), "--config", '{"presets": "nano"}'],
             "unknown 'presets'; nearest are preset",
@@ -300,12 +300,12 @@ def test_bad_input_is_one_line_and_exit_code_2(
             ["base", "--home", str(store.home), "--config", '{"preset": "9b"}'],
             "preset: expected nano, 2b, 8b or 30b-a3b, found '9b'",
         ),
-        (["base", "--home", str(store.home), "--config", "{"], "trainer:"),
+        (["base", "--home", str(store.home), "--config", "{"], "--config: expected JSON"),
     ):
-        code, told = main(words), capsys.readouterr().err
+        code, told = cli.main(["train", *words]), capsys.readouterr().err
         assert code == 2 and message in told and told.count("\n") == 1, told
     done = subprocess.run(
-        [sys.executable, "-m", "trainer", *words],
+        [sys.executable, "-m", "dagster_project.cli", "train", *words],
         capture_output=True,
         text=True,
         timeout=60,

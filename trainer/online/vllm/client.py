@@ -141,11 +141,11 @@ class VllmClient:
         self.call("/collective_rpc", {"method": rpc, "kwargs": dict(kwargs)}, timeout_s=timeout_s)
 
     def set_weight_version(self, label: str) -> None:
-        """Have all replies from now on tell this label."""
+        """Have all replies from now on carry this label."""
         self.call("/update_weight_version", {"new_version": label}, timeout_s=PROBE_S)
 
     def weight_version(self) -> str:
-        """The label that replies tell."""
+        """The label that replies carry."""
         return str(self.call("/weight_info", method="get", timeout_s=PROBE_S).get("weight_version"))
 
     def world_size(self) -> int:

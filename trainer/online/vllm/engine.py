@@ -1,9 +1,9 @@
 """Replies by vLLM servers: tokens in, tokens out, and new weights after every update of the learner.
 
-Each set of weights has a label of its own, which a server tells with every reply that it samples from them. A reply is
-taken only from a server that has acknowledged the weights it should have, only if it tells their label, and only if its
-token ids, counts and log-probabilities fit (`token_protocol`); else it is asked for again elsewhere. After each change
-of weights a server scores a given text, which must come out as the learner's own forward pass does.
+Each set of weights has a label of its own, which a server sends with every reply that it samples from them. A reply is
+taken only from a server that has acknowledged the weights it should have, only if it carries their label, and only if
+its token ids, counts and log-probabilities fit (`token_protocol`); else it is asked for again elsewhere. After each
+change of weights a server scores a given text, which must come out as the learner's own forward pass does.
 
 A server that fails is out of service until it answers again with the right label, or has taken the weights once more.
 While there is none, replies wait, `wait_s` at most; then the rollout has failed by infrastructure: it is made again, or

@@ -2,7 +2,7 @@
 
 The prompt goes as the ids of `Processor.prompt`, so no text is tokenised a second time. Each picture is a single image
 token in it, with its bytes beside (`content_parts`): the server puts in as many image tokens as the picture takes and
-tells the ids that the model was given, which must be the learner's own. What it samples comes back as ids, each with
+names the ids that the model was given, which must be the learner's own. What it samples comes back as ids, each with
 the log-probability (nats) under the distribution that it was drawn from (`--logprobs-mode processed_logprobs`) and the
 label of the weights that drew it.
 """
@@ -18,7 +18,7 @@ from trainer.modeling.batches import Row, row_images
 from trainer.modeling.processor import Processor
 
 UNKNOWN = -9999.0
-"""What vLLM tells for a log-probability that it hasn't, or that is no number."""
+"""What vLLM sends for a log-probability that it hasn't, or that is no number."""
 FORBIDDEN_BIAS = -100.0
 """What vLLM clamps a `logit_bias` to: e^-100 of a token's share."""
 
@@ -136,7 +136,7 @@ def _labels(found: Any, length: int) -> list[str]:
         labels.append(str(span.get("version")))
     if place != length or not labels:
         raise BadReply(
-            f"expected the versions of the weights of {length} tokens, found {found!r:.80}; vLLM tells them "
+            f"expected the versions of the weights of {length} tokens, found {found!r:.80}; vLLM sends them "
             "from 0.33 on"
         )
     return labels

@@ -1,7 +1,7 @@
 """How a server gets the learner's weights: it reloads them from a folder that both see, or they are broadcast to it.
 
 Either way the server takes no request meanwhile, replies that have begun come to their end first (`/pause?mode=wait`,
-which also clears what was cached of the old weights), and only then do its replies tell the new label.
+which also clears what was cached of the old weights), and only then do its replies carry the new label.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class WeightUpdate(Protocol):
     lasting: bool
 
     def keep(self, label: str, model: Any, weights: Mapping[str, torch.Tensor]) -> None:
-        """Have the weights of a label ready. `model` tells the form of its checkpoints."""
+        """Have the weights of a label ready. `model` shows the form of its checkpoints."""
         ...
 
     def give(self, client: VllmClient, label: str, timeout_s: float) -> None:
@@ -75,6 +75,6 @@ class ReloadWeights:
 
 
 def acknowledged(client: VllmClient, label: str) -> None:
-    """Raises `ServerError` unless the server's replies tell this label."""
+    """Raises `ServerError` unless the server's replies carry this label."""
     if (found := client.weight_version()) != label:
         raise ServerError(f"{client.endpoint}: expected the weights {label}, found {found[:80]!r}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +55,12 @@ def build_nano_base(
     seen = Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages)
     seen.draw([], progress)
     start = folder = _start(work, seen, config, texts)
-    vision = replace(config.vision, threads=config.threads)
+    vision = config.vision.changed(threads=config.threads)
     folder = _vision(work, folder, "1-vision", seen, vision, config.seed, on_event, progress)
     for number, phase in enumerate(config.curriculum, 2):
         seen.draw([*phase.lessons, *([WORLDS] if phase.look and phase.look.worlds else [])], progress)
         if phase.look:
-            look = replace(phase.look, threads=config.threads)
+            look = phase.look.changed(threads=config.threads)
             folder = _vision(work, folder, f"{number}-look", seen, look, config.seed, on_event, progress, start)
         folder = _phase(work, folder, number, phase, seen, config, on_event, progress)
     made = load_checkpoint(folder)
@@ -122,7 +121,7 @@ def _vision(
     screens = FilledScreens(
         drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size, config.worlds
     )
-    plain = {"vision": asdict(config), "data": screens.digest(), "start": before, "anchor": known}
+    plain = {"vision": config.plain(), "data": screens.digest(), "start": before, "anchor": known}
     if _done(folder, plain):
         return folder
     state = work / "state" / folder.name
@@ -139,7 +138,7 @@ def _vision(
     )
     tail = curve[-min(50, len(curve)) :]
     metrics = {name: round(sum(row[name] for row in tail) / len(tail), 4) for name in tail[0]}
-    told = made.lineage.get("metrics", {})
+    earlier = made.lineage.get("metrics", {})
     _keep(
         folder,
         made.model,
@@ -150,7 +149,7 @@ def _vision(
             config=plain,
             seeds={"order": seed},
             parents={f"nano_base/{start.name}": before},
-            metrics={**told, name.partition("-")[2]: metrics},
+            metrics={**earlier, name.partition("-")[2]: metrics},
         ),
     )
     return folder
@@ -186,7 +185,7 @@ def _phase(
     losses = [step["loss"] for step in curve.steps]
     tail = losses[-min(50, len(losses)) :]
     parents = {f"nano_base/{start.name}": before}
-    told = made.lineage.get("metrics", {})
+    earlier = made.lineage.get("metrics", {})
     _keep(
         folder,
         made.model,
@@ -197,7 +196,10 @@ def _phase(
             config=plain,
             seeds={"order": config.seed},
             parents=parents,
-            metrics={**told, "loss": {**told.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)}},
+            metrics={
+                **earlier,
+                "loss": {**earlier.get("loss", {}), folder.name: round(sum(tail) / len(tail), 4)},
+            },
         ),
     )
     return folder

@@ -5,10 +5,11 @@ Add a phase: an entry in `CURRICULUM`; a lesson that it asks: `generators.provin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from pydantic import model_validator
+
+from schemas.settings import Flag, Number, Settings, Whole, setting
 from trainer.proving.nano_base.vision import VisionConfig
 from trainer.runtime.precision import native_bf16
 
@@ -19,26 +20,26 @@ GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts", "world
 """Lessons that the gate measures unless others are named; it is passed on "mixed"."""
 
 
-@dataclass(frozen=True)
-class Phase:
-    """A part of the curriculum: `max_steps` batches of lessons drawn by weight, with a learning rate and the width of
-    coordinate targets (0..1000) at its first and last step. It leaves a checkpoint that the next one starts from.
+class Phase(Settings):
+    """A part of the curriculum; it leaves a checkpoint that the next one starts from."""
 
-    While `frozen` the vision tower stays as it is: a decoder that can't compare yet would unlearn it to read."""
-
-    name: str
-    lessons: Mapping[str, float]
-    max_steps: int
-    learning_rate: float = 6e-4
-    sigma: tuple[float, float] = (60.0, 30.0)
-    frozen: bool = True
-    batch_size: int = 32
-    image_blocks: int = 0
-    """Blocks of the decoder after which image tokens say what they show (`MidtrainConfig.image_blocks`)."""
-    final_lr_share: float = 0.3
-    """Learning rate of its last step, as a share of `learning_rate`."""
-    look: VisionConfig | None = None
-    """The tower alone once more, before the phase's questions."""
+    name: str = setting(..., "Its name, and part of its folder's.")
+    lessons: dict[str, Number] = setting(..., "Lessons that batches are drawn from → their weight.")
+    max_steps: Whole = setting(..., "Optimiser steps.", ge=1)
+    learning_rate: Number = setting(6e-4, "The peak of the rate.")
+    sigma: tuple[Number, Number] = setting(
+        (60.0, 30.0), "Width of coordinate targets (0..1000) at the first and the last step."
+    )
+    frozen: Flag = setting(
+        True,
+        "The vision tower keeps its weights: a decoder that can't compare yet would unlearn it to read.",
+    )
+    batch_size: Whole = setting(32, "Questions of a step.", ge=1)
+    image_blocks: Whole = setting(
+        0, "Blocks of the decoder after which image tokens say what they show (`MidtrainConfig.image_blocks`)."
+    )
+    final_lr_share: Number = setting(0.3, "Learning rate of its last step, as a share of `learning_rate`.")
+    look: VisionConfig | None = setting(None, "The tower alone once more, before the phase's questions; null: not.")
 
 
 SHAPE: dict[str, Any] = {
@@ -54,29 +55,60 @@ SHAPE: dict[str, Any] = {
 }
 """What nano-base changes of the nano preset: text of 16 px is large enough to be read, and is never another size."""
 CURRICULUM = (
-    Phase("few", {"colour": 0.25, "shapes": 0.15, "icons": 0.2, "words": 0.4}, 900, 1e-3),
-    Phase("wide", {"wide": 0.6, "words": 0.2, "icons": 0.1, "shapes": 0.1}, 600, sigma=(50.0, 25.0), batch_size=16),
-    Phase("texts", {"texts": 0.6, "wide": 0.2, "words": 0.1, "mixed": 0.1}, 300, sigma=(40.0, 20.0), batch_size=16),
     Phase(
-        "mixed",
-        {"mixed": 0.35, "layouts": 0.15, "texts": 0.15, "words": 0.25, "icons": 0.1},
-        1000,
-        sigma=(30.0, 12.0),
-        batch_size=16,
+        name="few",
+        lessons={"colour": 0.25, "shapes": 0.15, "icons": 0.2, "words": 0.4},
+        max_steps=900,
+        learning_rate=1e-3,
     ),
-    Phase("acts", {"acts": 0.7, "mixed": 0.15, "layouts": 0.15}, 600, sigma=(30.0, 12.0), batch_size=16),
     Phase(
-        "all",
-        {"acts": 0.35, "layouts": 0.15, "mixed": 0.1, "words": 0.15, "icons": 0.1, "shapes": 0.15},
-        400,
-        4e-4,
-        sigma=(30.0, 12.0),
+        name="wide",
+        lessons={"wide": 0.6, "words": 0.2, "icons": 0.1, "shapes": 0.1},
+        max_steps=600,
+        sigma=(50.0, 25.0),
         batch_size=16,
     ),
     Phase(
-        "worlds",
-        {"worlds": 0.6, "acts": 0.1, "layouts": 0.1, "mixed": 0.05, "words": 0.05, "icons": 0.05, "shapes": 0.05},
-        2000,
+        name="texts",
+        lessons={"texts": 0.6, "wide": 0.2, "words": 0.1, "mixed": 0.1},
+        max_steps=300,
+        sigma=(40.0, 20.0),
+        batch_size=16,
+    ),
+    Phase(
+        name="mixed",
+        lessons={"mixed": 0.35, "layouts": 0.15, "texts": 0.15, "words": 0.25, "icons": 0.1},
+        max_steps=1000,
+        sigma=(30.0, 12.0),
+        batch_size=16,
+    ),
+    Phase(
+        name="acts",
+        lessons={"acts": 0.7, "mixed": 0.15, "layouts": 0.15},
+        max_steps=600,
+        sigma=(30.0, 12.0),
+        batch_size=16,
+    ),
+    Phase(
+        name="all",
+        lessons={"acts": 0.35, "layouts": 0.15, "mixed": 0.1, "words": 0.15, "icons": 0.1, "shapes": 0.15},
+        max_steps=400,
+        learning_rate=4e-4,
+        sigma=(30.0, 12.0),
+        batch_size=16,
+    ),
+    Phase(
+        name="worlds",
+        lessons={
+            "worlds": 0.6,
+            "acts": 0.1,
+            "layouts": 0.1,
+            "mixed": 0.05,
+            "words": 0.05,
+            "icons": 0.05,
+            "shapes": 0.05,
+        },
+        max_steps=2000,
         sigma=(30.0, 12.0),
         batch_size=16,
         look=VisionConfig(
@@ -84,17 +116,33 @@ CURRICULUM = (
         ),
     ),
     Phase(
-        "settle",
-        {"worlds": 0.45, "acts": 0.2, "layouts": 0.1, "mixed": 0.1, "words": 0.05, "icons": 0.05, "shapes": 0.05},
-        1500,
+        name="settle",
+        lessons={
+            "worlds": 0.45,
+            "acts": 0.2,
+            "layouts": 0.1,
+            "mixed": 0.1,
+            "words": 0.05,
+            "icons": 0.05,
+            "shapes": 0.05,
+        },
+        max_steps=1500,
         sigma=(20.0, 12.0),
         batch_size=16,
         image_blocks=2,
     ),
     Phase(
-        "long",
-        {"worlds": 0.45, "acts": 0.25, "layouts": 0.08, "mixed": 0.1, "words": 0.04, "icons": 0.04, "shapes": 0.04},
-        4000,
+        name="long",
+        lessons={
+            "worlds": 0.45,
+            "acts": 0.25,
+            "layouts": 0.08,
+            "mixed": 0.1,
+            "words": 0.04,
+            "icons": 0.04,
+            "shapes": 0.04,
+        },
+        max_steps=4000,
         sigma=(15.0, 8.0),
         batch_size=16,
         image_blocks=2,
@@ -105,44 +153,31 @@ CURRICULUM = (
 puts them, and the worlds' own screens. Each phase keeps a share of what came before."""
 
 
-@dataclass(frozen=True)
-class NanoBaseConfig:
-    """What decides the weights, beside the curriculum."""
+class NanoBaseConfig(Settings):
+    """What decides the weights."""
 
-    seed: int = 0
-    sheets: int = 200
-    layouts: int = 1200
-    pages: int = 462
-    held_out_sheets: int = 8
-    held_out_layouts: int = 80
-    held_out_pages: int = 66
-    vision: VisionConfig = field(default_factory=VisionConfig)
-    """The vision tower alone, before any question."""
-    curriculum: tuple[Phase, ...] = CURRICULUM
-    warmup_steps: int = 30
-    tokenizer_rows: int = 6_000
-    gate_rows: int = 240
-    gated: tuple[str, ...] = GATED
-    """Lessons that the gate measures; "mixed" must be one."""
-    threads: int = 2
-    save_steps: int = 100
-    shape: Mapping[str, Any] = field(default_factory=lambda: dict(SHAPE))
+    seed: Whole = setting(0, "Of random weights, and of the order of questions.")
+    sheets: Whole = setting(200, "Sheets of elements that are drawn.", ge=1)
+    layouts: Whole = setting(1200, "Layouts that are drawn.", ge=1)
+    pages: Whole = setting(462, "Pages of the worlds that are drawn.", ge=1)
+    held_out_sheets: Whole = setting(8, "Sheets of the gate.", ge=1)
+    held_out_layouts: Whole = setting(80, "Layouts of the gate.", ge=1)
+    held_out_pages: Whole = setting(66, "Pages of the gate.", ge=1)
+    vision: VisionConfig = setting(VisionConfig(), "The vision tower alone, before any question.")
+    curriculum: tuple[Phase, ...] = setting(CURRICULUM, "The phases, one after the other.")
+    warmup_steps: Whole = setting(30, "Steps of a phase in which its rate rises.")
+    tokenizer_rows: Whole = setting(6_000, "Questions whose words the tokenizer learns.", ge=1)
+    gate_rows: Whole = setting(240, "Questions of each lesson of the gate.", ge=1)
+    gated: tuple[str, ...] = setting(GATED, 'Lessons that the gate measures; "mixed" must be one.')
+    threads: Whole = setting(2, "CPU threads.")
+    save_steps: Whole = setting(100, "Steps between two saved states to go on from.", ge=1)
+    shape: dict[str, Any] = setting(SHAPE, "Other sizes than those of the nano preset.")
 
-    def __post_init__(self) -> None:
-        counts = (
-            self.sheets,
-            self.layouts,
-            self.pages,
-            self.held_out_sheets,
-            self.held_out_layouts,
-            self.held_out_pages,
-            self.gate_rows,
-            self.tokenizer_rows,
-        )
-        if min(counts) < 1:
-            raise ValueError(f"nano-base: expected sheets, layouts, pages and rows of at least 1, found {self}")
+    @model_validator(mode="after")
+    def _gate(self) -> Self:
         if "mixed" not in self.gated:
-            raise ValueError(f'nano-base: gated: expected "mixed" among the lessons, found {self.gated}')
+            raise ValueError(f'gated: expected "mixed" among the lessons, found {self.gated}')
+        return self
 
     def midtrain(self, phase: Phase) -> MidtrainConfig:
         """A phase as the settings of `trainer.midtrain.train.train`."""

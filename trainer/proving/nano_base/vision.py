@@ -12,7 +12,6 @@ which isn't kept, says which letters stand in them. From letters a later block m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +26,7 @@ from generators.proving.perception.questions import WORLDS
 from generators.proving.perception.screens import SIZES, SMALL_SIZES, fill
 from generators.proving.perception.sheets import TEXT_KINDS, VERSION, read_sheet
 from schemas.ids import digest
+from schemas.settings import Flag, Number, Settings, Whole, setting
 from trainer.proving.nano_base.source import Drawings, PerceptionSource, as_picture
 from trainer.proving.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.runtime.parallel import Ranks
@@ -41,46 +41,34 @@ KINDS: dict[str, float] = {"shape": 1.0, "icon": 1.5, "widget": 0.8, **dict.from
 """How often each kind of element stands on a screen."""
 
 
-@dataclass(frozen=True)
-class VisionConfig:
+class VisionConfig(Settings):
     """What decides the tower's weights, beside the drawings and where it begins."""
 
-    max_steps: int = 6_000
-    batch_size: int = 32
-    """Small screens a step; of screens of full size so many fewer that a step shows as much."""
-    full_size: float = 0.25
-    """Share of steps on screens of full size."""
-    worlds: float = 0.0
-    """Share of steps on screens of the worlds (they are of full size)."""
-    heads_first: int = 0
-    """Steps at the beginning in which the readings that aren't kept learn alone: a tower that was taught before isn't
-    turned to suit readings that begin at random."""
-    learning_rate: float = 1.5e-3
-    warmup_steps: int = 50
-    final_lr_share: float = 0.1
-    scale: float = 12.0
-    """A logit is so many times the cosine of a picture's token and a token's embedding."""
-    background: float = 0.3
-    """Weight of a token that shows nothing; of one that shows something it is 1."""
-    blank: float = 0.1
-    """Weight of a part of a patch without a letter; of one with a letter it is 1."""
-    place: float = 1.0
-    """Weight of the squared error of a linear reading of the place (0..1), which isn't kept."""
-    letters: float = 1.0
-    """Weight of the cross entropy of the letters in a patch."""
-    spells: int = 1
-    """The block (from 0) after which letters are read."""
-    kinds: Mapping[str, float] = field(default_factory=lambda: dict(KINDS))
-    seed: int = 0
-    threads: int = 2
-    bf16: bool = field(default_factory=native_bf16)
-    save_steps: int = 200
-
-    def __post_init__(self) -> None:
-        if min(self.max_steps, self.batch_size, self.save_steps) < 1 or self.learning_rate <= 0:
-            raise ValueError(
-                f"VisionConfig: expected max_steps, batch_size and save_steps >= 1 and learning_rate > 0, found {self}"
-            )
+    max_steps: Whole = setting(6_000, "Optimiser steps.", ge=1)
+    batch_size: Whole = setting(
+        32, "Small screens a step; of screens of full size so many fewer that a step shows as much.", ge=1
+    )
+    full_size: Number = setting(0.25, "Share of steps on screens of full size.")
+    worlds: Number = setting(0.0, "Share of steps on screens of the worlds (they are of full size).")
+    heads_first: Whole = setting(
+        0,
+        "Steps at the beginning in which the readings that aren't part of the model learn alone: a tower that was "
+        "taught before isn't turned to suit readings that begin at random.",
+    )
+    learning_rate: Number = setting(1.5e-3, "The peak of the rate.", gt=0)
+    warmup_steps: Whole = setting(50, "Steps in which the rate rises.")
+    final_lr_share: Number = setting(0.1, "What is left of the peak at the last step.")
+    scale: Number = setting(12.0, "A logit is so many times the cosine of a picture's token and a token's embedding.")
+    background: Number = setting(0.3, "Weight of a token that shows nothing; of one that shows something it is 1.")
+    blank: Number = setting(0.1, "Weight of a part of a patch without a letter; of one with a letter it is 1.")
+    place: Number = setting(1.0, "Weight of the squared error of a linear reading of the place (0..1).")
+    letters: Number = setting(1.0, "Weight of the cross entropy of the letters in a patch.")
+    spells: Whole = setting(1, "The block (from 0) after which letters are read.")
+    kinds: dict[str, Number] = setting(KINDS, "How often each kind of element stands on a screen.")
+    seed: Whole = setting(0, "Of the readings' random weights.")
+    threads: Whole = setting(2, "CPU threads.")
+    bf16: Flag = setting(None, "Compute in bfloat16. Not given: where the CPU does.", default_factory=native_bf16)
+    save_steps: Whole = setting(200, "Steps between two saved states to go on from.", ge=1)
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, once more when the tower joins its readings, and linear down to the final share."""
@@ -197,10 +185,10 @@ def train_vision(
         }
     )
     optimiser = torch.optim.AdamW(parts.parameters(), config.learning_rate, (0.9, 0.95), weight_decay=0.0)
-    state = TrainingState(state_dir, digest([screens.digest(), asdict(config), start]), Ranks())
+    state = TrainingState(state_dir, digest([screens.digest(), config.plain(), start]), Ranks())
     saved = state.load(parts, optimiser) or {}
     step, curve = int(saved.get("step", 0)), list(saved.get("curve", []))
-    classes = functional.normalize(embeddings if anchor is None else anchor, dim=-1)
+    classes = functional.normalize(embeddings if anchor is None else anchor, dim=-1)  # [V, hidden]
     length = float(embeddings.norm(dim=-1).mean()) if anchor is None else _length(tower, screens, config)
     length = float(saved.get("length", length))
     tower.train()
@@ -212,14 +200,14 @@ def train_vision(
                 group["lr"] = config.learning_rate_at(step)
             batch = screens.batch(step, config.batch_size)
             with torch.autocast("cpu", torch.bfloat16, enabled=config.bf16):
-                features, patches = _features(tower, batch, config.spells)
+                features, patches = _features(tower, batch, config.spells)  # [tokens, hidden], [patches, vision hidden]
             named, right = _name_losses(features.float(), batch, classes, screens.end_id, config)
             place = ((parts["place"](functional.normalize(features.float(), dim=-1)) - batch.places) ** 2).mean()
             letters, spelled = _letter_losses(parts["letters"](patches.float()), batch.letters, config)
             optimiser.zero_grad(set_to_none=True)
             (named + config.place * place + config.letters * letters).backward()
             if step < config.heads_first:
-                tower.zero_grad(set_to_none=True)
+                tower.zero_grad(set_to_none=True)  # AdamW passes over parameters without a gradient
             if not torch.isfinite(torch.nn.utils.clip_grad_norm_(parts.parameters(), 1.0)):
                 raise FloatingPointError(
                     f"vision: a gradient isn't finite at step {step}; lower learning_rate ({config.learning_rate})"
@@ -259,8 +247,8 @@ def _name_losses(
     features: torch.Tensor, batch: ScreenBatch, classes: torch.Tensor, end_id: int, config: VisionConfig
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(cross entropy of the labels, share of right labels among tokens that show something)."""
-    logits = config.scale * functional.normalize(features, dim=-1) @ classes.T
-    shows = batch.labels != end_id
+    logits = config.scale * functional.normalize(features, dim=-1) @ classes.T  # [tokens, V]
+    shows = batch.labels != end_id  # the end token is the label of a place that shows nothing
     weights = torch.where(shows, 1.0, config.background)
     losses = functional.cross_entropy(logits, batch.labels, reduction="none")
     right = (logits.detach().argmax(-1) == batch.labels)[shows].float().mean()
@@ -271,6 +259,7 @@ def _letter_losses(
     logits: torch.Tensor, letters: torch.Tensor, config: VisionConfig
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(cross entropy of the letters, share of those read right); `logits` [patches, `PARTS` · classes]."""
+    # [patches · PARTS, classes], [patches · PARTS]
     logits, labels = logits.view(letters.numel(), -1), letters.reshape(-1)
     shows = labels > 0
     weights = torch.where(shows, 1.0, config.blank) * (labels != UNDECIDED)

@@ -50,21 +50,21 @@ def _bars(rows: Mapping[str, Any]) -> list[str]:
     for place, (name, row) in enumerate(rows.items()):
         middle = LEFT + step * (place + 0.5)
         for number, (measure, colour) in enumerate(COLOURS.items()):
-            told = row[measure]
-            if told["mean"] is None:
+            interval = row[measure]
+            if interval["mean"] is None:
                 continue
             x = middle + (number - 1) * wide
 
             def y(share: float) -> float:
                 return bottom - (bottom - top) * min(1.0, max(0.0, share))
 
-            high = y(told["mean"])
+            high = y(interval["mean"])
             found.append(
                 f'<rect x="{x - wide / 2 + 1:.1f}" y="{high:.1f}" width="{wide - 2:.1f}" '
                 f'height="{bottom - high:.1f}" fill="{colour}"/>'
             )
             found.append(
-                f'<line x1="{x:.1f}" y1="{y(told["low"]):.1f}" x2="{x:.1f}" y2="{y(told["high"]):.1f}" '
+                f'<line x1="{x:.1f}" y1="{y(interval["low"]):.1f}" x2="{x:.1f}" y2="{y(interval["high"]):.1f}" '
                 f'stroke="#16181d"/>'
             )
         for line, word in enumerate(name.replace("_", " ").split(" ", 1)):
@@ -88,8 +88,8 @@ def _curves(looks: Sequence[Mapping[str, Any]], top: float, bottom: float) -> li
             for look in looks
             if look[name] is not None
         ]
-        told = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        found.append(f'<polyline points="{told}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        found.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         x = WIDTH - 260 + 130 * number
         found.append(f'<rect x="{x}" y="{top - 16}" width="12" height="12" fill="{colour}"/>')
         found.append(_text(x + 18, top - 6, name.replace("_", " ")))

@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
 
 from generators.policies.episode import PlayedEpisode, run_episode
 from generators.policies.policy import Policy
@@ -26,6 +28,7 @@ from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
 from pipelines.whole_files import put_json
 from schemas.ids import digest
+from schemas.settings import Number, Settings, Whole, setting
 from trainer.proving.staircase.blind import BlindActions, BlindPolicy
 from trainer.proving.staircase.tasks import GROUNDS, Family, candidates, episodes, ground, guide_of, open_nano
 from trainer.runtime.tracking import OnEvent
@@ -34,27 +37,28 @@ TASKS = "tasks.json"
 CODE_VERSION = "1"
 """Of what decides the measurement; raise it when the same config must be measured anew."""
 MOST_STEPS = 24
+Count = Annotated[Whole, Field(ge=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceConfig:
-    """See the module. `families` names those to look at (all, if empty); `episodes` how many contracts of each split
-    are drawn of a chosen family."""
+class ChoiceConfig(Settings):
+    """What is measured, and what is chosen by it; see the module."""
 
-    worlds: tuple[str, ...] = ("miniwob", "fsm")
-    families: tuple[str, ...] = ()
-    oracle_episodes: int = 40
-    blind_episodes: int = 30
-    least_oracle: float = 0.95
-    most_blind: float = 0.3
-    most: Mapping[str, int] = field(default_factory=lambda: {"miniwob": 16, "phone": 8, "fsm": 6})
-    episodes: Mapping[str, int] = field(default_factory=lambda: {"train": 40, "validation": 8, "test": 8})
+    worlds: tuple[str, ...] = setting(("miniwob", "fsm"), "Worlds whose families are candidates.")
+    families: tuple[str, ...] = setting((), "Families to look at; none: all.")
+    oracle_episodes: Whole = setting(40, "Episodes of a family that its scripted policy plays.", ge=1)
+    blind_episodes: Whole = setting(30, "Episodes of a family that the blind table plays.", ge=1)
+    least_oracle: Number = setting(0.95, "Success of the scripted policy from which on a family can be chosen.")
+    most_blind: Number = setting(0.3, "Success of the blind table up to which it can be.")
+    most: dict[str, Whole] = setting({"miniwob": 16, "phone": 8, "fsm": 6}, "Families chosen at most, by world.")
+    episodes: dict[str, Count] = setting(
+        {"train": 40, "validation": 8, "test": 8}, "Task specs that are drawn of a chosen family, by split."
+    )
 
-    def __post_init__(self) -> None:
-        if min(self.oracle_episodes, self.blind_episodes, *self.episodes.values()) < 1:
-            raise ValueError(f"ChoiceConfig: expected counts of at least 1, found {self}")
+    @model_validator(mode="after")
+    def _known_worlds(self) -> Self:
         if unknown := sorted({*self.worlds, *self.most} - set(GROUNDS)):
-            raise ValueError(f"ChoiceConfig: unknown worlds {unknown}; known are {', '.join(GROUNDS)}")
+            raise ValueError(f"unknown worlds {unknown}; known are {', '.join(GROUNDS)}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,7 @@ def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | N
     Raises `ValueError` for an unknown family, and where nothing can be chosen.
     """
     folder, emit = Path(folder), on_event or (lambda event: None)
-    identity = digest([CODE_VERSION, json.loads(json.dumps(asdict(config)))])
+    identity = digest([CODE_VERSION, config.plain()])
     if (folder / TASKS).is_file():
         found = read_tasks(folder)
         if _identity(folder) == identity:
@@ -235,7 +239,7 @@ def choose_tasks(folder: str | Path, config: ChoiceConfig, on_event: OnEvent | N
         "measured": rows,
         "contracts": drawn,
         "identity": identity,
-        "config": json.loads(json.dumps(asdict(config))),
+        "config": config.plain(),
     }
     put_json(folder / TASKS, {**body, "digest": digest(body)})
     return read_tasks(folder)
@@ -258,16 +262,16 @@ def read_tasks(folder: str | Path) -> ChosenTasks:
     path = Path(folder) / TASKS
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-        told = body.pop("digest")
+        recorded = body.pop("digest")
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"staircase: expected a choice of tasks in {TASKS}, found {error}; run `choose`") from error
-    if digest(body) != told:
-        raise ValueError(f"staircase: {TASKS} isn't what its digest {told[:12]} tells; measure anew")
+    if digest(body) != recorded:
+        raise ValueError(f"staircase: {TASKS} isn't what its digest {recorded[:12]} says; measure anew")
     contracts = {
         split: tuple((family, Contract.from_row(row)) for family, row in found)
         for split, found in body["contracts"].items()
     }
-    return ChosenTasks(tuple(body["measured"]), contracts, told)
+    return ChosenTasks(tuple(body["measured"]), contracts, recorded)
 
 
 def _identity(folder: Path) -> str:

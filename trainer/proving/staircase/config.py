@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
 
 from schemas.ids import digest
+from schemas.settings import Flag, Number, Settings, Whole, setting
 from trainer.proving.staircase.choice import ChoiceConfig
 from trainer.proving.staircase.episodes import EpisodeConfig
 from trainer.proving.staircase.tasks import worlds_of
 from trainer.settings.presets import NORMS
 
+Platform = Literal["web", "mobile"]
 PIXELS = 320 * 448
 """Area of the largest picture, at which all text of nano's style can be read."""
 
 
-@dataclass(frozen=True)
-class StaircaseConfig:
-    """A seed's run on one platform ("web" or "mobile").
+class StaircaseConfig(Settings):
+    """A seed's run on one platform."""
 
-    `base` is a checkpoint folder to begin from; "" builds the nano preset with random weights (`shape` overrides its
-    sizes). `midtrain`, `offline`, `grounding` and `online` override the configs of those trainers. Mid-training looks
-    every `look_every` steps how often `look_each` validation episodes a family succeed, `look_attempts` times each, and
-    stops once pass@1 reaches `stop_at`; the last weights with pass@1 in `window` are kept. Mid-training and each
-    specialist end after `mid_budget_s` and `offline_budget_s` of wall time at the latest (0: no bound). `test_each`
-    episodes a family are tried greedily, `sampled_each` of them `attempts` times sampled; `grounding_test` rows of
-    held-out pages are asked. `ties` lists (density, lambda) to choose from on validation. `controls`: also the rows
-    that others are held against (untrained weights, the linear merge, and as long as online RL of what came before).
-    """
-
-    platform: str = "web"
-    seed: int = 0
-    base: str = ""
-    shape: Mapping[str, Any] = field(default_factory=dict)
-    choice: ChoiceConfig = field(default_factory=ChoiceConfig)
-    episodes: EpisodeConfig = field(
-        default_factory=lambda: EpisodeConfig(each={"train": 40, "validation": 8, "test": 6})
+    platform: Platform = setting("web", "Whose worlds its tasks are from.")
+    seed: Whole = setting(0, "Of the training.")
+    base: str = setting("", "The checkpoint's folder to begin from; empty: nano with random weights.")
+    shape: dict[str, Any] = setting({}, "Other sizes of that nano.")
+    choice: ChoiceConfig = setting(ChoiceConfig(), "Which tasks it stands on.")
+    episodes: EpisodeConfig = setting(
+        EpisodeConfig(each={"train": 40, "validation": 8, "test": 6}), "The scripted episodes that it learns from."
     )
-    midtrain: Mapping[str, Any] = field(
-        default_factory=lambda: {
+    midtrain: dict[str, Any] = setting(
+        {
             "max_steps": 1500,
             "batch_size": 16,
             "learning_rate": 8e-4,
@@ -48,17 +39,20 @@ class StaircaseConfig:
             "save_steps": 50,
             "image_labels": True,
             "image_blocks": 2,
-        }
+        },
+        "Settings of mid-training, over that trainer's own defaults.",
     )
-    look_every: int = 250
-    look_each: int = 2
-    look_attempts: int = 2
-    stop_at: float = 0.35
-    window: tuple[float, float] = (0.2, 0.5)
-    mid_budget_s: float = 1800.0
-    offline_budget_s: float = 480.0
-    offline: Mapping[str, Any] = field(
-        default_factory=lambda: {
+    look_every: Whole = setting(250, "Steps of mid-training between two looks at how often it succeeds.", ge=1)
+    look_each: Whole = setting(2, "Validation episodes of a family that a look tries.", ge=1)
+    look_attempts: Whole = setting(2, "How often it tries each, at temperature 1.", ge=1)
+    stop_at: Number = setting(0.35, "Mid-training stops once pass@1 reaches this.")
+    window: tuple[Number, Number] = setting((0.2, 0.5), "The last weights whose pass@1 lies here are taken.")
+    mid_budget_s: Number = setting(1800.0, "Seconds of mid-training at most; 0: no bound.")
+    offline_budget_s: Number = setting(480.0, "Seconds of each specialist at most; 0: no bound.")
+    # RL of navigation moves the scales of the norms alone: in a group's gradient they hold fifteen times the signal,
+    # beside the noise, that all weights do (docs/staircase.md)
+    offline: dict[str, Any] = setting(
+        {
             "updates": 80,
             "prompts": 16,
             "num_generations": 8,
@@ -72,14 +66,15 @@ class StaircaseConfig:
             "learning_rate": 4e-3,
             "trainable": NORMS,
             "rewards": {"box_aware": True},
-        }
+        },
+        "Settings of offline RL, over that trainer's own defaults.",
     )
-    """RL of navigation moves the scales of the norms alone: in a group's gradient they hold fifteen times the signal,
-    beside the noise, that all weights do (docs/staircase.md)."""
-    grounding: Mapping[str, Any] = field(default_factory=lambda: {"trainable": "", "learning_rate": 2e-4})
-    """What differs from `offline` for the grounding specialist."""
-    online: Mapping[str, Any] = field(
-        default_factory=lambda: {
+    grounding: dict[str, Any] = setting(
+        {"trainable": "", "learning_rate": 2e-4}, "What differs from `offline` for the grounding specialist."
+    )
+    # a look takes 44 episodes, each task of the web once; the method's 200 would take a third of the budget
+    online: dict[str, Any] = setting(
+        {
             "mode": "async",
             "updates": 400,
             "tasks_per_update": 4,
@@ -92,59 +87,49 @@ class StaircaseConfig:
             "eval_steps": 40,
             "reference": {"episodes": 44, "min_episodes": 40},
             "grpo": {"max_completion_length": 56},
-        }
+        },
+        "Settings of online RL, over that trainer's own defaults.",
     )
-    """A look takes 44 episodes, each task of the web once; the method's 200 would take a third of the budget."""
-    controls: bool = True
-    online_each: int = 16
-    """Training episodes a family that online RL does: so few that each comes again, and its successes with it."""
-    screen_each: int = 2
-    """Training episodes a family that online RL's start tries first, in the time of online RL; 0: none is left out."""
-    screen_attempts: int = 4
-    screen_least: int = 4
-    """Families that online RL needs: where fewer are solved sometimes, it trains on all."""
-    online_validation_each: int = 2
-    control_learning_rate: float = 5e-4
-    """Peak of the control that goes on with supervised training."""
-    test_each: int = 8
-    sampled_each: int = 1
-    attempts: int = 8
-    validation_each: int = 1
-    grounding_test: int = 300
-    ties: tuple[tuple[float, float], ...] = ((0.2, 1.0), (0.5, 1.0), (0.8, 1.0))
-    max_new_tokens: int = 56
-    """Room for one action; who hasn't learned to stop is cut here."""
-    workers: int = 6
-    threads: int = 2
+    controls: Flag = setting(
+        True,
+        "Also the rows that others are held against: untrained weights, the linear merge, and as long as online RL of "
+        "what came before.",
+    )
+    online_each: Whole = setting(
+        16, "Training episodes a family of online RL: so few that each comes again, and its successes with it.", ge=1
+    )
+    screen_each: Whole = setting(
+        2, "Training episodes a family that online RL's start tries first, in the time of online RL; 0: none."
+    )
+    screen_attempts: Whole = setting(4, "How often it tries each.")
+    screen_least: Whole = setting(
+        4, "Families that online RL needs: where fewer are solved sometimes, it trains on all."
+    )
+    online_validation_each: Whole = setting(2, "Validation episodes of a family in online RL.")
+    control_learning_rate: Number = setting(5e-4, "Peak of the control that goes on with supervised training.")
+    test_each: Whole = setting(8, "Held-out episodes of a family that are tried greedily.", ge=1)
+    sampled_each: Whole = setting(1, "Of them, those that are sampled as well.", ge=1)
+    attempts: Whole = setting(8, "How often each of these is sampled.", ge=1)
+    validation_each: Whole = setting(1, "Validation episodes of a family by which a merge is chosen.")
+    grounding_test: Whole = setting(300, "Rows of held-out pages that are asked.", ge=1)
+    ties: tuple[tuple[Number, Number], ...] = setting(
+        ((0.2, 1.0), (0.5, 1.0), (0.8, 1.0)), "Densities and lambdas to choose a TIES merge from.", min_length=1
+    )
+    max_new_tokens: Whole = setting(56, "Room for one action; who hasn't learned to stop is cut here.")
+    workers: Whole = setting(6, "Episodes at a time.", ge=1)
+    threads: Whole = setting(2, "CPU threads of the trainer.")
 
-    def __post_init__(self) -> None:
-        counts = {
-            "look_every": self.look_every,
-            "look_each": self.look_each,
-            "look_attempts": self.look_attempts,
-            "test_each": self.test_each,
-            "sampled_each": self.sampled_each,
-            "attempts": self.attempts,
-            "workers": self.workers,
-            "online_each": self.online_each,
-            "grounding_test": self.grounding_test,
-        }
-        if bad := sorted(name for name, value in counts.items() if value < 1):
-            raise ValueError(f"staircase: expected {', '.join(bad)} of at least 1")
-        if not 0 <= self.window[0] <= self.stop_at <= self.window[1] <= 1 or not self.ties:
+    @model_validator(mode="after")
+    def _window(self) -> Self:
+        if not 0 <= self.window[0] <= self.stop_at <= self.window[1] <= 1:
             raise ValueError(
-                f"staircase: expected 0 <= window[0] <= stop_at <= window[1] <= 1 and some ties, found "
-                f"{self.window}, {self.stop_at}, {self.ties}"
+                f"expected 0 <= window[0] <= stop_at <= window[1] <= 1, found {self.window} and {self.stop_at}"
             )
+        return self
 
     @property
     def worlds(self) -> tuple[str, ...]:
         return self.choice.worlds
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON values."""
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return found
 
     def key(self, *names: str, **more: Any) -> str:
         """Digest of some settings, for the name of what depends on them."""
@@ -152,19 +137,19 @@ class StaircaseConfig:
         return digest([{name: plain[name] for name in names}, more])
 
 
-def long_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
+def long_form(platform: Platform, seed: int, base: str = "") -> StaircaseConfig:
     """Nano on two cores, at most 100 minutes a seed (the tasks and episodes, shared by all seeds, aside)."""
     from trainer.runtime.precision import native_bf16
 
-    made = StaircaseConfig(platform, seed, base, choice=ChoiceConfig(worlds=worlds_of(platform)))
+    choice = ChoiceConfig(worlds=worlds_of(platform))
+    made = StaircaseConfig(platform=platform, seed=seed, base=base, choice=choice)
     made = _everywhere(made, {"bf16": native_bf16()})
     return _keeping_its_eyes(made) if base else made
 
 
 def _everywhere(config: StaircaseConfig, kept: Mapping[str, Any]) -> StaircaseConfig:
     """The same settings for every trainer."""
-    return replace(
-        config,
+    return config.changed(
         midtrain={**config.midtrain, **kept},
         offline={**config.offline, **kept},
         online={**config.online, **kept},
@@ -175,7 +160,7 @@ def _keeping_its_eyes(config: StaircaseConfig) -> StaircaseConfig:
     """A base that can see keeps its vision tower in every stage; it finds what is named, so that mid-training is about
     what to do with it: mostly steps of episodes, and no coarse targets first."""
     steps = {"sigma": (25.0, 8.0), "schedule": ((1.0, {"navigation": 0.75, "grounding": 0.25}),)}
-    return _everywhere(replace(config, midtrain={**config.midtrain, **steps}), {"freeze_vision": True})
+    return _everywhere(config.changed(midtrain={**config.midtrain, **steps}), {"freeze_vision": True})
 
 
 SHORT_FAMILIES = {
@@ -202,10 +187,12 @@ TINY = {
 """Sizes that the short form builds where it is given no checkpoint."""
 
 
-def short_form(platform: str, seed: int, base: str = "") -> StaircaseConfig:
+def short_form(platform: Platform, seed: int, base: str = "") -> StaircaseConfig:
     """Every part but the controls in two or three minutes: it shows that the staircase stands, not how high it is."""
-    made = replace(
-        StaircaseConfig(platform, seed, base),
+    made = StaircaseConfig(
+        platform=platform,
+        seed=seed,
+        base=base,
         choice=ChoiceConfig(
             worlds=worlds_of(platform),
             families=SHORT_FAMILIES.get(platform, ()),

@@ -17,6 +17,7 @@ from pipelines.whole_files import put_json
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.tasks import nano_pool
 from trainer.runtime.tracking import OnEvent
+from trainer.runtime.training_state import StateFile
 from trainer.suites.worlds import world_success
 
 LOOKS, KEPT = "looks.json", "kept.pt"
@@ -36,6 +37,7 @@ class EarlyStopping:
     ) -> None:
         self._folder, self._config, self._contracts = folder, config, list(contracts)
         self._checkpoint, self._emit = checkpoint, emit
+        self._best = StateFile(folder / KEPT, "")
         self._looks: list[dict[str, Any]] = []
         if (folder / LOOKS).is_file():
             self._looks = json.loads((folder / LOOKS).read_text(encoding="utf-8"))
@@ -76,23 +78,19 @@ class EarlyStopping:
         }
         low, high = self._config.window
         if low <= look["pass_at_1"] <= high:
-            torch.save({"step": step, "model": model.state_dict()}, self._folder / f".{KEPT}")
-            (self._folder / f".{KEPT}").replace(self._folder / KEPT)
+            self._best.save(step=step, model=model.state_dict())
         self._looks.append(look)
         put_json(self._folder / LOOKS, self._looks)
         self._emit({"kind": "pass", **look})
         return look
 
     def settle(self) -> dict[str, Any]:
-        """Put the kept weights in place if those at hand lie outside the window; → what stands in the lineage."""
-        import torch
-
+        """Put the weights that were saved in place if those at hand lie outside the window; → what the lineage says."""
         model = self._checkpoint.model.eval()
         last = self._looks[-1] if self._looks else None
         low, high = self._config.window
         kept = last["step"] if last else None
-        if last and not low <= last["pass_at_1"] <= high and (self._folder / KEPT).is_file():
-            saved = torch.load(self._folder / KEPT, weights_only=True, map_location="cpu")
+        if last and not low <= last["pass_at_1"] <= high and (saved := self._best.load()):
             model.load_state_dict(saved["model"])
             kept = saved["step"]
         chosen = next((look for look in self._looks if look["step"] == kept), None)

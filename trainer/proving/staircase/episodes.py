@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.parquet as pq
 
@@ -23,6 +22,7 @@ from pipelines.prompts import REFUSAL
 from pipelines.store import Store
 from pipelines.whole_files import whole_file
 from schemas.ids import digest
+from schemas.settings import Number, Settings, Whole, setting
 from schemas.tables import Samples
 from trainer.proving.staircase.choice import ChosenTasks, OpenWorlds
 from trainer.proving.staircase.performing import PerformedTurn, perform
@@ -34,27 +34,18 @@ CODE_VERSION = "3"
 """Of what decides the rows and the pictures; raise it when the same config must be performed anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeConfig:
-    """`each`: episodes of a family by split; `held_out`: episodes of a family whose pages only the grounding test
-    shows; `elements` grounding rows a screen at most, `refusal_share` of all of them about what isn't there; `part`
-    episodes a file."""
+class EpisodeConfig(Settings):
+    """Scripted episodes as training rows; see the module."""
 
-    each: Mapping[str, int]
-    held_out: int = 8
-    error_rate: float = 0.15
-    elements: int = 2
-    refusal_share: float = 0.12
-    part: int = 20
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.error_rate < 1 or not 0 <= self.refusal_share < 1 or self.part < 1:
-            raise ValueError(
-                f"EpisodeConfig: expected error_rate and refusal_share in 0..1 and part >= 1, found {self}"
-            )
-        if unknown := sorted(set(self.each) - {"train", "validation", "test"}):
-            raise ValueError(f"EpisodeConfig: unknown splits {unknown}")
+    each: dict[Literal["train", "validation", "test"], Whole] = setting(..., "Episodes of a family, by split.")
+    held_out: Whole = setting(8, "Episodes of a family whose pages only the grounding test shows.")
+    error_rate: Number = setting(
+        0.15, "Share of the turns at which the scripted policy slips, in training.", ge=0, lt=1
+    )
+    elements: Whole = setting(2, "Grounding rows of a screen at most.")
+    refusal_share: Number = setting(0.12, "Share of the grounding rows about what isn't there.", ge=0, lt=1)
+    part: Whole = setting(20, "Episodes of a file.", ge=1)
+    seed: Whole = setting(0, "Of the slips and of what is asked.")
 
 
 def make_episodes(
@@ -94,9 +85,9 @@ def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Ite
 
 
 def part_path(folder: Path, tasks: ChosenTasks, config: EpisodeConfig, family: Family, split: str, number: int) -> Path:
-    """Its file; the name tells what it was made from."""
+    """Its file; the name holds a digest of what it was made from."""
     counts = {"each": config.held_out} if family.held_out else {"each": config.each[split]}
-    made_of = {**asdict(config), **counts, "held_out": family.held_out}
+    made_of = {**config.plain(), **counts, "held_out": family.held_out}
     key = digest([CODE_VERSION, tasks.digest, made_of, family.name, split, number])[:16]
     return folder / "parts" / f"{family.name.replace('/', '.')}-{split}-{number}-{key}.parquet"
 

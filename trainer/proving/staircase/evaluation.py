@@ -132,7 +132,7 @@ class Evaluation:
         key = digest(
             [
                 CODE_VERSION,
-                stage.told["weights"],
+                stage.facts["weights"],
                 [contract.task_id for contract in contracts],
                 self.config.max_new_tokens,
             ]

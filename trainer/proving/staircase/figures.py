@@ -94,9 +94,9 @@ def differences(seeds: Seeds) -> dict[str, Any]:
 
 def reference_steps(seeds: Seeds) -> dict[str, list[Mapping[str, Any]]]:
     """Training seed → each step of online RL's reference policy towards the policy (`trainer.online.reference`), with
-    the comparison that it followed upon; records that don't tell are left out."""
-    told = {seed: rows.get("online", {}).get("reference_steps") for seed, rows in sorted(seeds.items())}
-    return {str(seed): list(steps) for seed, steps in told.items() if steps is not None}
+    the comparison that it followed upon; records without them are left out."""
+    followed = {seed: rows.get("online", {}).get("reference_steps") for seed, rows in sorted(seeds.items())}
+    return {str(seed): list(steps) for seed, steps in followed.items() if steps is not None}
 
 
 def _difference(both: Mapping[int, tuple[Mapping[str, Any], Mapping[str, Any]]], part: str) -> dict[str, Any]:

@@ -24,12 +24,12 @@ class FinishedStage:
     name: str
     model: Path
     seconds: float
-    told: Mapping[str, Any]
+    facts: Mapping[str, Any]
 
 
 def weights_of(stage: FinishedStage) -> str:
     """Digest of a stage's weights."""
-    return str(stage.told.get("weights") or WeightFiles(stage.model).digest())
+    return str(stage.facts.get("weights") or WeightFiles(stage.model).digest())
 
 
 def made_once(
@@ -41,16 +41,16 @@ def made_once(
     emit: OnEvent,
 ) -> FinishedStage:
     """The stage as it lies in `folder` under its name and key, or made now: `make` fills the folder of a checkpoint
-    and says what to tell of it; `budget_s` is the time that it has, 0 for all that it takes."""
+    and returns the stage's facts; `budget_s` is the time that it has, 0 for all that it takes."""
     home = folder / f"{name}-{key[:12]}"
     done = home / DONE
     if not done.is_file():
         watch = Stopwatch(home / "clock.json", budget_s)
         emit({"kind": "stage", "stage": name})
-        told = make(home / MODEL, watch)
+        facts = make(home / MODEL, watch)
         watch.write()
         weights = WeightFiles(home / MODEL).digest()
-        put_json(done, {"key": key, "seconds": watch.seconds, "told": {**told, "weights": weights}})
+        put_json(done, {"key": key, "seconds": watch.seconds, "told": {**facts, "weights": weights}})
         emit({"kind": "stage_done", "stage": name, "seconds": watch.seconds})
     found = json.loads(done.read_text(encoding="utf-8"))
     return FinishedStage(name, home / MODEL, found["seconds"], found["told"])

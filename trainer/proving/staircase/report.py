@@ -116,13 +116,13 @@ def markdown(title: str, report: Mapping[str, Any]) -> str:
             )
             + ".",
         ]
-    told = report["offline_course"]
-    if told["trace_peak"] is not None:
+    course = report["offline_course"]
+    if course["trace_peak"] is not None:
         lines += [
             "",
-            f"Offline RL: trace success was highest at update {told['trace_peak']}, step success at update "
-            f"{told['step_peak']}; traces fell from their peak while steps did not: "
-            f"{'yes' if told['traces_fell_steps_did_not'] else 'no'}.",
+            f"Offline RL: trace success was highest at update {course['trace_peak']}, step success at update "
+            f"{course['step_peak']}; traces fell from their peak while steps did not: "
+            f"{'yes' if course['traces_fell_steps_did_not'] else 'no'}.",
         ]
     moved = [
         f"at updates {', '.join(str(step['update']) for step in steps)} (seed {seed})"
@@ -146,8 +146,10 @@ def markdown(title: str, report: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(told: Mapping[str, Any] | None) -> str:
-    if not told or told["mean"] is None:
+def _cell(interval: Mapping[str, Any] | None) -> str:
+    if not interval or interval["mean"] is None:
         return "–"
-    bounds = "no interval" if told["low"] is None else f"{100 * told['low']:.1f} to {100 * told['high']:.1f}"
-    return f"{100 * told['mean']:.1f} % ({bounds})"
+    bounds = (
+        "no interval" if interval["low"] is None else f"{100 * interval['low']:.1f} to {100 * interval['high']:.1f}"
+    )
+    return f"{100 * interval['mean']:.1f} % ({bounds})"

@@ -123,7 +123,7 @@ def _row(
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     chat = messages(objective, prompt)
-    told = {"deriver": f"staircase_{objective}", "version": 1, "k": k, "episode": episode, "step": turn, **extra}
+    provenance = {"deriver": f"staircase_{objective}", "version": 1, "k": k, "episode": episode, "step": turn, **extra}
     return {
         "sample_id": sample_id(SOURCE, episode, turn, f"staircase_{objective}", 1, k),
         "source": SOURCE,
@@ -138,7 +138,7 @@ def _row(
         "licence": "own",
         "parents": [item_step(SOURCE, episode, turn)],
         "synthetic": True,
-        "provenance": canonical_json(told),
+        "provenance": canonical_json(provenance),
     }
 
 
@@ -148,5 +148,5 @@ def episode_name(contract: Contract, family: str) -> str:
 
 
 def _size(png: bytes) -> tuple[int, int]:
-    """(width, height) as a PNG's header tells."""
+    """(width, height) as in a PNG's header."""
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")

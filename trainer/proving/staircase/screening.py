@@ -22,7 +22,7 @@ SCREENED, EPISODES = "screened.json", "screening"
 
 
 class Screened(NamedTuple):
-    """Share of successes (0..1) by family, and what `clock` told at the end."""
+    """Share of successes (0..1) by family, and what `clock` showed at the end."""
 
     shares: dict[str, float]
     seconds: float

@@ -43,7 +43,7 @@ def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | N
         report = run_staircase(work, config, on_event)
         folder = seed_folder(work, config)
         for name in (REPORT, RECORDS, MARKDOWN, PICTURE):
-            out.bytes(name, (folder / name).read_bytes(), hashed=name == RECORDS)  # the others tell seconds, too
+            out.bytes(name, (folder / name).read_bytes(), hashed=name == RECORDS)  # the others hold seconds, too
         rows = report["rows"]
         return {f"{row} {part}": rows[row][part]["mean"] for row in rows for part in ("greedy", "pass_at_k")}
 

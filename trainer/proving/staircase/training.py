@@ -6,17 +6,25 @@ again goes on where it was killed: finished stages are skipped, an unfinished on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from generators.tasks.task_spec import Contract
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
+from trainer.data.row_sources import ListSource, RowSource
 from trainer.merging.merge import merge
+from trainer.midtrain.schedule import scheduled
+from trainer.midtrain.train import train
+from trainer.modeling.checkpoint import LINEAGE, Checkpoint, lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.model import build_model
+from trainer.modeling.processor import Processor
 from trainer.modeling.tensors import WeightFiles
 from trainer.modeling.tokenizer import train_tokenizer
+from trainer.offline.train import train_offline
+from trainer.online.train import train_online
 from trainer.presets import image_processor, preset
 from trainer.proving.staircase.choice import ChosenTasks
 from trainer.proving.staircase.config import PIXELS, StaircaseConfig
@@ -29,11 +37,8 @@ from trainer.runtime.tracking import OnEvent
 from trainer.settings.model_shape import Shape
 from trainer.settings.offline import OfflineConfig
 from trainer.settings.online import OnlineConfig
+from trainer.settings.stages import BASE, MID_TRAINED
 from trainer.settings.supervised import MidtrainConfig
-
-if TYPE_CHECKING:
-    from trainer.data.row_sources import RowSource
-    from trainer.settings.supervised import MidtrainConfig
 
 CODE_VERSION = "1"
 TOKENIZER_TEXTS = 4000
@@ -64,10 +69,6 @@ class Trainings:
         """The nano preset as it is built, its tokenizer learned on the training texts."""
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
-            from trainer.modeling.model import build_model
-            from trainer.modeling.processor import Processor
-
             if self.config.base:
                 like = load_checkpoint(self.config.base).processor
             else:
@@ -89,70 +90,58 @@ class Trainings:
         config = self.config
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.midtrain.train import train
-            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
-
             loaded = load_checkpoint(base.model)
             looks = EarlyStopping(folder.parent / STATE, config, self.validation(config.look_each), loaded, self.emit)
             settings = MidtrainConfig(**{"threads": config.threads, **config.midtrain, "seed": config.seed})
 
-            def event(told: dict[str, Any]) -> None:
-                watch.tick()
-                self.emit({"stage": "mid", **told})
-                if told["kind"] == "step":
-                    looks.after(told["step"], told["step"] if watch.up else settings.max_steps)
-                    if watch.up:
-                        raise StopTraining(f"its time is up after {told['step']} steps")
+            def after(step: int) -> None:
+                looks.after(step, step if watch.up else settings.max_steps)
+                if watch.up:
+                    raise StopTraining(f"its time is up after {step} steps")
 
-            stopped = "all steps done"
-            try:
-                train(
-                    loaded.model,
-                    loaded.processor,
-                    self._source(settings),
-                    settings,
-                    state_dir=folder.parent / STATE,
-                    on_event=event,
-                    progress=False,
-                )
-            except StopTraining as reason:
-                stopped = str(reason)
-            told = {"stopped": stopped, **looks.settle()}
-            save_checkpoint(
-                folder,
-                loaded.model,
-                loaded.processor,
-                lineage(
-                    "mid_trained",
-                    loaded.processor.preset,
-                    config={"midtrain": dict(config.midtrain)},
-                    seeds={"order": config.seed},
-                    parents={"checkpoints/base": weights_of(base)},
-                    metrics=told,
-                ),
+            stopped = self._supervised("mid", loaded, settings, folder, watch, after)
+            found = {"stopped": stopped, **looks.settle()}
+            made = lineage(
+                MID_TRAINED.name,
+                loaded.processor.preset,
+                config={"midtrain": dict(config.midtrain)},
+                seeds={"order": config.seed},
+                parents={f"checkpoints/{BASE.name}": weights_of(base)},
+                metrics=found,
             )
-            return told
+            save_checkpoint(folder, loaded.model, loaded.processor, made)
+            return found
 
-        key = config.key(
-            "midtrain",
-            "episodes",
-            "look_every",
-            "look_each",
-            "look_attempts",
-            "stop_at",
-            "window",
-            "mid_budget_s",
-            "seed",
-            start=weights_of(base),
-            tasks=self.tasks.digest,
-        )
-        return self._stage("mid", key, make, config.mid_budget_s)
+        looking = ("look_every", "look_each", "look_attempts", "stop_at", "window", "mid_budget_s")
+        return self._stage("mid", self._key(base, "midtrain", "episodes", "seed", *looking), make, config.mid_budget_s)
+
+    def _supervised(
+        self,
+        name: str,
+        loaded: Checkpoint,
+        settings: MidtrainConfig,
+        folder: Path,
+        watch: Stopwatch,
+        after: Callable[[int], None],
+    ) -> str:
+        """Train a checkpoint in place on the training rows, until all steps are done or `after`, which is called with
+        every step, raises `StopTraining`; → why it ended."""
+
+        def step(event: Mapping[str, Any]) -> None:
+            if event["kind"] == "step":
+                after(event["step"])
+
+        source = self._source(settings)
+        how: dict[str, Any] = {"state_dir": folder.parent / STATE, "progress": False}
+        try:
+            train(loaded.model, loaded.processor, source, settings, on_event=self._timed(name, watch, step), **how)
+        except StopTraining as reason:
+            loaded.model.eval()
+            return str(reason)
+        return "all steps done"
 
     def _source(self, settings: MidtrainConfig) -> RowSource:
         """The training rows in the order and mixture of these settings."""
-        from trainer.data.row_sources import ListSource
-        from trainer.midtrain.schedule import scheduled
-
         rows = self.rows["train"]
         return scheduled(ListSource(rows, settings.seed), settings, rows)
 
@@ -165,16 +154,12 @@ class Trainings:
             given |= {"updates": WITHOUT_END, "patience": WITHOUT_END, "save_steps": 1}
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.offline.train import train_offline
-
             settings = OfflineConfig.parsed({"threads": config.threads, **given, "seed": config.seed, "domain": domain})
             looks: list[dict[str, Any]] = []
             state = folder.parent / STATE
 
-            def event(told: dict[str, Any]) -> None:
-                watch.tick()
-                self.emit({"stage": name, **told})
-                if told["kind"] == "saved" and watch.up:
+            def saved(event: Mapping[str, Any]) -> None:
+                if event["kind"] == "saved" and watch.up:
                     raise TimeUp
 
             try:
@@ -186,8 +171,8 @@ class Trainings:
                     settings,
                     validation_rows=self.rows["validation"] or None,
                     state_dir=state,
-                    on_event=event,
-                    parents={"checkpoints/mid_trained": weights_of(start)},
+                    on_event=self._timed(name, watch, saved),
+                    parents={f"checkpoints/{MID_TRAINED.name}": weights_of(start)},
                 )
                 looks = found.metrics["looks"]
             except TimeUp:
@@ -199,15 +184,7 @@ class Trainings:
                 "peak_criterion": looks[0].get("criterion"),
             }
 
-        key = config.key(
-            "episodes",
-            "seed",
-            given=given,
-            domain=domain,
-            budget=round(budget_s, 3),
-            start=weights_of(start),
-            tasks=self.tasks.digest,
-        )
+        key = self._key(start, "episodes", "seed", given=given, domain=domain, budget=round(budget_s, 3))
         return self._stage(name, key, make, budget_s)
 
     def online(self, start: FinishedStage) -> FinishedStage:
@@ -215,12 +192,7 @@ class Trainings:
         config, name = self.config, f"online_{self.config.platform}"
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.online.train import train_online
-
-            def event(told: dict[str, Any]) -> None:
-                watch.tick()
-                self.emit({"stage": name, **told})
-
+            event = self._timed(name, watch)
             shares, screened_s = self._screened(start, folder.parent, watch, event)
             settings = OnlineConfig.parsed({"threads": config.threads, **config.online, "seed": config.seed})
             if settings.budget_s:
@@ -245,7 +217,8 @@ class Trainings:
             )
             return {"metrics": found.metrics, "timing": found.timing, "screened": shares, "families": families}
 
-        key = config.key(
+        key = self._key(
+            start,
             "online",
             "online_each",
             "online_validation_each",
@@ -253,8 +226,6 @@ class Trainings:
             "screen_attempts",
             "screen_least",
             "seed",
-            start=weights_of(start),
-            tasks=self.tasks.digest,
         )
         return self._stage(name, key, make)
 
@@ -266,80 +237,45 @@ class Trainings:
 
     def more_supervised(self, start: FinishedStage, budget_s: float) -> FinishedStage:
         """A control: supervised training goes on from where online RL began, for as long as that took."""
-        config = self.config
+        config, name = self.config, "more_supervised"
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.midtrain.train import train
-            from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
-
-            loaded = load_checkpoint(start.model)
+            loaded, steps = load_checkpoint(start.model), 0
             narrow = MidtrainConfig(**config.midtrain).sigma[1]
-            settings = MidtrainConfig(
-                **{
-                    "threads": config.threads,
-                    **config.midtrain,
-                    "seed": config.seed + 1,
-                    "max_steps": WITHOUT_END,
-                    "learning_rate": config.control_learning_rate,
-                    "sigma": (narrow, narrow),
-                    "eval_steps": 0,
-                }
-            )
-            steps = 0
+            control = {
+                "seed": config.seed + 1,
+                "max_steps": WITHOUT_END,
+                "learning_rate": config.control_learning_rate,
+                "sigma": (narrow, narrow),
+                "eval_steps": 0,
+            }
+            settings = MidtrainConfig(**{"threads": config.threads, **config.midtrain, **control})
 
-            def event(told: dict[str, Any]) -> None:
+            def after(step: int) -> None:
                 nonlocal steps
-                watch.tick()
-                self.emit({"stage": "more_supervised", **told})
-                if told["kind"] == "step":
-                    steps = told["step"]
-                    if watch.up:
-                        raise TimeUp
+                steps = step
+                if watch.up:
+                    raise StopTraining("its time is up")
 
-            try:
-                train(
-                    loaded.model,
-                    loaded.processor,
-                    self._source(settings),
-                    settings,
-                    state_dir=folder.parent / STATE,
-                    on_event=event,
-                    progress=False,
-                )
-            except TimeUp:
-                loaded.model.eval()
-            save_checkpoint(
-                folder,
-                loaded.model,
-                loaded.processor,
-                lineage(
-                    "more_supervised",
-                    loaded.processor.preset,
-                    seeds={"order": config.seed + 1},
-                    parents={"checkpoints/start": weights_of(start)},
-                    metrics={"steps": steps},
-                ),
+            self._supervised(name, loaded, settings, folder, watch, after)
+            made = lineage(
+                name,
+                loaded.processor.preset,
+                seeds={"order": config.seed + 1},
+                parents={"checkpoints/start": weights_of(start)},
+                metrics={"steps": steps},
             )
+            save_checkpoint(folder, loaded.model, loaded.processor, made)
             return {"steps": steps, "budget_s": budget_s}
 
-        key = config.key(
-            "midtrain",
-            "episodes",
-            "control_learning_rate",
-            "seed",
-            budget=round(budget_s, 3),
-            start=weights_of(start),
-            tasks=self.tasks.digest,
-        )
-        return self._stage("more_supervised", key, make, budget_s)
+        key = self._key(start, "midtrain", "episodes", "control_learning_rate", "seed", budget=round(budget_s, 3))
+        return self._stage(name, key, make, budget_s)
 
     def merged(self, method: str, base: FinishedStage, experts: Sequence[FinishedStage], **how: Any) -> FinishedStage:
         """Linear or TIES merge of specialists against their common ancestor."""
         name = method if not how else f"{method}-{digest(how)[:8]}"
 
         def make(folder: Path, watch: Stopwatch) -> dict[str, Any]:
-            from trainer.modeling.checkpoint import LINEAGE
-
             if not (folder / LINEAGE).is_file():  # it is written last: a folder that has it is whole
                 merge(method, base.model, [expert.model for expert in experts], folder, stage=method, **how)
             return {"how": how}
@@ -351,6 +287,22 @@ class Trainings:
     def validation(self, each: int) -> list[Contract]:
         """Validation episodes of the platform, the first of every family."""
         return [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
+
+    def _key(self, start: FinishedStage, *settings: str, **more: Any) -> str:
+        """Digest of all that a stage is made from."""
+        return self.config.key(*settings, **more, start=weights_of(start), tasks=self.tasks.digest)
+
+    def _timed(
+        self, name: str, watch: Stopwatch, then: Callable[[Mapping[str, Any]], None] = lambda event: None
+    ) -> OnEvent:
+        """Passes a trainer's events on under the stage's name, and keeps the time; `then` may end the training."""
+
+        def event(happened: dict[str, Any]) -> None:
+            watch.tick()
+            self.emit({"stage": name, **happened})
+            then(happened)
+
+        return event
 
     def _stage(
         self, name: str, key: str, make: Callable[[Path, Stopwatch], dict[str, Any]], budget_s: float = 0.0

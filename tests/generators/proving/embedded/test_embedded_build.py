@@ -13,7 +13,8 @@ from random import Random
 
 import pytest
 
-from generators.proving.embedded import SOURCES, build_raw
+from generators.proving.embedded.build import build_raw
+from generators.proving.embedded.sizes import SOURCES
 from pipelines.native import accessibility, tf_example, tfrecord
 from pipelines.store import Store
 from pipelines.store.images import read_image
@@ -367,6 +368,7 @@ def test_held_out_pictures_are_not_in_training(raw: Callable[[str], Path]) -> No
 
 
 def test_all_sources_have_a_maker_and_counts() -> None:
-    from generators.proving.embedded.makers import COUNTS, MAKERS
+    from generators.proving.embedded.makers import MAKERS
+    from generators.proving.embedded.sizes import COUNTS
 
     assert set(MAKERS) == set(SOURCES) == set(COUNTS["tiny"])

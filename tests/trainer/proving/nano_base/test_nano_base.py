@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,8 @@ TINY = NanoBaseConfig(
     shape=SHAPE,
     vision=VisionConfig(max_steps=4, batch_size=2, threads=1, save_steps=2),
     curriculum=(
-        Phase("colour", {"colour": 1.0}, 4, batch_size=4),
-        Phase("mixed", {"mixed": 1.0}, 6, frozen=False, batch_size=4),
+        Phase(name="colour", lessons={"colour": 1.0}, max_steps=4, batch_size=4),
+        Phase(name="mixed", lessons={"mixed": 1.0}, max_steps=6, frozen=False, batch_size=4),
     ),
 )
 
@@ -72,7 +71,7 @@ def test_a_build_that_is_done_takes_no_step(built: Path) -> None:
 
 def test_phases_of_another_precision_are_kept(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainer.proving.nano_base.curriculum.native_bf16", lambda: not native_bf16())
-    other, steps = replace(TINY, vision=replace(TINY.vision, bf16=not native_bf16())), []
+    other, steps = TINY.changed(vision=TINY.vision.changed(bf16=not native_bf16())), []
     build_nano_base(built / "moved", built, other, progress=False, on_event=steps.append)
     assert not [event for event in steps if event["kind"] == "step"]
     assert weights(built / "moved") == weights(built / "out")
@@ -92,7 +91,12 @@ def test_a_phase_may_begin_with_the_tower_alone(built: Path) -> None:
     from safetensors.torch import load_file
 
     look = VisionConfig(max_steps=2, batch_size=2, threads=1, save_steps=2)
-    config = replace(TINY, curriculum=(TINY.curriculum[0], Phase("again", {"colour": 1.0}, 2, batch_size=4, look=look)))
+    config = TINY.changed(
+        curriculum=(
+            TINY.curriculum[0],
+            Phase(name="again", lessons={"colour": 1.0}, max_steps=2, batch_size=4, look=look),
+        )
+    )
     seen: list[str] = []
     build_nano_base(
         built / "looked",
@@ -140,7 +144,7 @@ def test_killed_twice_it_goes_on_to_the_same_weights(built: Path, tmp_path: Path
 
 def test_another_config_is_built_anew(built: Path) -> None:
     steps: list[int] = []
-    changed = replace(TINY, curriculum=(TINY.curriculum[0], replace(TINY.curriculum[1], learning_rate=1e-3)))
+    changed = TINY.changed(curriculum=(TINY.curriculum[0], TINY.curriculum[1].changed(learning_rate=1e-3)))
     build_nano_base(
         built / "other",
         built,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -107,7 +106,7 @@ def test_a_tower_that_was_taught_before_keeps_its_classes_and_its_size(parts: tu
         return found
 
     before, anchor = shown(), torch.randn_like(model.get_input_embeddings().weight)
-    heads = replace(config, heads_first=12)
+    heads = config.changed(heads_first=12)
     train_vision(model, screens, heads, anchor=anchor, progress=False)
     assert torch.allclose(shown(), before, atol=1e-5)  # only what isn't kept has learned
     train_vision(model, screens, config, anchor=anchor, progress=False)
@@ -157,7 +156,7 @@ def test_letters_are_learned_and_stand_where_the_patches_do(parts: tuple[Any, Fi
 
 def test_bad_settings_are_named(parts: tuple[Any, FilledScreens]) -> None:
     config = VisionConfig(max_steps=100)
-    late = replace(config, warmup_steps=10, heads_first=40, final_lr_share=1.0)
+    late = config.changed(warmup_steps=10, heads_first=40, final_lr_share=1.0)
     shares = [round(late.learning_rate_at(step) / late.learning_rate, 2) for step in (0, 9, 39, 40, 49, 99)]
     assert shares == [0.1, 1.0, 1.0, 0.1, 1.0, 1.0]
     assert config.learning_rate_at(99) == pytest.approx(config.learning_rate * 0.1, rel=0.1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +93,7 @@ def test_once_a_world_has_enough_the_rest_is_not_measured(
         return measure_family(family, *given)
 
     monkeypatch.setattr("trainer.proving.staircase.choice.measure_family", measured)
-    tasks = choose_tasks(tmp_path, replace(choice, most={"boxes": 1}))
+    tasks = choose_tasks(tmp_path, choice.changed(most={"boxes": 1}))
     rows = {row["family"]: row for row in tasks.measured}
     assert tasks.families() == ["boxes/one"] and "boxes/two" not in tried
     assert rows["boxes/two"]["oracle"] is None and rows["boxes/two"]["why"] == "enough of its world"
@@ -114,7 +113,7 @@ def test_training_stops_in_the_window(tmp_path: Path, tiny: StaircaseConfig, mon
     checkpoint = type("C", (), {"model": torch.nn.Linear(1, 1)})()
     contract = episode(Family("boxes/one"), 1, BoxesWorld())
     assert contract is not None
-    tiny = replace(tiny, look_every=3)
+    tiny = tiny.changed(look_every=3)
     looks = EarlyStopping(tmp_path, tiny, [contract], checkpoint, lambda event: None)
     kept = None
     with pytest.raises(StopTraining, match=r"0\.80 after 9 steps"):

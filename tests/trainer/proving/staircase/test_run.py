@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import signal
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -82,8 +81,7 @@ def test_every_row_stands_and_a_killed_run_goes_on(tmp_path: Path, tiny: Stairca
 
 
 def test_online_rl_that_was_killed_goes_on_in_the_time_that_is_left(tmp_path: Path, tiny: StaircaseConfig) -> None:
-    tiny = replace(
-        tiny,
+    tiny = tiny.changed(
         controls=False,
         ties=tiny.ties[:1],
         screen_each=1,
@@ -100,14 +98,14 @@ def test_online_rl_that_was_killed_goes_on_in_the_time_that_is_left(tmp_path: Pa
 
 def test_the_asset_holds_a_seeds_report(tmp_path: Path, tiny: StaircaseConfig) -> None:
     store, events = Store(tmp_path / "home"), list[dict[str, Any]]()
-    made = build_staircase(store, replace(tiny, controls=False, ties=tiny.ties[:1]), events.append)
+    made = build_staircase(store, tiny.changed(controls=False, ties=tiny.ties[:1]), events.append)
     assert made.checks_passed and made.counts["online greedy"] is not None
     assert {name.partition(" ")[0] for name in made.counts} == ALL - {"linear", "more_supervised", "more_offline"}
     assert "| online |" in made.file("report.md").read_text() and json.loads(made.file("records.json").read_text())
     assert not list((tmp_path / "home" / "cache" / "training").iterdir())  # the stages' weights are gone
 
     begun = len(events)
-    assert build_staircase(store, replace(tiny, controls=False, ties=tiny.ties[:1]), events.append) == made
+    assert build_staircase(store, tiny.changed(controls=False, ties=tiny.ties[:1]), events.append) == made
     assert len(events) == begun
 
 
@@ -224,4 +222,4 @@ def test_the_long_form_rounds_where_the_processor_does() -> None:
 
 def test_a_window_without_its_stop_is_refused(tiny: StaircaseConfig) -> None:
     with pytest.raises(ValueError, match="window"):
-        replace(tiny, window=(0.6, 0.5))
+        tiny.changed(window=(0.6, 0.5))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +59,15 @@ def test_the_other_families_are_not_trained_on(
         given.append(contracts)
         return really(start, contracts, *more, **how)
 
-    monkeypatch.setattr("trainer.online.train.train_online", watched)
+    monkeypatch.setattr("trainer.proving.staircase.training.train_online", watched)
     monkeypatch.setattr(
         "trainer.proving.staircase.training.screen", lambda *given: Screened({one: 0.25, other: 1.0}, 0.0)
     )
-    tiny = replace(tiny, screen_least=1, screen_each=1)
+    tiny = tiny.changed(screen_least=1, screen_each=1)
     row = {"split": "train", "sample_id": "a", "answer": "click", "messages": '[{"role": "user", "content": "red"}]'}
     start = Trainings(tmp_path / "start", tiny, tasks, [row]).random_weights()
-    told = Trainings(tmp_path / "some", tiny, tasks, []).online(start).told
+    told = Trainings(tmp_path / "some", tiny, tasks, []).online(start).facts
     assert told["families"] == [one] and told["screened"][other] == 1.0
-    everything = Trainings(tmp_path / "all", replace(tiny, screen_each=0), tasks, []).online(start).told
+    everything = Trainings(tmp_path / "all", tiny.changed(screen_each=0), tasks, []).online(start).facts
     assert everything["families"] == [] and everything["screened"] == {}
     assert [{family_of(contract) for contract in some} for some in given] == [{one}, {one, other}]

@@ -1,0 +1,86 @@
+"""What the stages of `stages.sources` run, and which judge they ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dagster_project.stages.client_options import client_options
+from dagster_project.stages.sources import follow, raw_folder
+from dagster_project.stages.stage import StageWork
+from generators.proving.embedded.build import build_raw
+from pipelines.mapping.adapter import Raw
+from pipelines.mapping.card import Descriptor
+from pipelines.raw.pull import pull_source
+from pipelines.raw.rawdata import register_raw
+from pipelines.store.manifest import Manifest
+from pipelines.unify.unify import unify_source
+from quality.judges.registry import JudgeConfig, asks_a_model, build_judge
+from quality.judges.verdicts import judge_source
+from quality.refinement.gold import build_gold
+from quality.refinement.rewriters import build_rewriter
+from quality.review import promote
+
+
+def raw(name: str, work: StageWork) -> Manifest:
+    """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
+    there are none and embedded data is allowed."""
+    if (followed := follow(work.deployment, name)) is not None:
+        told = pull_source(
+            followed.download, followed.folder, revision=followed.revision, update=True, endpoint=followed.endpoint
+        )
+        work.on_event({"event": "pulled", "told": told})
+    folder = work.deployment.native_folder(name)
+    if folder is not None:
+        revision = work.deployment.source(name).revision
+        return register_raw(work.store, name, folder, {"revision": revision} if revision else None)
+    if not work.deployment.embedded.enabled:
+        raise ValueError(
+            f"raw/{name}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
+            "or allow embedded data in deployment.yaml"
+        )
+    size = work.deployment.embedded.size
+    more: dict[str, Any] = {} if size is None else {"size": size}
+    return build_raw(work.store, name, raw_folder(work, name), seed=work.deployment.embedded.seed, **more)
+
+
+def unified(card: Descriptor, work: StageWork) -> Manifest:
+    """Unify a source's records."""
+    companions = {name: raw_folder(work, name) for name in card.companions}
+    inputs = {f"raw/{name}": work.store.require(f"raw/{name}").version for name in (card.id, *card.companions)}
+    raw = Raw(raw_folder(work, card.id), companions)
+    return unify_source(work.store, card.id, raw, inputs=inputs, beam_options=work.deployment.beam)
+
+
+def verdicts(name: str, work: StageWork) -> Manifest:
+    """Have a source judged, by a judge that was admitted."""
+    judge = build_judge(judge_config(work))
+    promote.admit(work.store, judge)
+    return judge_source(work.store, name, judge)
+
+
+def gold(name: str, work: StageWork) -> Manifest:
+    """Refine what a source's verdicts call for, and derive its samples."""
+    config = judge_config(work)
+    derivers = work.deployment.derivers
+    return build_gold(work.store, name, build_judge(config), build_rewriter(config), derivers=derivers)
+
+
+def judge_config(work: StageWork) -> JudgeConfig:
+    """Which judge a run asks, with its cache in the store and the deployment's limits."""
+    settings = work.judge
+    nano = work.store.current("checkpoints/nano_judge")
+    config = JudgeConfig(
+        settings.name,
+        settings.base_url,
+        settings.model,
+        cache=work.store.home / "cache" / "judge",
+        nano=None if nano is None else nano.file("nano.json").parent,
+        read=work.deployment.judge.read,
+    )
+    return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
+
+
+def promote_answers(work: StageWork) -> dict[str, Any]:
+    """Freeze what people agreed on; the judge in use is asked about it once."""
+    return promote.promote(work.store, build_judge(judge_config(work)))

@@ -1,0 +1,25 @@
+"""Stages of your own: what the functions that `assets` of the deployment names add to the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dagster_project.settings.deployment import Deployment, DeploymentError
+from dagster_project.stages.stage import GraphStage
+from pipelines.extensions import find_part
+
+
+def stages(deployment: Deployment) -> Iterator[GraphStage]:
+    """The stages that each function gives for a deployment. Raises `DeploymentError` if there is no such function, or
+    it gives something else."""
+    for name in deployment.assets:
+        try:
+            function = find_part("assets", name, {})
+        except ValueError as error:
+            raise DeploymentError(f"deployment: {error}") from error
+        if not callable(function):
+            raise DeploymentError(f"deployment: assets: expected a function at {name}, found {type(function).__name__}")
+        for stage in function(deployment):
+            if not isinstance(stage, GraphStage):
+                raise DeploymentError(f"deployment: assets: expected {name} to give GraphStages, found {stage!r:.80}")
+            yield stage

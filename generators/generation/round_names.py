@@ -1,0 +1,22 @@
+"""The assets of a round, and the names of rounds: what the graph knows of the generation loop before anything runs."""
+
+from __future__ import annotations
+
+CATALOGUE, BANK, TRAJECTORIES, VERIFIED = (
+    f"generation/{name}" for name in ("catalogue", "task_bank", "trajectories", "verified")
+)
+
+
+def round_name(number: int) -> str:
+    """ "round_001": the partition of a round, counted from 1."""
+    if number < 1:
+        raise ValueError(f"round: expected a number from 1 on, found {number}")
+    return f"round_{number:03d}"
+
+
+def round_number(name: str) -> int:
+    """The inverse of `round_name`. Raises `ValueError`."""
+    word, _, digits = name.partition("_")
+    if word != "round" or not digits.isdigit() or round_name(int(digits)) != name:
+        raise ValueError(f"round: expected a name such as round_001, found {name!r:.40}")
+    return int(digits)

@@ -1,0 +1,155 @@
+"""The trainer's stages, in an order that satisfies their inputs. What the commands offer, the graph shows, settings and
+versions hold and reports compare is read from here: a new stage is an entry (docs/add-a-trainer-stage.md).
+
+Stages of your own are named in $VESPER_STAGES, separated by commas: module:stage or path/to/file.py:stage.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from pipelines.extensions import find_part
+from trainer.settings.stage import TrainerStage
+
+VARIABLE = "VESPER_STAGES"
+CORPUS, MIXTURE, HELDOUT, TASKS = (
+    "mid_training/shards",
+    "mid_training/mixture",
+    "evaluations/heldout",
+    "task_pool/shards",
+)
+BASE = TrainerStage(
+    name="base",
+    title="random weights",
+    description="Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared "
+    "with.",
+    make="trainer.stages.checkpoints:base",
+    reads=(CORPUS,),
+    settings=("preset", "shape", "pixels", "seed", "tokenizer_texts", "weights"),
+)
+MID_TRAINED = TrainerStage(
+    name="mid_trained",
+    title="mid-trained",
+    description="Mid-training on the mixture: grounding, perception, question answering and navigation at once.",
+    make="trainer.stages.checkpoints:midtrain",
+    start=BASE.name,
+    reads=(CORPUS, MIXTURE),
+    settings=("device", "midtrain", "validation_share", "validation_rows"),
+    shared=True,
+)
+
+
+def _offline(name: str, domain: str, title: str, description: str) -> TrainerStage:
+    return TrainerStage(
+        name=name,
+        title=title,
+        description=description,
+        make="trainer.stages.checkpoints:specialist",
+        start=MID_TRAINED.name,
+        reads=(CORPUS, HELDOUT),
+        settings=("device", "validation_share", "offline"),
+        section="offline",
+        domain=domain,
+        shared=True,
+    )
+
+
+def _online(name: str, domain: str, title: str, start: TrainerStage) -> TrainerStage:
+    return TrainerStage(
+        name=name,
+        title=title,
+        description=f"Online RL on whole trajectories: the {domain} specialist acts in worlds on tasks of the pool.",
+        make="trainer.stages.online:online",
+        start=start.name,
+        reads=(TASKS,),
+        settings=("device", "online"),
+        section="online",
+        domain=domain,
+        shared=True,
+        needs=("devices",),
+    )
+
+
+OFFLINE_GROUNDING = _offline(
+    "offline_grounding",
+    "grounding",
+    "RL grounding",
+    "Specialist by single-step GRPO on grounding: point in box, refusal.",
+)
+OFFLINE_MOBILE = _offline("offline_mobile", "mobile", "RL mobile", "Specialist by single-step GRPO on phone steps.")
+OFFLINE_WEB = _offline("offline_web", "web", "RL web", "Specialist by single-step GRPO on web and desktop steps.")
+ONLINE_MOBILE = _online("online_mobile", "mobile", "online RL mobile", OFFLINE_MOBILE)
+ONLINE_WEB = _online("online_web", "web", "online RL web", OFFLINE_WEB)
+LINEAR = TrainerStage(
+    name="linear",
+    title="linear merge",
+    description="The three specialists' mean, to compare TIES with.",
+    make="trainer.stages.checkpoints:linear_merge",
+    start=MID_TRAINED.name,
+    settings=("merge",),
+    merges=True,
+    compared=(),
+)
+UNIFIED = TrainerStage(
+    name="unified",
+    title="TIES merge",
+    description="One agent of three specialists: TIES against the mid-trained checkpoint.",
+    make="trainer.stages.checkpoints:ties_merge",
+    start=MID_TRAINED.name,
+    reads=(CORPUS,),
+    settings=("device", "validation_share", "merge"),
+    merges=True,
+    compared=(LINEAR.name, MID_TRAINED.name),
+)
+
+
+def _of_your_own() -> Iterator[TrainerStage]:
+    """Those that $VESPER_STAGES names. Raises `ValueError` for one that is none."""
+    for name in filter(None, os.environ.get(VARIABLE, "").split(",")):
+        found: object = find_part("stage", name.strip(), {})
+        if not isinstance(found, TrainerStage):
+            raise ValueError(f"{VARIABLE}: {name:.80}: expected a TrainerStage, found {found!r:.60}")
+        yield found
+
+
+STAGES: dict[str, TrainerStage] = {
+    stage.name: stage
+    for stage in (
+        BASE,
+        MID_TRAINED,
+        OFFLINE_GROUNDING,
+        OFFLINE_MOBILE,
+        OFFLINE_WEB,
+        ONLINE_MOBILE,
+        ONLINE_WEB,
+        LINEAR,
+        UNIFIED,
+        *_of_your_own(),
+    )
+}
+OTHERS = {"evaluations": ("device", "evaluate"), "suites": ("device", "suites"), "staircase": ("staircase",)}
+"""What makes no checkpoint, by the first word of its assets' keys → the settings that it depends on."""
+
+
+def of_section(section: str) -> tuple[str, ...]:
+    """Names of the specialists that share these settings."""
+    return tuple(name for name, stage in STAGES.items() if stage.section == section)
+
+
+def settings_of(stage: str) -> tuple[str, ...]:
+    """Names of the settings of the first level that a stage depends on; of what makes no checkpoint, by its key."""
+    found = STAGES.get(stage)
+    if found is None:
+        return OTHERS.get(stage.partition("/")[0], ())
+    return (*found.settings, *((found.name,) if found.own_settings else ()))
+
+
+SPECIALISTS, ONLINE = of_section("offline"), of_section("online")
+if TYPE_CHECKING:
+    Specialist = str
+else:
+    Specialist = Literal[tuple(name for name, stage in STAGES.items() if stage.domain)]
+MERGED: tuple[Specialist, ...] = (OFFLINE_GROUNDING.name, ONLINE_MOBILE.name, ONLINE_WEB.name)
+"""The specialists that are merged, unless the configuration names others."""
