@@ -21,8 +21,8 @@ from pipelines.sources import gui_net, nnetnav, omniact, os_genesis_mobile, os_g
 from pipelines.sources import ui_genie_agent_16k as ui_genie
 from quality.contamination.text_prints import text_print
 from quality.evidence.words import entities
-from quality.judges.nano.orders import without_orders
 from quality.judges.nano.requirements import clauses_of
+from quality.judges.orders import without_orders
 from quality.safety.credentials import credential_in
 from quality.safety.personal_data import find_personal
 from trainer.rl.confidence import without_confidence

@@ -13,8 +13,8 @@ from quality.judges.nano.augment import damaged_copies
 from quality.judges.nano.forest import FEATURES_TRIED, LEAST_IN_LEAF, TREES, fit_forest, from_tensors
 from quality.judges.nano.head import load_heads, save_heads
 from quality.judges.nano.judge import NanoJudge
-from quality.judges.nano.orders import without_orders
 from quality.judges.nano.training import Example, NanoConfig, calibrated_head, fit_head, weights_of
+from quality.judges.orders import without_orders
 from quality.proving.calibration import auroc
 from schemas.actions import Click, Finished, Scroll, Type, Wait
 from tests.support.nanomaker import random_head, random_judge
