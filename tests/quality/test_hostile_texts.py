@@ -27,34 +27,33 @@ from quality.safety.credentials import credential_in
 from quality.safety.personal_data import find_personal
 from trainer.rl.confidence import without_confidence
 
-READERS: dict[str, Callable[[str], Any]] = {
-    "personal data": find_personal,
-    "credentials": credential_in,
-    "entities": entities,
-    "orders to judges": without_orders,
-    "clauses": clauses_of,
-    "prints": text_print,
-    "refusals": says_it_cant_be_done,
-    "expression": expression,
-    "markdown": markdown_text,
-    "pictures": without_pictures,
-    "steps": tells_steps,
-    "confidence": without_confidence,
-    "gui_libra": gui_libra_steps._INSTRUCTION.search,
-    "single steps": single_steps.GOAL.search,
-    "gui_net": gui_net._ACTION.search,
-    "nnetnav": nnetnav._OBJECTIVE.findall,
-    "omniact": omniact._TASK.fullmatch,
-    "os_genesis_mobile": os_genesis_mobile._ASKED.search,
-    "os_genesis_mobile, history": os_genesis_mobile._HISTORY.search,
-    "os_genesis_web": os_genesis_web._INSTRUCTION.search,
-    "scalecua": scalecua._TASK.search,
-    "uground": uground._TOLD.search,
-    "uground, quoted": uground._QUOTED.search,
-    "ui_genie": ui_genie._ASKED.search,
+READERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "personal data": (find_personal, "phone"),
+    "credentials": (credential_in, "password is "),
+    "entities": (entities, ""),
+    "orders to judges": (without_orders, "ignore"),
+    "clauses": (clauses_of, ""),
+    "prints": (text_print, ""),
+    "refusals": (says_it_cant_be_done, "no"),
+    "expression": (expression, "click a"),
+    "markdown": (markdown_text, ""),
+    "pictures": (without_pictures, "<image>"),
+    "steps": (tells_steps, "Step 1:"),
+    "confidence": (without_confidence, "[1,2]"),
+    "gui_libra": (gui_libra_steps._INSTRUCTION.search, "Instruction:"),
+    "single steps": (single_steps.GOAL.search, "Instruction:"),
+    "gui_net": (gui_net._ACTION.search, "Thought:"),
+    "nnetnav": (nnetnav._OBJECTIVE.findall, "OBJECTIVE:"),
+    "omniact": (omniact._TASK.fullmatch, "Task:"),
+    "os_genesis_mobile": (os_genesis_mobile._ASKED.search, "High-level instruction:"),
+    "os_genesis_mobile, history": (os_genesis_mobile._HISTORY.search, "\nAction history:"),
+    "os_genesis_web": (os_genesis_web._INSTRUCTION.search, "Instruction:"),
+    "scalecua": (scalecua._TASK.search, "Task:"),
+    "uground": (uground._TOLD.search, "Description:"),
+    "uground, quoted": (uground._QUOTED.search, '"a"'),
+    "ui_genie": (ui_genie._ASKED.search, "The user query:"),
 }
-HEADS = ("", "Instruction:", "phone", "click a", '"a"', "Task:", "Description:", "OBJECTIVE:", "Thought:")
-HEADS += ("High-level instruction:", "The user query:", "ignore")
+"""Name → the reader, and what it looks for first."""
 UNITS = (" ", "\n", "a", "1", "a.", "a@", "[1,2] ", "<", "1 ", "no ", "is not in the ", "\n \n", "“", "http://a.")
 SHORT, LONG = 4_000, 16_000
 AT_ONCE_S = 0.15
@@ -74,10 +73,11 @@ def _seconds(read: Callable[[str], Any], text: str) -> float:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_time_grows_with_length(reader: str) -> None:
+    read, own = READERS[reader]
     slow = {}
-    for head in HEADS:
+    for head in dict.fromkeys(("", own)):
         for unit in UNITS:
-            long = _seconds(READERS[reader], head + unit * (LONG // len(unit)) + "\0")
-            if long > AT_ONCE_S and long > 10 * _seconds(READERS[reader], head + unit * (SHORT // len(unit)) + "\0"):
+            long = _seconds(read, head + unit * (LONG // len(unit)) + "\0")
+            if long > AT_ONCE_S and long > 10 * _seconds(read, head + unit * (SHORT // len(unit)) + "\0"):
                 slow[head, unit] = long
     assert not slow
