@@ -99,7 +99,9 @@ def attack(group: Group) -> Outcome:
     ]
     if ran.returncode not in (0, 1) or not cases:
         holes.append(f"the tests didn't run: {(ran.stdout + ran.stderr).strip()[-300:]}")
-    return Outcome(group.name, group.asks, len(cases), len(cases) - len(holes), tuple(holes), time.monotonic() - began)
+    return Outcome(
+        group.name, group.asks, len(cases), max(0, len(cases) - len(holes)), tuple(holes), time.monotonic() - began
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -50,61 +50,15 @@ EPISODE_TEXTS = ("instruction", "step_instruction", "thought", "action_text")
 SAMPLE_TEXTS = ("messages", "answer")
 
 
-_HINTS = tuple(
-    [
-        "ignor",
-        "disregard",
-        "forget",
-        "override",
-        "bypass",
-        "system",
-        "assistant",
-        "developer",
-        "admin",
-        "<",
-        "judge",
-        "grader",
-        "evaluator",
-        "audit",
-        "rater",
-        "reviewer",
-        "llm",
-        "score",
-        "alignment",
-        "reachability",
-        "mark",
-        "rating",
-        "10",
-        "grade",
-        "verdict",
-        "note",
-        "message",
-        "instruction",
-        "attention",
-        "hint",
-        "dear",
-        "hey",
-        "hello",
-        "sample",
-        "step",
-        "episode",
-        "trace",
-        "trajectory",
-        "record",
-        "example",
-        "verified",
-        "checked",
-        "confirmed",
-        "approved",
-        "忽略",
-        "无视",
-        "忘记",
-        "無視",
-        "给",
-        "打",
-        "満点",
-        "ten",
-    ]
+_HINTS = (
+    "<",
+    *re.findall(
+        r"\w+",
+        "ignor disregard forget override bypass system assistant developer admin judge grader evaluator audit rater "
+        "reviewer llm score alignment reachability mark rating 10 grade verdict note message instruction attention hint "
+        "dear hey hello sample step episode trace trajectory record example verified checked confirmed approved ten "
+        "忽略 无视 忘记 無視 给 打 満点",
+    ),
 )
 """One of these stands in every order: most texts and screens hold none, and looking costs a fiftieth of the search."""
 _END = re.compile(r"[.!?\n。！？]+\s*")
