@@ -90,7 +90,7 @@ def attack(group: Group) -> Outcome:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="vesper-attack-") as room:
         report = Path(room) / "report.xml"
-        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:rerunfailures", f"--junitxml={report}"]
+        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         told = {**os.environ, "VESPER_TEST_PROFILE": "attack", "PYTHONPATH": str(ROOT)}
         ran = subprocess.run([sys.executable, *words, *group.tests], cwd=ROOT, env=told, capture_output=True, text=True)
         cases = list(ET.parse(report).iter("testcase")) if report.exists() else []

@@ -43,7 +43,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         home = options.home or Path(folder)
         made = {
-            "config": {**config.plain(), "rounds": options.rounds},
+            "config": {**config.plain, "rounds": options.rounds},
             "with feedback": loop(home / "feedback", config, options.rounds, probes=PROBES),
             "without": loop(home / "ablation", replace(config, feedback=False), options.rounds),
         }
@@ -86,9 +86,9 @@ def alone(store: Any, verified: Any, config: Any) -> dict[str, Any]:
 
     name = verified.asset.rpartition("/")[2]
     verifier = Verifier(embedded_annotators(store), replace(config.verify, world="hidden"))
-    ground, runs = config.open_ground(), store.require(f"{TRAJECTORIES}/{name}")
+    task_world, runs = config.task_world, store.require(f"{TRAJECTORIES}/{name}")
     kept = [done for done in read_lines(runs.file("trajectories.jsonl")) if verifier.verify(done).verified]
-    wrong = sum(not ground.true(done.contract, done.end_state, done.answer) for done in kept)
+    wrong = sum(not task_world.true(done.contract, done.end_state, done.answer) for done in kept)
     return {"verified without the rule": len(kept), "of them untrue": wrong}
 
 
@@ -99,19 +99,19 @@ def probe(store: Any, config: Any, count: int, number: int) -> float:
     from generators.execution.scheduling import run_all
     from generators.generation.loop import embedded_policies
 
-    ground, rng = config.open_ground(), Random(f"probe/{config.seed}")
+    task_world, rng = config.task_world, Random(f"probe/{config.seed}")
     chosen: dict[str, Any] = {}
     while len(chosen) < count:
-        target = rng.choice(ground.targets)
-        idea = next(iter(ground.ideas(target, rng)))
-        contract = ground.contract([idea], rng)
-        if contract is not None and ground.shortest(contract):
+        target = rng.choice(task_world.targets)
+        idea = next(iter(task_world.ideas(target, rng)))
+        contract = task_world.contract([idea], rng)
+        if contract is not None and task_world.shortest(contract):
             chosen[contract.task_id] = contract
     with Journal(store.home / "generation" / "journals", f"probe-{number:03d}") as journal:
         done = run_all(
             list(chosen.values()), LocalPool(), embedded_policies(config), journal, store=store, seeds=(1000 + number,)
         )
-    right = sum(ground.true(one.contract, one.end_state, one.answer) for one in done)
+    right = sum(task_world.true(one.contract, one.end_state, one.answer) for one in done)
     return round(right / len(done), 4)
 
 

@@ -166,7 +166,7 @@ class Soak:
         )
 
     def _phone(self, port: int) -> subprocess.Popen[Any]:
-        return self._run([sys.executable, "-m", "generators.worlds.android.serve", "--port", str(port)])
+        return self._run([sys.executable, "-m", "dagster_project.cli", "devices", "phone", "--port", str(port)])
 
     # -- what happens -----------------------------------------------------------------------------------------------
 

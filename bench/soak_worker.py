@@ -27,12 +27,12 @@ from generators.execution.limits import AttemptLimits  # noqa: E402
 from generators.execution.scheduling import RunStatistics, run_all  # noqa: E402
 from generators.generation.annotators import TreeEvidence, WorldRule  # noqa: E402
 from generators.generation.verify import Verifier  # noqa: E402
-from generators.policies.oracles.fsm_oracle import FsmGuide  # noqa: E402
-from generators.policies.oracles.plan_oracles import PhoneGuide  # noqa: E402
+from generators.policies.oracles.fsm_oracle import FsmOracle  # noqa: E402
+from generators.policies.oracles.plan_oracles import PhoneOracle  # noqa: E402
 from generators.policies.policy import Decision, PolicyView  # noqa: E402
 from generators.policies.policy_maker import PolicyMaker  # noqa: E402
 from generators.policies.scripted_agent import ScriptedAgent, scripted_name  # noqa: E402
-from generators.tasks.task_spec import Contract  # noqa: E402
+from generators.tasks.task_spec import TaskSpec  # noqa: E402
 from generators.tasks.trajectory import ExecutedTrajectory  # noqa: E402
 from generators.tasks.world_interface import World  # noqa: E402
 from generators.worlds.fsm.fsm_tasks import TaskMaker  # noqa: E402
@@ -49,7 +49,7 @@ LAPS = 1000
 TIMINGS = ("observe_s", "decide_s", "act_s")
 
 
-def contracts() -> list[Contract]:
+def contracts() -> list[TaskSpec]:
     """Tasks of FSM sites and of the phone, mixed."""
     found = []
     sites = [TaskMaker(make_site(kind, 1)) for kind in KINDS]
@@ -63,7 +63,7 @@ def contracts() -> list[Contract]:
     return list({contract.task_id: contract for contract in found}.values())
 
 
-def batches(shard: int, shards: int) -> Iterator[tuple[list[Contract], int]]:
+def batches(shard: int, shards: int) -> Iterator[tuple[list[TaskSpec], int]]:
     """(contracts, seed) of one shard, without an end: the same on every start."""
     mine = contracts()[shard::shards]
     for lap in range(LAPS):
@@ -101,9 +101,9 @@ def note(path: Path, what: Any) -> None:
         os.close(handle)
 
 
-def make_policy(contract: Contract, world: World, log: Path) -> Noted:
-    guide = PhoneGuide() if contract.world == "phone" else FsmGuide()
-    agent = Noted(guide, contract, world.state, error_rate=ERROR_RATE)
+def make_policy(contract: TaskSpec, world: World, log: Path) -> Noted:
+    oracle = PhoneOracle() if contract.world == "phone" else FsmOracle()
+    agent = Noted(oracle, contract, world.state, error_rate=ERROR_RATE)
     agent.log = log
     return agent
 

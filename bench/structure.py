@@ -28,6 +28,8 @@ TOPS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_pro
 FORMATTER_SKIP = re.compile(r"#\s*fmt:\s*(skip|off)")
 PRAGMA = re.compile(r"#\s*(noqa|fmt|type:|ruff|pragma)")
 """Comments for tools, which explain nothing to a reader."""
+MOST_ANY = 13.4
+"""Percent; what the tree has, until it is the 8 that are wanted."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,51 @@ def module_of(statement: ast.Import | ast.ImportFrom) -> str:
     return statement.names[0].name if isinstance(statement, ast.Import) else statement.module or ""
 
 
+def public_functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Functions, and methods of public classes, whose names begin without an underscore."""
+    found: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+    bodies: list[list[ast.stmt]] = [tree.body]
+    while bodies:
+        for node in bodies.pop():
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("_"):
+                continue
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.append(node)
+            elif isinstance(node, ast.ClassDef):
+                bodies.append(node.body)
+            elif isinstance(node, ast.If):
+                bodies += [node.body, node.orelse]
+    return found
+
+
+def says_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether an annotation of a parameter or of the result holds `Any`."""
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    annotations = [function.returns, *(one.annotation for one in every if one is not None)]
+    parts = (part for one in annotations if one is not None for part in ast.walk(one))
+    return any(isinstance(part, ast.Name) and part.id == "Any" for part in parts)
+
+
+def any_figure(trees: Mapping[str, ast.Module]) -> Figure:
+    """The share of public functions whose signature says `Any` somewhere. `trees`: file → what it holds."""
+    found, count = Counter[str](), 0
+    for name, tree in trees.items():
+        functions = public_functions(tree)
+        count += len(functions)
+        found[name] = sum(map(says_any, functions))
+    share = round(100 * sum(found.values()) / max(count, 1), 1)
+    worst = tuple(f"{name}: {number}" for name, number in found.most_common(12))
+    return Figure("public signatures with Any, of 100 (wanted: 8)", share, MOST_ANY, None, worst)
+
+
 def text_figures(root: Path, files: Iterable[str]) -> list[Figure]:
     """What a look at each file's text gives."""
     files = list(files)
     own = other = skips = comments = lines = 0
     classes: dict[str, list[str]] = defaultdict(list)
     long_files, skipped, hidden = [], [], Counter[str]()
+    trees: dict[str, ast.Module] = {}
     for name in files:
         text = (root / name).read_text(encoding="utf-8")
         here = text.splitlines()
@@ -119,7 +160,7 @@ def text_figures(root: Path, files: Iterable[str]) -> list[Figure]:
             long_files.append(f"{name}: {len(here)}")
         if name.split("/")[0] not in TOPS:
             continue
-        tree = ast.parse(text)
+        tree = trees[name] = ast.parse(text)
         lines += len(here)
         comments += sum(line.lstrip().startswith("#") and not PRAGMA.match(line.lstrip()) for line in here)
         if found := len(FORMATTER_SKIP.findall(text)):
@@ -147,6 +188,7 @@ def text_figures(root: Path, files: Iterable[str]) -> list[Figure]:
         ),
         Figure("formatter skips", skips, 50, None, tuple(skipped)),
         Figure("comment lines of 100 (wanted: 4 to 8)", round(100 * comments / max(lines, 1), 2), 8, 0.2),
+        any_figure(trees),
         Figure("files over 400 lines, tests included", len(long_files), 0, None, tuple(long_files)),
         Figure("lines in the six folders", lines),
     ]
@@ -167,7 +209,7 @@ def main() -> int:
     figures = [
         *import_figures(),
         *text_figures(root, files),
-        Figure("lines outside tests (wanted: 125,000)", outside, 133_000),
+        Figure("lines outside tests (wanted: 125,000)", outside, 133_200),
     ]
     print("\n".join(map(str, figures)))
     return 0 if all(figure.fine for figure in figures) else 1

@@ -59,11 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command, (module, told) in COMMANDS.items():
+    for command, (module, stated) in COMMANDS.items():
         sub = subparsers.add_parser(
             command,
-            help=told,
-            description=told[0].upper() + told[1:] + ".",
+            help=stated,
+            description=stated[0].upper() + stated[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if command == name:

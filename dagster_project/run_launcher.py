@@ -31,7 +31,7 @@ class CheckedRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
-        """FAILED if the code location answers that it doesn't know the run (it was started anew since). One that
+        """FAILED if the code location answers that it doesn't know the run (it was restarted since). One that
         doesn't answer may be starting: its runs are looked at again later."""
         from dagster._core.errors import DagsterUserCodeUnreachableError
         from dagster._grpc.types import CanCancelExecutionRequest, CanCancelExecutionResult

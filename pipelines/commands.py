@@ -86,7 +86,7 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
     }
 
 
-def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dict[str, Any]:
+def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dict[str, object]:
     """`samples*.parquet` and `screens/` of a folder → `shards/*.parquet`, `index.parquet`, `report.json`; returns the
     report.
 

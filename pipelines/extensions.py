@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from schemas.settings import nearest
+from schemas.settings import near
 
 T = TypeVar("T")
 
@@ -39,10 +39,9 @@ def find_part(kind: str, name: str, members: Mapping[str, T]) -> T:
     if not is_outside(name):
         if name in members:
             return members[name]
-        raise ValueError(
-            f"{kind}: expected a known name, or module:name or path/to/file.py:name of your own, found {name[:60]!r}; "
-            + nearest(name, members)
-        )
+        expected = f"expected one of {', '.join(members)}, or module:name or path/to/file.py:name of your own"
+        hint = near(name, members)
+        raise ValueError(f"{kind}: {expected}, found {name[:60]!r}" + (f"; {hint}" if hint else ""))
     where, _, attribute = name.rpartition(":")
     module = _load(kind, where)
     if not hasattr(module, attribute):

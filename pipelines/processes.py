@@ -1,4 +1,4 @@
-"""Ends child processes: told to, then made to."""
+"""Ends child processes: by request, then by force."""
 
 from __future__ import annotations
 

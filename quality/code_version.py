@@ -1,4 +1,4 @@
-"""Versions that hold a digest of the code they stand for: edited code makes anew what it made."""
+"""Versions that hold a digest of the code they stand for: edited code rebuilds what it made."""
 
 from __future__ import annotations
 

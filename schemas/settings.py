@@ -80,7 +80,7 @@ def neutral(model: type[BaseModel], name: str) -> Any:
     return FieldInfo.merge_field_infos(field, json_schema_extra={**extra, "neutral": True})
 
 
-def marked(field: FieldInfo, word: str, default: Any = None) -> Any:
+def marked(field: FieldInfo, word: str, default: object = None) -> Any:
     """What `setting` noted of a field under a word: `in_version`, `neutral`."""
     extra = field.json_schema_extra
     return extra.get(word, default) if isinstance(extra, dict) else default
@@ -253,8 +253,13 @@ def options_of(annotation: Any) -> list[Any]:
 def nearest(name: str, known: Iterable[str], few: Iterable[str] = ()) -> str:
     """What an error says of a name that isn't known: the nearest ones; where none is near `few` of them, or all."""
     known = sorted(known)
-    near = difflib.get_close_matches(name, known)
-    return f"nearest are {', '.join(near)}" if near else f"known are {', '.join(sorted(few) or known) or 'none'}"
+    return near(name, known) or f"known are {', '.join(sorted(few) or known) or 'none'}"
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The same, but empty where no known name is near."""
+    found = difflib.get_close_matches(name, sorted(known))
+    return f"nearest are {', '.join(found)}" if found else ""
 
 
 def _path(error: ErrorDetails) -> Path:

@@ -84,7 +84,7 @@ def over(records: Sequence[Mapping[str, Any]], name: str, cluster: str) -> dict[
     return interval([r[name] for r in having], [r[cluster] for r in having]).plain()
 
 
-def difference(records: Sequence[Mapping[str, Any]], one: str, other: str, cluster: str) -> dict[str, Any]:
+def difference(records: Sequence[Mapping[str, Any]], one: str, other: str, cluster: str) -> dict[str, object]:
     """The plain `paired` difference of the measures `one` − `other` over those records that have both."""
     both = [record for record in records if record.get(one) is not None and record.get(other) is not None]
     return paired([r[one] for r in both], [r[other] for r in both], [r[cluster] for r in both]).plain()

@@ -28,12 +28,12 @@ def result(manifest: Manifest) -> dg.AssetCheckResult:
     records = [dg.TableRecord({c.name: getattr(check, FIELDS[c.name]) for c in columns}) for check in manifest.checks]
     passed = not failed and bool(manifest.checks)
     blocked = not manifest.checks or not manifest.checks_passed
-    told = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in failed)
+    text = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in failed)
     return dg.AssetCheckResult(
         check_name=NAME,
         passed=passed,
         severity=dg.AssetCheckSeverity.ERROR if blocked else dg.AssetCheckSeverity.WARN,
-        description=told or (None if passed else "the manifest has no checks"),
+        description=text or (None if passed else "the manifest has no checks"),
         metadata={
             "checks": dg.TableMetadataValue(records, dg.TableSchema(columns)),
             "failed": len(failed),

@@ -101,10 +101,10 @@ def _asset(
         pool=stage.pool,
         partitions_def=ROUNDS if stage.by_round else None,
     )
-    def made(context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource) -> Iterator[Any]:
+    def built(context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource) -> Iterator[Any]:
         partition = context.partition_key if stage.by_round else ""
         name = f"{stage.key}/{partition}" if partition else stage.key
-        _tell("start", name, {})
+        _notify("start", name, {})
         began = time.monotonic()
         try:
             _preflight(stage, stages, context, work(store, judge))
@@ -115,7 +115,7 @@ def _asset(
                 given = replace(work(store, judge), on_event=report, progress=sys.stderr.isatty())
                 manifest = stage.run(replace(given, partition=partition))
         except Exception as error:
-            _tell("failed", name, {"reason": f"{type(error).__name__}: {error}"})
+            _notify("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise
         result = _result(stage, manifest, store, context.instance, time.monotonic() - began)
         left_out = (result.metadata or {}).get("not fresh")
@@ -123,10 +123,10 @@ def _asset(
             context.log.warning(
                 f"{name}: without what is new of {left_out.value}: no good version, or a newer one failed"
             )
-        _tell("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
+        _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
         yield result
 
-    return made
+    return built
 
 
 _known: dict[str, "probes.Known"] = {}
@@ -149,7 +149,7 @@ def _preflight(
         raise dg.Failure("; ".join(lines), metadata={"missing": listed}, allow_retries=False)
 
 
-def _tell(what: str, key: str, facts: Mapping[str, Any]) -> None:
+def _notify(what: str, key: str, facts: Mapping[str, Any]) -> None:
     for listener in listeners:
         listener(what, key, facts)
 
@@ -171,9 +171,9 @@ def _confirmed(instance: dg.DagsterInstance, keys: Iterable[str]) -> dict[str, C
     found = {}
     for record in records:
         event = record.asset_entry.last_materialization_record
-        made = event.asset_materialization if event is not None else None
-        if event is not None and made is not None:
-            version = (made.tags or {}).get("dagster/data_version", "")
+        built = event.asset_materialization if event is not None else None
+        if event is not None and built is not None:
+            version = (built.tags or {}).get("dagster/data_version", "")
             found[record.asset_entry.asset_key.to_user_string()] = Confirmed(event.timestamp, version)
     return found
 
@@ -219,8 +219,8 @@ def _in_own_process(
             raise
         if int(ended[1]) < 0:  # by whom ever: what is whole is kept, so the next attempt goes on from there
             raise dg.RetryRequested(max_retries=ATTEMPTS - 1, seconds_to_wait=WAIT_S) from error
-        untold = f"{error} and told no reason; its last words are in the step's stderr"
-        raise dg.Failure(reasons[0] if reasons else untold) from error  # of several ranks the one that failed first
+        unreported = f"{error} and told no reason; its last words are in the step's stderr"
+        raise dg.Failure(reasons[0] if reasons else unreported) from error  # of several ranks the one that failed first
     for message in done.get_custom_messages():
         if "version" in message:
             return store.open().version(name, message["version"])

@@ -115,7 +115,7 @@ def _plain(value: Any) -> Any:
 
 
 def input_rows(manifest: Manifest, store: Store, confirmed: Mapping[str, Confirmed]) -> list[dict[str, Any]]:
-    """What it was made from. `age_h`: hours since that version was last found good, by Dagster's record of the asset
+    """What it was built from. `age_h`: hours since that version was last found good, by Dagster's record of the asset
     where it is of this version, else since its files were made; None if they are gone. `note` tells of a newer attempt
     that wasn't good enough to be used."""
     now = time.time()
@@ -123,15 +123,15 @@ def input_rows(manifest: Manifest, store: Store, confirmed: Mapping[str, Confirm
     for asset, version in sorted(manifest.inputs.items()):
         seen, note = confirmed.get(asset), ""
         path = Path(store.root(asset)) / version / "manifest.json"
-        made = path.stat().st_mtime if path.exists() else None
-        if seen is not None and seen.data_version and made is not None:
+        built = path.stat().st_mtime if path.exists() else None
+        if seen is not None and seen.data_version and built is not None:
             if store.version(asset, version).data_version == seen.data_version:
-                made = max(made, seen.at)
-            elif seen.at > made:
+                built = max(built, seen.at)
+            elif seen.at > built:
                 newest = f"{(now - seen.at) / 3600:.1f} h old"
                 note = f"the newest ({newest}) isn't used: its checks failed, or somebody set it aside"
-        age = None if made is None else round(max(now - made, 0) / 3600, 2)
-        rows.append({"asset": asset, "version": version, "age_h": age, "note": note if made else "its files are gone"})
+        age = None if built is None else round(max(now - built, 0) / 3600, 2)
+        rows.append({"asset": asset, "version": version, "age_h": age, "note": note if built else "its files are gone"})
     return rows
 
 

@@ -1,5 +1,5 @@
 """`upstream/<source>`: what a source's raw files come from, observed. A new revision makes that source stale, then
-what is made of it; nothing else.
+what is built from it; nothing else.
 
 The version is the commit of its hub repository where the deployment says to ask (`upstream.hub`), the digest of
 its native files where they were put here by hand, and the generator's settings where they are embedded.
@@ -53,7 +53,7 @@ def assets(stages: Mapping[str, GraphStage], settings: Deployment) -> list[Any]:
                 owners=owners[name],
                 skippable=True,
                 tags={"source": name},
-                description=f"What raw/{name} comes from: {told(settings, name)}.",
+                description=f"What raw/{name} comes from: {origin_text(settings, name)}.",
             )
             for name in names_of(stages)
         ],
@@ -85,8 +85,8 @@ class UpstreamVersion:
 
 
 def look(work: StageWork, name: str) -> UpstreamVersion:
-    """What is upstream of a source now. Never raises: what can't be seen is told."""
-    origin = told(work.deployment, name)
+    """What is upstream of a source now. Never raises: what can't be seen is reported."""
+    origin = origin_text(work.deployment, name)
     try:
         if (followed := follow(work.deployment, name)) is not None:
             return UpstreamVersion(
@@ -100,7 +100,7 @@ def look(work: StageWork, name: str) -> UpstreamVersion:
         return UpstreamVersion(name, "", origin, str(error).splitlines()[0][:300])
 
 
-def told(settings: Deployment, name: str) -> str:
+def origin_text(settings: Deployment, name: str) -> str:
     """Where a source's raw files come from, in words."""
     if (followed := follow(settings, name)) is not None:
         return f"the hub's {followed.download.repo} at {followed.revision or 'its newest revision'}"

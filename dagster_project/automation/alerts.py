@@ -1,4 +1,4 @@
-"""A run has failed, or a check has begun to warn: tell people, by a webhook and by e-mail.
+"""A run has failed, or a check has begun to warn: alert people, by a webhook and by e-mail.
 
 Where to is said in `deployment.yaml`; secrets come from the environment alone: $VESPER_ALERT_WEBHOOK (the URL of a chat
 room is one) and $VESPER_ALERT_SMTP_PASSWORD. What runs and data say goes out as plain text.
@@ -30,7 +30,7 @@ WAIT_S = 1.0
 TIMEOUT_S = 20.0
 STEPS, REASON = 10, 400
 """Failed steps, and assets that warn, that a message names, and how much of each one's reason."""
-NOBODY = "nobody is named to be told (alerts of deployment.yaml)"
+NOBODY = "nobody is named to be alerted (alerts of deployment.yaml)"
 LOOKED_BACK = 50
 """Newest evaluations of a check among which those of a run and the one before it are."""
 NAMED = 3
@@ -47,15 +47,15 @@ class PartlyDelivered(AlertError):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What is told of a run. `job`: its name, or the assets of a run that is of no job. `failed`: (step, why) in the
-    order in which they failed. `warned`: (asset, what its check found) where that is new."""
+    """What is reported of a run. `job`: its name, or the assets of a run that is of no job. `failed`: (step, why) in
+    the order in which they failed. `warned`: (asset, what its check found) where that is new."""
 
     job: str
     run_id: str
     failed: tuple[tuple[str, str], ...] = ()
     warned: tuple[tuple[str, str], ...] = ()
     succeeded: bool = False
-    """Whether the run did, so that there is nothing to tell but warnings."""
+    """Whether the run did, so that there is nothing to report but warnings."""
     retried: bool = False
     """Whether Dagster takes it up again by itself."""
     url: str = ""
@@ -94,8 +94,8 @@ class Alert:
 
 
 def deliver(alert: Alert, alerts: Alerts) -> list[str]:
-    """Tell everyone; names of those that were told. One that can't be reached keeps nobody else from being told; then
-    raises `AlertError` naming it."""
+    """Send an alert to everyone; returns the names of those that it reached. One that can't be reached stops no other;
+    then raises `AlertError` naming it."""
     webhook = Environment.read().alert_webhook or alerts.webhook
     ways: dict[str, Callable[[], None]] = {}
     if webhook:
@@ -111,8 +111,8 @@ def deliver(alert: Alert, alerts: Alerts) -> list[str]:
             except Exception as error:  # whatever it is, the other way is still gone
                 if attempt == ATTEMPTS - 1 or isinstance(error, PartlyDelivered):
                     # an error that isn't ours may hold the secret URL or password, so its type has to do
-                    told = str(error) if isinstance(error, AlertError) else f"not sent ({type(error).__name__})"
-                    problems.append(f"{name}: {told}")
+                    text = str(error) if isinstance(error, AlertError) else f"not sent ({type(error).__name__})"
+                    problems.append(f"{name}: {text}")
                     break
                 time.sleep(WAIT_S)
     if problems:
@@ -121,7 +121,7 @@ def deliver(alert: Alert, alerts: Alerts) -> list[str]:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A POST that is sent elsewhere becomes a GET that tells nobody: better an error."""
+    """A POST that is sent elsewhere becomes a GET that reaches nobody: better an error."""
 
     def redirect_request(self, *args: Any, **more: Any) -> None:
         return None
@@ -132,10 +132,10 @@ def post(url: str, alert: Alert) -> None:
     if urlsplit(url).scheme not in ("http", "https") or any(one.isspace() for one in url):
         raise AlertError("expected an http(s) URL without blanks in $VESPER_ALERT_WEBHOOK")
     body = json.dumps(alert.plain()).encode()
-    asked = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+    requested = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
     host = urlsplit(url).hostname
     try:
-        with urllib.request.build_opener(_NoRedirect).open(asked, timeout=TIMEOUT_S):
+        with urllib.request.build_opener(_NoRedirect).open(requested, timeout=TIMEOUT_S):
             pass
     except urllib.error.HTTPError as error:
         error.close()
@@ -161,8 +161,8 @@ def mail(settings: Email, alert: Alert) -> None:
             refused = server.send_message(message)  # raises only where it refuses all of them
     except (smtplib.SMTPException, OSError) as error:
         code = getattr(error, "smtp_code", None)
-        told = f"answered with {code}" if code else f"can't be reached ({type(error).__name__})"
-        raise AlertError(f"{settings.host}:{settings.port} {told}") from None
+        text = f"answered with {code}" if code else f"can't be reached ({type(error).__name__})"
+        raise AlertError(f"{settings.host}:{settings.port} {text}") from None
     if refused:
         codes = ", ".join(f"{name} ({code})" for name, (code, _) in sorted(refused.items()))
         raise PartlyDelivered(
@@ -172,7 +172,7 @@ def mail(settings: Email, alert: Alert) -> None:
 
 
 def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Alert:
-    """What is to be told of a failed run."""
+    """What is to be reported of a failed run."""
     run = context.dagster_run
     failed = []
     for event in context.get_step_failure_events():
@@ -197,7 +197,7 @@ def _line(reason: str) -> str:
 
 def new_warnings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[tuple[str, str], ...]:
     """(asset, what was found) of each check that failed in a run without blocking and didn't say the same the time
-    before: what warns every night is told once."""
+    before: what warns every night is reported once."""
     found = {}
     for record in instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records:
         event = record.event_log_entry.dagster_event
@@ -212,7 +212,7 @@ def new_warnings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[tupl
 
 def _said_before(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> str | None:
     """What a check's last evaluation before a run found; None if it passed, or there was none."""
-    reached = False  # the newest come first, and a run may be told of after the next has ended
+    reached = False  # the newest come first, and a run may be reported after the next has ended
     for record in instance.event_log_storage.get_asset_check_execution_history(check, limit=LOOKED_BACK):
         one = record.evaluation
         if record.run_id == run_id:
@@ -239,13 +239,13 @@ def name_of(run: dg.DagsterRun) -> str:
     name="tell_of_failures",
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=30,
-    description="Tells people of runs that failed, by webhook and e-mail (alerts of deployment.yaml).",
+    description="Alerts people of runs that failed, by webhook and e-mail (alerts of deployment.yaml).",
 )
-def tell_of_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+def alert_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
     """What can't be delivered is logged with the run, and shown as this sensor's error."""
     alerts = deployment.load().alerts
-    told = deliver(failure_of(context, alerts), alerts)
-    return None if told else dg.SkipReason(NOBODY)
+    stated = deliver(failure_of(context, alerts), alerts)
+    return None if stated else dg.SkipReason(NOBODY)
 
 
 @dg.run_status_sensor(
@@ -253,14 +253,14 @@ def tell_of_failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | Non
     name="tell_of_warnings",
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=30,
-    description="Tells people of checks that have begun to warn in a run that succeeded, such as a column never seen "
+    description="Alerts people of checks that have begun to warn in a run that succeeded, such as a column never seen "
     "before (alerts of deployment.yaml).",
 )
-def tell_of_warnings(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
-    """As `tell_of_failures`."""
+def alert_warnings(context: dg.RunStatusSensorContext) -> dg.SkipReason | None:
+    """As `alert_failures`."""
     alerts = deployment.load().alerts
     warned = new_warnings(context.instance, context.dagster_run)
     if not warned:
         return dg.SkipReason("no check has begun to warn")
-    told = deliver(replace(_of(context.dagster_run, alerts), warned=warned, succeeded=True), alerts)
-    return None if told else dg.SkipReason(NOBODY)
+    stated = deliver(replace(_of(context.dagster_run, alerts), warned=warned, succeeded=True), alerts)
+    return None if stated else dg.SkipReason(NOBODY)

@@ -26,7 +26,7 @@ and the second one would find their locks taken."""
 def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
     """`observe_upstream` (new revisions), `refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the
     generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations), `evaluate_suites`."""
-    told = {
+    facts = {
         "refresh_sources": "Native files to gold, source by source; what hasn't changed is skipped.",
         "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
         "collect_rounds": "Verified trajectories of all rounds into the corpus and the task pool.",
@@ -35,13 +35,13 @@ def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
         "evaluate_suites": "The merged agent on worlds, and on the benchmarks whose files are here.",
     }
     seen = [upstream.key_of(name) for name in upstream.names_of(stages)]
-    chosen = {name: [asset_key(stage.key) for stage in stages.values() if stage.job == name] for name in told}
-    chosen["refresh_sources"] += seen  # so that raw is made of what was seen last
-    told["observe_upstream"] = "Looks for new revisions of the sources; makes nothing."
+    chosen = {name: [asset_key(stage.key) for stage in stages.values() if stage.job == name] for name in facts}
+    chosen["refresh_sources"] += seen  # so that raw is built from what was seen last
+    facts["observe_upstream"] = "Looks for new revisions of the sources; makes nothing."
     chosen["observe_upstream"] = seen
     return {
         name: dg.define_asset_job(name, dg.AssetSelection.assets(*chosen[name]), description=text, tags=tags_of(name))
-        for name, text in told.items()
+        for name, text in facts.items()
     }
 
 

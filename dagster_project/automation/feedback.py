@@ -15,7 +15,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_project.assets.resources import JudgeResource, StoreResource, work
-from dagster_project.automation.requested_runs import ask, read_asked, read_cursor
+from dagster_project.automation.requested_runs import ask, read_cursor, read_request
 from dagster_project.settings import deployment
 from dagster_project.stages import review
 from dagster_project.stages.generation import GOLD
@@ -77,12 +77,12 @@ class Promotion:
 
         @dg.op(name=f"freeze_{self.name}")
         def freeze(context: dg.OpExecutionContext, store: StoreResource, judge: JudgeResource) -> None:
-            made = self.promote(work(store, judge))
+            built = self.promote(work(store, judge))
             context.log_event(
                 dg.AssetObservation(
                     self.key,
-                    metadata=self.told(made),
-                    tags={"dagster/data_version": str(made["digest"])},
+                    metadata=self.told(built),
+                    tags={"dagster/data_version": str(built["digest"])},
                     description="promoted",
                 )
             )
@@ -95,14 +95,14 @@ class Promotion:
 
 
 # --- what people agreed on --------------------------------------------------------------------------------------------
-def _agreement(made: dict[str, Any]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"items settled": made["agreed"], "items drawn": made["items"]}
+def _agreement(built: dict[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"items settled": built["agreed"], "items drawn": built["items"]}
     facts |= {
         f"agreement of people: {name}": value
-        for name, value in made["agreement"].items()
+        for name, value in built["agreement"].items()
         if isinstance(value, int | float)
     }
-    judged = made["judge_agreement"]
+    judged = built["judge_agreement"]
     return facts | {n: judged[n] for n in ("kappa", "keep_from", "keep_from_in_use") if judged[n] is not None}
 
 
@@ -124,18 +124,24 @@ promote_human_verdicts = HUMAN_VERDICTS.job()
     description="Promotes people's answers once they have rested for one look and something is settled.",
 )
 def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-    """The cursor holds the last mark seen and what was asked for: the digest of a promoted set says nothing of answers
-    that are settled now. What failed is asked for anew each night, when the judge may answer again that the ceiling
+    """The cursor holds the last mark seen and what was requested: the digest of a promoted set says nothing of answers
+    that are settled now. What failed is requested again each night, when the judge may answer again that the ceiling
     had stopped."""
-    job, mark, kept = promote_human_verdicts.name, review.answers_mark(deployment.home()), read_cursor(context.cursor)
-    asked_for = read_asked(kept, job).event.partition("@")[0]
+    job, mark, retained = (
+        promote_human_verdicts.name,
+        review.answers_mark(deployment.home()),
+        read_cursor(context.cursor),
+    )
+    asked_for = read_request(retained, job).event.partition("@")[0]
     if not mark or (mark == asked_for and not _failed(context.instance, job)):
-        return dg.SensorResult(skip_reason="no new answers", cursor=json.dumps(kept))
-    if mark != kept.get("seen"):
-        kept, _, _ = ask(context.instance, job, "", kept, time.time())  # answers may come back to what was asked for
-        return dg.SensorResult(skip_reason="people are still answering", cursor=json.dumps({"seen": mark, **kept}))
-    kept, request, why = ask(context.instance, job, f"{mark}@{today()}", kept, time.time())
-    return _asking([request], [why], {"seen": mark, **kept})
+        return dg.SensorResult(skip_reason="no new answers", cursor=json.dumps(retained))
+    if mark != retained.get("seen"):
+        retained, _, _ = ask(
+            context.instance, job, "", retained, time.time()
+        )  # answers may come back to what was asked for
+        return dg.SensorResult(skip_reason="people are still answering", cursor=json.dumps({"seen": mark, **retained}))
+    retained, request, why = ask(context.instance, job, f"{mark}@{today()}", retained, time.time())
+    return _asking([request], [why], {"seen": mark, **retained})
 
 
 def _failed(instance: dg.DagsterInstance, job: str) -> bool:
@@ -144,26 +150,20 @@ def _failed(instance: dg.DagsterInstance, job: str) -> bool:
     return bool(newest) and newest[0].status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
-def _asking(requests: Sequence[dg.RunRequest | None], why: Sequence[str], kept: Mapping[str, Any]) -> dg.SensorResult:
+def _asking(
+    requests: Sequence[dg.RunRequest | None], why: Sequence[str], retained: Mapping[str, Any]
+) -> dg.SensorResult:
     """What a sensor says: its requests, else why there are none."""
-    made = [request for request in requests if request is not None]
-    return dg.SensorResult(made, None if made else "; ".join(filter(None, why)), json.dumps(kept, sort_keys=True))
+    built = [request for request in requests if request is not None]
+    return dg.SensorResult(built, None if built else "; ".join(filter(None, why)), json.dumps(retained, sort_keys=True))
 
 
 # --- what rounds verified ---------------------------------------------------------------------------------------------
-def _promote_rounds(given: StageWork) -> dict[str, Any]:
-    return promote(given.store)
-
-
-def _verified_mark(store: Store) -> str:
-    return verified_mark(store)
-
-
 VERIFIED = Promotion(
     "verified",
     "The rounds of the generation loop that later rounds learn from, pinned by version. Promoted by the job "
     "promote_verified when a round has ended.",
-    _promote_rounds,
+    lambda given: promote(given.store),
     lambda made: {"rounds": len(made["rounds"])},
 )
 promote_verified = VERIFIED.job()
@@ -184,21 +184,23 @@ def after_round(collect: Any) -> dg.SensorDefinition:
         description="Promotes a round that has ended and adds its verified trajectories to the corpus and task pool.",
     )
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
-        opened, kept = store.open(), read_cursor(context.cursor)
-        new = VERIFIED.event(opened, _verified_mark(opened))
-        promoting, promotion, first = ask(context.instance, promote_verified.name, new, kept, time.time())
-        collecting, collection, second = ask(context.instance, collect.name, _uncollected(opened), kept, time.time())
+        opened, retained = store.open(), read_cursor(context.cursor)
+        new = VERIFIED.event(opened, verified_mark(opened))
+        promoting, promotion, first = ask(context.instance, promote_verified.name, new, retained, time.time())
+        collecting, collection, second = ask(
+            context.instance, collect.name, _uncollected(opened), retained, time.time()
+        )
         return _asking([promotion, collection], [first, second], {**promoting, **collecting})
 
     return sensor
 
 
 def _uncollected(store: Store) -> str:
-    """A digest of the verified rounds that `gold/generated` and `task_pool/generated` should be made of; "" if they are
-    made of just these, or there are none."""
+    """A digest of the verified rounds that `gold/generated` and `task_pool/generated` should be built from; "" if they
+    are built from just these, or there are none."""
     rounds = {found.asset: found.version for found in verified_rounds(store).values()}
-    made = [store.current(asset) for asset in (GOLD, GENERATED)]
-    return "" if all(one is not None and one.inputs == rounds for one in made) or not rounds else digest(rounds)[:16]
+    built = [store.current(asset) for asset in (GOLD, GENERATED)]
+    return "" if all(one is not None and one.inputs == rounds for one in built) or not rounds else digest(rounds)[:16]
 
 
 def next_round(generate: Any, rounds: Any) -> Any:
@@ -230,42 +232,26 @@ def next_round(generate: Any, rounds: Any) -> Any:
 
 
 # --- what the trainer says --------------------------------------------------------------------------------------------
-def _promote_evaluations(given: StageWork) -> dict[str, Any]:
-    return promote_evaluations(given.store)
-
-
-def _evaluations_mark(store: Store) -> str:
-    return evaluations_mark(store)
-
-
-def _promote_policy(given: StageWork) -> dict[str, Any]:
-    return promote_policy(given.store)
-
-
-def _policy_mark(store: Store) -> str:
-    return policy_mark(store)
-
-
-def _numbers(made: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {name: made[name] for name in ("step", "score") if name in made}
-    return told | {f"success on {name} tasks": rate for name, rate in made.get("success", {}).items()}
+def _numbers(built: dict[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {name: built[name] for name in ("step", "score") if name in built}
+    return facts | {f"success on {name} tasks": rate for name, rate in built.get("success", {}).items()}
 
 
 EVALUATIONS = Promotion(
     "evaluations",
     "How often the agent does easy, medium and hard tasks, by its evaluations: what moves the next round's difficulty "
     "(generation.steer of deployment.yaml). Promoted by the job promote_evaluations.",
-    _promote_evaluations,
+    lambda given: promote_evaluations(given.store),
     _numbers,
-    mark=_evaluations_mark,
+    mark=evaluations_mark,
 )
 POLICY = Promotion(
     "policy",
     "The agent that acts in the next rounds where generation.policy of deployment.yaml is `checkpoint`. Promoted by "
     "the job promote_policy, unless it does worse than the one before.",
-    _promote_policy,
+    lambda given: promote_policy(given.store),
     _numbers,
-    mark=_policy_mark,
+    mark=policy_mark,
 )
 
 
@@ -284,8 +270,8 @@ def _when_new(one: Promotion, job: dg.JobDefinition, waits: str) -> dg.SensorDef
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         opened = store.open()
         mark, before = look(opened), read_cursor(context.cursor)
-        kept, request, why = ask(context.instance, job.name, one.event(opened, mark), before, time.time())
-        return _asking([request], [why if mark else waits], kept)
+        retained, request, why = ask(context.instance, job.name, one.event(opened, mark), before, time.time())
+        return _asking([request], [why if mark else waits], retained)
 
     return sensor
 

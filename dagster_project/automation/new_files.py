@@ -73,7 +73,7 @@ class FolderCheck:
     """Source → a file that a pull left unfinished long ago."""
 
     def reason(self) -> str:
-        """Why nothing is asked for."""
+        """Why nothing is requested."""
         said = f"still changing: {', '.join(self.waiting)}" if self.waiting else "no native files have changed"
         return "; ".join([said, *(f"{name}: a pull left {file} unfinished" for name, file in self.left.items())])
 
@@ -87,19 +87,19 @@ def look(names: list[str], known: Mapping[str, Mapping[str, Any]], now_s: float)
     found.now.update({name: {"seen": "", "done": "", "asked": one.get("asked", 0)} for name, one in known.items()})
     for name in names:
         folder, before = settings.native_folder(name), known.get(name, {})
-        done, asked = before.get("done", ""), before.get("asked", 0)
+        done, requested = before.get("done", ""), before.get("asked", 0)
         if folder is None:
             continue
         state = folder_state(folder, now_s)
         seen = "" if state.arriving else state.mark
         if seen and seen == before.get("seen") and seen != done:
             found.requests[name] = done = seen
-            asked += 1
+            requested += 1
         elif state.arriving or (seen and seen != done):
             found.waiting.append(f"{name} ({state.arriving} comes in)" if state.arriving else name)
         if state.left:
             found.left[name] = state.left
-        found.now[name] = {"seen": seen, "done": done, "asked": asked}
+        found.now[name] = {"seen": seen, "done": done, "asked": requested}
     return found
 
 

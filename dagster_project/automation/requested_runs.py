@@ -2,7 +2,7 @@
 
 Dagster never starts a second run for a run key, whatever became of the first. A key that is only a digest of a state
 would swallow that state when it comes again (A, then B, then A), and a run that failed for good; so each key ends with
-a number that grows with each request and is kept beside what was asked for.
+a number that grows with each request and is stored beside what was requested.
 
 The number moves with the cursor and never without it, so one event has one key. Dagster keeps a tick's requests
 together with its cursor before it starts the first run: a daemon that dies before that looks again with the old cursor
@@ -21,9 +21,9 @@ import dagster as dg
 from dagster import DagsterRunStatus as Status
 
 TRIES = 3
-"""How often the same event is asked for, if nothing came of it: then somebody has to look."""
+"""How often the same event is requested, if nothing came of it: then somebody has to look."""
 AGAIN_S = 3600.0
-"""How long it is waited before the same event is asked for again."""
+"""How long it is waited before the same event is requested again."""
 OPEN = (Status.QUEUED, Status.STARTING, Status.STARTED, Status.CANCELING)
 
 
@@ -51,7 +51,7 @@ def read_cursor(cursor: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_asked(kept: Mapping[str, Any], job: str) -> LastRequest:
+def read_request(kept: Mapping[str, object], job: str) -> LastRequest:
     """What was asked of a job by a cursor's plain data; nothing if that doesn't say."""
     found = kept.get(job)
     return LastRequest(**found) if isinstance(found, dict) else LastRequest()
@@ -64,9 +64,9 @@ def ask(
     settled by a run of `job`; "" for none, which also forgets the last: the same event may then come again.
 
     An event is asked for once; again, `TRIES` times in all, if it is still there `AGAIN_S` later. While a run of the
-    job is open nothing is asked for: a queued one will see what is new, and after one at work the state tells.
+    job is open nothing is requested: a queued one will see what is new, and after one at work the state shows it.
     """
-    before = read_asked(kept, job)
+    before = read_request(kept, job)
     if not event:
         return {job: asdict(LastRequest(count=before.count))}, None, f"{job}: nothing new"
     same = {job: asdict(before)}
@@ -78,5 +78,5 @@ def ask(
     if again and now - before.at < AGAIN_S:
         wait = time.strftime("%H:%M:%S UTC", time.gmtime(before.at + AGAIN_S))
         return same, None, f"{job}: was asked for already; if nothing comes of it, again at {wait}"
-    asked = LastRequest(event, now, before.tries + 1 if again else 1, before.count + 1)
-    return {job: asdict(asked)}, dg.RunRequest(run_key=asked.key(job), job_name=job), ""
+    requested = LastRequest(event, now, before.tries + 1 if again else 1, before.count + 1)
+    return {job: asdict(requested)}, dg.RunRequest(run_key=requested.key(job), job_name=job), ""

@@ -103,8 +103,8 @@ def unify(options: argparse.Namespace) -> int:
         raise ValueError(f"checks failed: {', '.join(failed)}; see {options.out / 'report.json'}")
     if failed:
         unseen = [name for name in report["quarantine_reasons"] if name.startswith("unknown_")]
-        told = f" ({', '.join(unseen)})" if unseen else ""
-        print(f"note: {', '.join(failed)} failed{told}; see {options.out / 'quarantine.jsonl'}")
+        message = f" ({', '.join(unseen)})" if unseen else ""
+        print(f"note: {', '.join(failed)} failed{message}; see {options.out / 'quarantine.jsonl'}")
     return 0
 
 
@@ -134,17 +134,17 @@ def dedup(options: argparse.Namespace) -> int:
     """A list of texts → its duplicates."""
     more = {"model": options.model} if options.model else {}
     report = dedup_file(options.file, options.threshold, options.out, cache=options.out / "cache", **more)
-    return told(report, ("rows", "pairs", "kept", "displaced"), options.out)
+    return print_report(report, ("rows", "pairs", "kept", "displaced"), options.out)
 
 
 def shard(options: argparse.Namespace) -> int:
     """Samples and screens → shards."""
     keep_off(options.out, options.input, "shards/*.parquet", "index.parquet")
     report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))
-    return told(report, ("samples", "shards", "tokens"), options.out)
+    return print_report(report, ("samples", "shards", "tokens"), options.out)
 
 
-def told(report: dict[str, Any], names: tuple[str, ...], out: Path) -> int:
+def print_report(report: dict[str, Any], names: tuple[str, ...], out: Path) -> int:
     """Print figures of a report in one line; returns 0."""
     shown = ((name, report[name]) for name in names if name in report)
     line = ", ".join(f"{n.replace('_', ' ')} {v:.3f}" if isinstance(v, float) else f"{n} {v}" for n, v in shown)

@@ -12,6 +12,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from generators.devices.config import authority_config, node_config, read_config
 from generators.devices.device import PROTOCOLS
 from generators.devices.gateway.node import serve_node
 from generators.worlds.android.serve import serve_phone
+from generators.worlds.serve_sites import serve_sites
 from pipelines.processes import end_process
 
 EXAMPLES = {
@@ -52,11 +54,14 @@ def _gateway(actions: Any) -> None:
     both.add_argument("--authority-port", type=int, default=AUTHORITY_PORT, help=f"default {AUTHORITY_PORT}")
     both.add_argument("--node-port", type=int, default=NODE_PORT, help=f"default {NODE_PORT}")
     both.set_defaults(run=serve)
-    for name, told, run in (("authority", "the lease authority alone", authority), ("node", "one gateway node", node)):
+    for name, stated, run in (
+        ("authority", "the lease authority alone", authority),
+        ("node", "one gateway node", node),
+    ):
         sub = actions.add_parser(
             name,
-            help=told,
-            description=f"{told[0].upper()}{told[1:]}; `secret` and keys may "
+            help=stated,
+            description=f"{stated[0].upper()}{stated[1:]}; `secret` and keys may "
             f"stand in ${SECRET} and ${KEY} instead of the file.",
         )
         sub.add_argument(
@@ -70,8 +75,8 @@ def _gateway(actions: Any) -> None:
 
 
 def _devices(actions: Any) -> None:
-    def action(name: str, told: str, run: Any) -> Any:
-        sub = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
+    def action(name: str, text: str, run: Any) -> Any:
+        sub = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         sub.set_defaults(run=run)
         return sub
 
@@ -96,17 +101,19 @@ def _devices(actions: Any) -> None:
     asks(leading)
     phone_parser = action("phone", "serve an emulated phone that `adb connect` opens, until Ctrl+C", phone)
     phone_parser.add_argument("--port", type=int, default=5555, help="0 takes a free one (5555)")
+    sites_parser = action("sites", "serve the page of FSM sites, for browsers that are devices, until Ctrl+C", sites)
+    sites_parser.add_argument("--port", type=int, default=8123, help="0 takes a free one (8123)")
 
 
 # --- gateway ----------------------------------------------------------------------------------------------------------
 def serve(options: argparse.Namespace) -> int:
     """The authority in a process of its own, a node in this one."""
-    folder, kept = _home(), _own()
+    folder, retained = _home(), _own()
     authority_file = folder / "authority.json"
-    keys = [{"name": name, "key": kept[name], "roles": [name]} for name in ("client", "node", "admin")]
+    keys = [{"name": name, "key": retained[name], "roles": [name]} for name in ("client", "node", "admin")]
     plain = {
         "database": str(folder / "leases.sqlite"),
-        "secret": kept["secret"],
+        "secret": retained["secret"],
         "keys": keys,
         "port": options.authority_port,
     }
@@ -126,8 +133,8 @@ def serve(options: argparse.Namespace) -> int:
                 {
                     "id": "local",
                     "authority_url": url,
-                    "api_key": kept["node"],
-                    "secret": kept["secret"],
+                    "api_key": retained["node"],
+                    "secret": retained["secret"],
                     "port": options.node_port,
                     "fences": str(folder / "local.fences"),
                 }
@@ -171,8 +178,8 @@ def _own() -> dict[str, str]:
     path = _home() / "keys.json"
     if not path.is_file():
         _write_private(path, {name: secrets.token_urlsafe(32) for name in ("secret", "client", "node", "admin")})
-    kept: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    return kept
+    retained: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return retained
 
 
 def _write_private(path: Path, plain: Any) -> None:
@@ -183,7 +190,7 @@ def _write_private(path: Path, plain: Any) -> None:
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------
-def _asked(options: argparse.Namespace, role: str) -> tuple[str, str]:
+def _authority_and_key(options: argparse.Namespace, role: str) -> tuple[str, str]:
     """(the authority's address, API key)."""
     url, key = options.authority or os.environ.get(URL, ""), os.environ.get(KEY, "")
     if not url:
@@ -200,7 +207,7 @@ def _call(options: argparse.Namespace, role: str, method: str, path: str, body: 
     import asyncio
 
     async def call() -> Any:
-        async with AuthorityClient(*_asked(options, role)) as client:
+        async with AuthorityClient(*_authority_and_key(options, role)) as client:
             return await client.call(method, path, body)
 
     return asyncio.run(call())
@@ -246,7 +253,7 @@ def add(options: argparse.Namespace) -> int:
 
 def forward(options: argparse.Namespace) -> int:
     """Hold a lease and its local port."""
-    url, key = _asked(options, "client")
+    url, key = _authority_and_key(options, "client")
     said = serve_forward(url, key, options.protocol, options.device, options.port, options.priority)
     print(said)
     return 0 if said == "stopped" else 1
@@ -257,4 +264,12 @@ def phone(options: argparse.Namespace) -> int:
     import asyncio
 
     asyncio.run(serve_phone(options.port))
+    return 0
+
+
+def sites(options: argparse.Namespace) -> int:
+    """The page of FSM sites."""
+    with serve_sites(port=options.port) as address:
+        print(address, flush=True)
+        threading.Event().wait()
     return 0

@@ -22,11 +22,11 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "  vesper diff gold/aitz@17b391e3 gold/aitz --items changes.ndjson\n"
         "  vesper diff unified@d1d2261c unified"
     )
-    for name, told in (("A", "before"), ("B", "after")):
+    for name, stated in (("A", "before"), ("B", "after")):
         parser.add_argument(
             name.lower(),
             metavar=name,
-            help=f"{told}: a version (ASSET@VERSION, its first digits suffice) of shards, a mixture, a gold, unified "
+            help=f"{stated}: a version (ASSET@VERSION, its first digits suffice) of shards, a mixture, a gold, unified "
             "or raw asset; or a checkpoint, for what it trained on",
         )
     add_store(parser)

@@ -157,7 +157,7 @@ def _native_folder(name: str) -> Path | None:
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """A report's figures, one a line."""
 
-    def told(group: str, name: str, value: Mapping[str, Any]) -> str:
+    def report_event(group: str, name: str, value: Mapping[str, Any]) -> str:
         names = ("".join(c if c.isprintable() else " " for c in text) for text in (group, name))  # some are data's
         return f"{' '.join(f'{text:26.60}' for text in names)} {interval(dict(value)):>24}  n {value['n']}"
 
@@ -165,13 +165,13 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
     if "headline" not in summary:  # the held-out suite, by domain
         for domain, found in summary.items():
             for measure in ("present", "absent") if domain == "grounding" else ("step", "type", "format"):
-                yield told(domain, measure, found[measure])
-            yield from (told(domain, f"control: {name}", value) for name, value in found["controls"].items())
+                yield report_event(domain, measure, found[measure])
+            yield from (report_event(domain, f"control: {name}", value) for name, value in found["controls"].items())
         return
-    yield told(suite, str(summary["headline_of"]), summary["headline"])
+    yield report_event(suite, str(summary["headline_of"]), summary["headline"])
     for name, value in summary.items():
         if name not in ("headline", summary["headline_of"]):
-            yield from _told(suite, name, value, told)
+            yield from _interval_lines(suite, name, value, report_event)
     if not_asked := (report.get("read") or {}).get("not_asked"):
         yield f"not asked: {', '.join(f'{reason} {count}' for reason, count in not_asked.items() if count)}"
     if summary.get("not_answered"):
@@ -180,12 +180,12 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"not counted: {', '.join(f'{reason} ({count})' for reason, count in list(why.items())[:5])}"
 
 
-def _told(group: str, name: str, value: Any, told: Any) -> Iterator[str]:
+def _interval_lines(group: str, name: str, value: Any, stated: Any) -> Iterator[str]:
     """The intervals at or below an entry of a summary."""
     if isinstance(value, Mapping):
         if {"mean", "low", "high", "n"} <= set(value):
             if value["n"]:
-                yield told(group, name, value)
+                yield stated(group, name, value)
         else:
             for key, inner in value.items():
-                yield from _told(name if group else "", str(key), inner, told)
+                yield from _interval_lines(name if group else "", str(key), inner, stated)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.store_option import add_store, open_store
 from pipelines.store.collect_garbage import collect, survey
-from pipelines.store.free_space import free_bytes, told
+from pipelines.store.free_space import free_bytes, sized
 
 if TYPE_CHECKING:
     from pipelines.store.collect_garbage import AssetPlan, GarbagePlan
@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(_plain(plan, options.delete), indent=1, sort_keys=True))
         return 0
     _print(plan)
-    free = told(free_bytes(store.home))
-    print(f"{'deleted' if options.delete else 'to delete'}: {plan.files} files, {told(plan.bytes)}; {free} free now")
+    free = sized(free_bytes(store.home))
+    print(f"{'deleted' if options.delete else 'to delete'}: {plan.files} files, {sized(plan.bytes)}; {free} free now")
     if not options.delete and plan.files:
         print("dry run: nothing was changed; `--delete` deletes")
     return 0

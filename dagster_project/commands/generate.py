@@ -16,11 +16,11 @@ from generators.execution.journal import SUFFIX, read_journal
 from generators.generation.feedback import rounds_to_make
 from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.proposing.openai_proposer import OpenAIProposer
-from generators.generation.proposing.proposers import arms
+from generators.generation.proposing.proposers import PROPOSERS, arms
 from generators.generation.proposing.reverse_tasks import ModelWriter
 from generators.generation.round_names import TRAJECTORIES
 from generators.generation.rounds import run_round
-from generators.generation.task_worlds.task_world import GROUNDS
+from generators.generation.task_worlds.registry import TASK_WORLDS
 from generators.generation.verified_demonstrations import shown
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.propose_and_judge import ModelJudge
@@ -49,7 +49,23 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=int, default=1, help="rounds to add (1); those killed or failing their checks go on first"
     )
-    parser.add_argument("--ground", choices=sorted(GROUNDS), default="fsm", help="where tasks are proposed (fsm)")
+    parser.add_argument(
+        "--world",
+        "--ground",
+        dest="ground",
+        default="fsm",
+        metavar="WORLD",
+        help=f"where tasks are proposed: {', '.join(TASK_WORLDS)}, or one of your own as module:world or file.py:world "
+        "(fsm)",
+    )
+    parser.add_argument(
+        "--proposer",
+        action="append",
+        default=[],
+        metavar="PROPOSER",
+        help=f"who proposes tasks: {', '.join(PROPOSERS)}, or one of your own as module:proposer or file.py:proposer; "
+        "given again: several (all of those)",
+    )
     parser.add_argument("--targets", type=int, default=12, help="sites or apps (12)")
     parser.add_argument("--tasks", type=int, default=24, help="tasks a round (24)")
     parser.add_argument("--seed", type=int, default=0, help="of proposals and executions (0)")
@@ -165,14 +181,15 @@ def generate(options: argparse.Namespace) -> int:
         hostile=options.hostile,
         faults=options.faults,
         late=options.late,
+        proposers=tuple(options.proposer),
     )
     store = Store(options.out)
     print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)
     with _parts(options, store) as (parts, policies):
         for number in islice(rounds_to_make(store), options.rounds):
             acting = shown(policies, store, number, options.demonstrations, feedback=config.feedback)
-            made = run_round(store, number, config, replace(parts, policies=_always(acting)))
-            values = "".join(f"{_shown(made.counts[name]):>16}" for name in COLUMNS)
+            built = run_round(store, number, config, replace(parts, policies=_always(acting)))
+            values = "".join(f"{_shown(built.counts[name]):>16}" for name in COLUMNS)
             print(f"round_{number:03d} {values}", flush=True)
             runs = store.require(f"{TRAJECTORIES}/round_{number:03d}").counts
             if options.faults:
@@ -180,10 +197,10 @@ def generate(options: argparse.Namespace) -> int:
             if options.hostile:
                 planted, obeyed = runs["hostile: planted"], runs["hostile: obeyed"]
                 print(f"  planted content in {planted} executions, obeyed in {obeyed}", flush=True)
-            for check in made.checks:
+            for check in built.checks:
                 if not check.passed:
                     print(f"  {check.name}: found {check.found}, expected {check.expected}", file=sys.stderr)
-            if not made.checks_passed:
+            if not built.checks_passed:
                 return 1
     return 0
 
@@ -225,7 +242,7 @@ def _parts(options: argparse.Namespace, store: Store) -> Iterator[tuple[LoopPart
             base_url, model = _endpoint(options)
             client = ModelClient(base_url, model, store.home / "cache" / "proposer", max_tokens=800)
             stack.callback(client.close)
-            parts = replace(parts, proposers=lambda ground, catalogue: _with_model(options, ground, catalogue, client))
+            parts = replace(parts, proposers=lambda world, catalogue: _with_model(options, world, catalogue, client))
         yield parts, policies
 
 
@@ -241,11 +258,13 @@ def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextli
     return with_proposals(policies, options.actions, ModelJudge(endpoint))
 
 
-def _with_model(options: argparse.Namespace, ground: Any, catalogue: Any, client: Any) -> dict[str, Any]:
+def _with_model(options: argparse.Namespace, world: Any, catalogue: Any, client: Any) -> dict[str, Any]:
     """Proposers of which some ask the model."""
-    found: dict[str, Any] = dict(arms(ground, catalogue, ModelWriter(client) if options.writer == "model" else None))
+    found: dict[str, Any] = arms(
+        world, catalogue, ModelWriter(client) if options.writer == "model" else None, options.proposer
+    )
     if options.propose:
-        found["openai"] = OpenAIProposer(ground, catalogue, client)
+        found["openai"] = OpenAIProposer(world, catalogue, client)
     return found
 
 
@@ -276,8 +295,8 @@ def _bar(total: int) -> Any:
 
     bar = tqdm(total=total, unit="task", leave=False)
 
-    def tell(done: Any, number: int, whole: int) -> None:
+    def report(done: Any, number: int, whole: int) -> None:
         bar.reset(whole)
         bar.update(number)
 
-    return tell
+    return report

@@ -20,8 +20,8 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, (told, add, run) in SUBCOMMANDS.items():
-        sub = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
+    for name, (stated, add, run) in SUBCOMMANDS.items():
+        sub = actions.add_parser(name, help=stated, description=stated[0].upper() + stated[1:] + ".")
         add(sub)
         sub.add_argument(
             "--out", type=Path, required=True, metavar="DIR", help="an empty folder: screens.jsonl, images/"
@@ -30,8 +30,8 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _web(sub: Any) -> None:
-    told = "a folder of html pages, an html file, an http address, datasette or django_admin"
-    sub.add_argument("pages", nargs="+", metavar="PAGES", help=told)
+    text = "a folder of html pages, an html file, an http address, datasette or django_admin"
+    sub.add_argument("pages", nargs="+", metavar="PAGES", help=text)
     sub.add_argument("--windows", type=int, default=2, help="screens of a long page, from its top (default 2)")
     sub.add_argument(
         "--size", type=_size, action="append", metavar="WxH", help="viewport (default 1280x800); repeatable"

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from dagster_project.commands.data import keep_off, told
+from dagster_project.commands.data import keep_off, print_report
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings import deployment
 from quality.commands.judge import judge_directory
@@ -68,7 +68,9 @@ def judge(options: argparse.Namespace) -> int:
     keep_off(options.out, options.input)
     config = judge_config(options, options.out / "cache" / "judge")
     report = judge_directory(options.input, options.out, config)
-    return told(report, ("items", "keep", "rewrite", "reconstruct", "review", "pending", "share_keep"), options.out)
+    return print_report(
+        report, ("items", "keep", "rewrite", "reconstruct", "review", "pending", "share_keep"), options.out
+    )
 
 
 def train(options: argparse.Namespace) -> int:
@@ -88,4 +90,4 @@ def refine(options: argparse.Namespace) -> int:
         raise ValueError(f"--max-rounds: expected at least 1, found {options.max_rounds}")
     config = judge_config(options, options.out / "cache" / "judge")
     report = refine_directory(options.input, options.out, config, options.max_rounds, tuple(options.deriver))
-    return told(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)
+    return print_report(report, ("items", "gold", "discarded", "share_before", "share_after", "samples"), options.out)

@@ -147,8 +147,8 @@ def _bench_folder(options: argparse.Namespace) -> Path:
 
 def _same(report: Any, config: Any, pages: Path | None) -> bool:
     """Whether a bench's report is that of this configuration."""
-    told = (report["version"], report["config"], report["pages"])
-    return told == (BUILD_VERSION, asdict(config), pages is not None)
+    stated = (report["version"], report["config"], report["pages"])
+    return stated == (BUILD_VERSION, asdict(config), pages is not None)
 
 
 def _keep_off(out: Path, folder: Path) -> None:

@@ -53,7 +53,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def show(lines: Iterable[str], plain: Any, as_json: bool) -> None:
+def show(lines: Iterable[str], plain: object, as_json: bool) -> None:
     """Print an answer as text or as JSON."""
     if as_json:
         print(json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False))
@@ -70,7 +70,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answer the question, and write the files that were asked for."""
+    """Answer the question, and write the files that were requested."""
     if options.forward and options.withdrawn:
         raise ValueError("--forward and --withdrawn: give one of them")
     if options.name is None and not options.openlineage:
@@ -129,8 +129,8 @@ def _back(manifests: Manifests, start: Start, found: Origins) -> Iterator[str]:
     versions = "; ".join(f"{group} {', '.join(used)}" for group, used in found.code["versions"].items())
     yield from textwrap.wrap(versions, 118, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
     if found.code["checkpoint"]:
-        told = found.code["checkpoint"]
-        yield "  checkpoint: " + ", ".join(f"{key} {clean(value, 80)}" for key, value in told.items() if value)
+        stated = found.code["checkpoint"]
+        yield "  checkpoint: " + ", ".join(f"{key} {clean(value, 80)}" for key, value in stated.items() if value)
     recorded = ", ".join(found.code["recorded_revisions"]) or "not recorded in the manifests"
     yield f"  revision: {recorded}; the code that answers here is {found.code['revision_here'] or 'no checkout'}"
     for name, why in found.missing.items():
@@ -170,14 +170,14 @@ def _forward(options: argparse.Namespace, manifests: Manifests) -> int:
     found = forward(manifests, subject)
     plain: dict[str, Any] = found.plain()
     lines = list(forward_lines(found))
-    made = None
+    built = None
     if options.withdrawn:
         from dagster_project.stages import graph
 
-        made = plan(manifests, subject, graph.stages(deployment.load()))
-        plain["plan"] = made.plain()
-        lines += ["", *plan_lines(made)]
+        built = plan(manifests, subject, graph.stages(deployment.load()))
+        plain["plan"] = built.plain()
+        lines += ["", *plan_lines(built)]
     show(lines, plain, options.json)
     if options.svg:
-        write_file(options.svg, forward_picture(manifests, subject, made))
+        write_file(options.svg, forward_picture(manifests, subject, built))
     return 0

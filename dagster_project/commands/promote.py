@@ -47,7 +47,7 @@ def promote(options: argparse.Namespace) -> int:
     asset, _, version = options.asset.partition("@")
     if options.list or options.json:
         return _show(store, asset, options.json)
-    _tell(asset, choose_version.promote(store, asset, version or None, why=options.reason, force=options.force))
+    _print_change(asset, choose_version.promote(store, asset, version or None, why=options.reason, force=options.force))
     return 0
 
 
@@ -55,11 +55,11 @@ def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
     store = open_store(options.home)
     change = choose_version.roll_back(store, options.asset, options.to, why=options.reason, force=options.force)
-    _tell(options.asset, change)
+    _print_change(options.asset, change)
     return 0
 
 
-def _tell(asset: str, change: VersionChange) -> None:
+def _print_change(asset: str, change: VersionChange) -> None:
     note = ", though its checks failed" if change.forced else ""
     was = "was current already" if change.before == change.version else f"before: {change.before or 'none'}"
     print(f"{asset}: {change.version} {change.action} by {change.who}{note} ({was})")

@@ -40,19 +40,19 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    def action(name: str, told: str) -> argparse.ArgumentParser:
-        sub = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
+    def action(name: str, stated: str) -> argparse.ArgumentParser:
+        sub = actions.add_parser(name, help=stated, description=stated[0].upper() + stated[1:] + ".")
         add_store(sub)
         sub.set_defaults(run=globals()[name if name != "import" else "import_file"])
         return sub
 
-    for name, told in (
+    for name, stated in (
         ("serve", "serve the review page on 127.0.0.1 until Ctrl+C"),
         ("export", "write the queue as Label Studio tasks, with the judge's word as predictions"),
         ("import", "read the JSON export of Label Studio as answers"),
         ("status", "print who answered what, and the agreement"),
     ):
-        sub = action(name, told)
+        sub = action(name, stated)
         sub.add_argument(
             "--from",
             dest="folder",
@@ -106,11 +106,11 @@ def _opened(options: argparse.Namespace) -> tuple[OpenQueue, VerdictStore]:
 
 def _wait_for_queue(home: Path) -> None:
     """Until the store has a queue that passed its checks: a service starts before the first corpus is built."""
-    told = False
-    while not (has_store(home) and (made := Store(home).current(ASSET)) and made.checks_passed):
-        if not told:
+    stated = False
+    while not (has_store(home) and (built := Store(home).current(ASSET)) and built.checks_passed):
+        if not stated:
             print(f"nothing is queued in {home} yet: waiting for {ASSET}", flush=True)
-            told = True
+            stated = True
         time.sleep(QUEUE_POLL_S)
 
 
@@ -123,12 +123,12 @@ def serve(options: argparse.Namespace) -> int:
     queue, answers = _opened(options)
     review = server.Review(queue, answers, options.annotators)
 
-    def told(url: str) -> None:
+    def report(url: str) -> None:
         print(f"{len(queue.rows)} items, {options.annotators} people each; answers in {answers.path}")
         print(f"open {url}", flush=True)
 
     try:
-        server.serve(review, options.port, told)
+        server.serve(review, options.port, report)
     finally:
         answers.close()
     return 0
@@ -145,11 +145,11 @@ def status(options: argparse.Namespace) -> int:
     print(f"{state['finished']} of {state['items']} items have {state['overlap']} answers")
     for name, done in sorted(state["everybody"].items()):
         print(f"  {name}: {done}")
-    told = ", ".join(
+    text = ", ".join(
         f"{name} {'undefined' if figures[name] is None else format(figures[name], '.3f')}"
         for name in ("percent", "kappa", "fleiss", "alpha")
     )
-    print(f"agreement on {figures['items']} items: {told}")
+    print(f"agreement on {figures['items']} items: {text}")
     print(f"{state['disagreements']} to settle, {state['adjudicated']} settled")
     return 0
 
@@ -198,10 +198,10 @@ def promote(options: argparse.Namespace) -> int:
     """Answers → feedback/human_verdicts."""
     store = _store(options)
     judge = build_judge(judge_config(options, store.home / "cache" / "judge"))
-    made = promote_store(store, judge, options.annotators)
+    built = promote_store(store, judge, options.annotators)
     print(
-        f"{made['items']} items, {made['agreed']} settled, kappa "
-        f"{'undefined' if made['agreement']['kappa'] is None else format(made['agreement']['kappa'], '.3f')}; "
-        f"feedback/human_verdicts is {made['digest'][:16]}"
+        f"{built['items']} items, {built['agreed']} settled, kappa "
+        f"{'undefined' if built['agreement']['kappa'] is None else format(built['agreement']['kappa'], '.3f')}; "
+        f"feedback/human_verdicts is {built['digest'][:16]}"
     )
     return 0

@@ -32,6 +32,6 @@ def scan(options: argparse.Namespace) -> int:
         raise ValueError(f"--out {out}: expected another folder than the one that is read")
     report = scan_directory(source, out, options.policy)
     shown = ("items", "screens", "triggers", "items_trigger", "items_personal", "items_credential")
-    told = ", ".join(f"{name.replace('_', ' ')} {report[name]}" for name in shown)
-    print(f"{told}; report in {out / 'report.json'}")
+    text = ", ".join(f"{name.replace('_', ' ')} {report[name]}" for name in shown)
+    print(f"{text}; report in {out / 'report.json'}")
     return 1 if report["triggers"] else 0

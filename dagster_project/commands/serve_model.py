@@ -83,8 +83,8 @@ def _access(options: argparse.Namespace) -> dict[str, Any]:
     return {"key": os.environ.get(KEY_VARIABLE, ""), "hosts": LOOPBACK if options.host in LOOPBACK else ()}
 
 
-def _until_stopped(server: Any, options: argparse.Namespace, told: Callable[[str], str]) -> int:
+def _until_stopped(server: Any, options: argparse.Namespace, stated: Callable[[str], str]) -> int:
     with serving(server, options.host, options.port) as (url, thread):
-        print(f"{told(url)} (Ctrl+C ends it)", flush=True)
+        print(f"{stated(url)} (Ctrl+C ends it)", flush=True)
         thread.join()
     return 0

@@ -117,5 +117,5 @@ def _pull_one(options: argparse.Namespace, name: str, download: Any, root: Path,
         return pull_source(download, root / name, revision=revision, update=options.update)
     if not download.repo:
         raise ValueError(f"{name}: --rows streams from a hub repository; {download.url!r} is none")
-    made = first_rows(download.repo, options.rows, root / name, revision=revision)
-    return ", ".join(f"{count} rows in {file}" for file, count in made.items())
+    built = first_rows(download.repo, options.rows, root / name, revision=revision)
+    return ", ".join(f"{count} rows in {file}" for file, count in built.items())

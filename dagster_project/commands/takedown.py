@@ -110,8 +110,8 @@ class _Raws:
 
 
 def _print(report: TakedownReport) -> None:
-    told = ", ".join(f"{number} of {source}" for source, number in report.records.items())
-    print(f"{report.entries} ids remembered; native records that the store held: {told or 'none'}")
+    text = ", ".join(f"{number} of {source}" for source, number in report.records.items())
+    print(f"{report.entries} ids remembered; native records that the store held: {text or 'none'}")
     for name in report.unknown:
         print(f"not in this store, left out from now on: {name}")
     for key, rows in report.rows.items():

@@ -21,7 +21,7 @@ from schemas.settings_flags import add_flags, flag_names, given_flags, listing
 from trainer.merging.merge import METHODS
 from trainer.merging.merge import merge as merge_checkpoints
 from trainer.runtime.tracking import OnEvent
-from trainer.settings.tree import TrainerSettings, laid_over
+from trainer.settings.tree import TrainerSettings
 from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
 from trainer.stages.launch import on_ranks
 from trainer.stages.run import run_stage
@@ -104,7 +104,7 @@ def _config(options: argparse.Namespace) -> dict[str, Any]:
         raise ValueError(f"--config: expected JSON: {error}") from error
     if not isinstance(given, dict):
         raise ValueError(f"--config: expected a JSON object, found {text[:60]!r}")
-    return laid_over(trainer_config(), {**given, **given_flags(options, FLAGS)})
+    return trainer_config({**given, **given_flags(options, FLAGS)})
 
 
 def _one_stage(

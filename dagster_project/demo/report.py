@@ -282,8 +282,8 @@ def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "\nPaired differences on the same samples, points with 95 % intervals"
         for pair, found in report["comparisons"].items():
             first, second = pair.split(" - ")
-            told = "; ".join(f"{name} {spread(value, 100)}" for name, value in found.items() if value.get("n"))
-            yield f"  {title(first)} - {title(second)}: {told}"
+            message = "; ".join(f"{name} {spread(value, 100)}" for name, value in found.items() if value.get("n"))
+            yield f"  {title(first)} - {title(second)}: {message}"
 
 
 def _staircase_lines(counts: Mapping[str, Any]) -> Iterator[str]:
@@ -297,13 +297,13 @@ def _control_lines(evaluations: Mapping[str, Any]) -> Iterator[str]:
     last = "unified" if "unified" in evaluations else list(evaluations)[-1]
     grounding, navigation = evaluations[last].get("grounding"), evaluations[last].get("navigation")
     if grounding:
-        for name, told in (
+        for name, stated in (
             ("blind", "element name → usual place, no picture"),
             ("random_element", "a random element"),
             ("swapped", f"{title(last)} on swapped screens"),
         ):
             if name in grounding["controls"]:
-                yield f"  control         {interval(grounding['controls'][name]):>21}  {told}"
+                yield f"  control         {interval(grounding['controls'][name]):>21}  {stated}"
     if navigation:
         blind = interval(navigation["controls"]["blind"])
         yield f"  control         {'':>21} {'':>20} {blind:>20}  steps, without the picture"

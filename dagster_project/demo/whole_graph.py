@@ -1,6 +1,6 @@
 """`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
 
-The judge bench with what is made of it, and the staircase, need nothing of the rest: they run beside it, in a second
+The judge bench with what is built from it, and the staircase, need nothing of the rest: they run beside it, in a second
 process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites (the job
 `evaluate_suites`) aren't run: they would take as long as all of it.
 """
@@ -60,13 +60,13 @@ class DemoProgress:
         took = self.seconds[key] = time.monotonic() - self._began[key]
         if what == "failed":
             self.failed[key] = facts["reason"]
-            told = f"FAILED: {facts['reason'].splitlines()[0][:160]}"
+            text = f"FAILED: {facts['reason'].splitlines()[0][:160]}"
         elif not facts["passed"]:
             self.failed[key] = "a check failed"
-            told = "CHECKS FAILED: nothing downstream runs on it"
+            text = "CHECKS FAILED: nothing downstream runs on it"
         else:
-            told = f"{facts['rows']:>8,} rows"
-        print(f"[{self.number:2}/{self.total}] {key:30} {took:7.1f} s  {told}", flush=True)
+            text = f"{facts['rows']:>8,} rows"
+        print(f"[{self.number:2}/{self.total}] {key:30} {took:7.1f} s  {text}", flush=True)
 
 
 def run(report_path: Path) -> int:
@@ -85,19 +85,20 @@ def run(report_path: Path) -> int:
         end_killed()
         _execute(progress)
     names = sources.enabled(settings)
-    made = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
-    made["failed"] = progress.failed
-    made["seconds"] = {
+    built = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
+    built["failed"] = progress.failed
+    built["seconds"] = {
         "total": round(time.monotonic() - began, 1),
         "stages": {key: round(value, 2) for key, value in progress.seconds.items()},
     }
-    report.write(made, report_path)
-    print(report.text(made))
+    report.write(built, report_path)
+    print(report.text(built))
     for key, reason in progress.failed.items():
         print(f"failed: {key}: {reason.splitlines()[0]}", file=sys.stderr)
     left = runs - progress.number
     print(
-        f"{made['seconds']['total']:.0f} s; figures in {report_path}; `make dev` shows the graph and this run's history"
+        f"{built['seconds']['total']:.0f} s; figures in {report_path}; "
+        "`make dev` shows the graph and this run's history"
     )
     if left:
         print(f"{left} assets did not run because of what failed before them", file=sys.stderr)
@@ -125,9 +126,9 @@ def end_killed() -> None:
 def _execute(progress: DemoProgress) -> None:
     """The jobs one after the other, each as a run of its own in the instance's history; the second process beside."""
     context = multiprocessing.get_context("spawn")
-    told: Any = context.Queue()
-    other = context.Process(target=_beside, args=(told,))
-    listening = threading.Thread(target=_listen, args=(told, progress))
+    stated: Any = context.Queue()
+    other = context.Process(target=_beside, args=(stated,))
+    listening = threading.Thread(target=_listen, args=(stated, progress))
     with _runs(progress, beside=False) as runs:
         other.start()
         listening.start()
@@ -146,7 +147,7 @@ def _execute(progress: DemoProgress) -> None:
         finally:
             other.kill()  # it has ended, or this process is ending early
             other.join()
-            told.put(None)
+            stated.put(None)
             listening.join()
 
 
@@ -155,18 +156,18 @@ def _any_gold() -> bool:
     return any(store.current(f"gold/{name}") for name in sources.enabled(deployment.load()))
 
 
-def _beside(told: Any) -> None:
+def _beside(stated: Any) -> None:
     """A process of its own (Dagster's runs aren't safe side by side in one); what it does goes into the queue. It
     computes on one thread: two processes with a thread for every core each wait for the other's at every sum."""
     os.environ["OMP_NUM_THREADS"] = "1"  # read as torch is loaded
     own_group()
-    with _runs(lambda *event: told.put(event), beside=True) as runs:
+    with _runs(lambda *event: stated.put(event), beside=True) as runs:
         for name in ("build_corpus", "train"):
             runs.job(name)
 
 
-def _listen(told: Any, progress: DemoProgress) -> None:
-    for event in iter(told.get, None):
+def _listen(stated: Any, progress: DemoProgress) -> None:
+    for event in iter(stated.get, None):
         progress(*event)
 
 

@@ -137,8 +137,8 @@ class Reporter:
             return
         self._figures |= {"step": float(event.get("step", event.get("update", 0))), **new}
         if time.monotonic() - self._told >= FIGURES_EVERY_S:
-            self._told, told, self._figures = time.monotonic(), self._figures, {}
-            self._show({"figures": told})
+            self._told, stated, self._figures = time.monotonic(), self._figures, {}
+            self._show({"figures": stated})
 
 
 def _small(png: bytes) -> bytes:
@@ -219,16 +219,16 @@ def _rank(key: str) -> None:
     from trainer.stages.launch import on_ranks
     from trainer.stages.settings import stage_settings
 
-    def tell(error: Exception) -> None:
+    def report(error: Exception) -> None:
         with open_dagster_pipes() as pipes:
-            _tell_why(pipes, error)
+            _report_failure(pipes, error)
 
     config = trainer_config()
     device = stage_settings("", config).device
-    on_ranks(deployment.home(), config, lambda led: _run_and_tell(key, led), device=device, failed=tell)
+    on_ranks(deployment.home(), config, lambda led: _run_and_report(key, led), device=device, failed=report)
 
 
-def _run_and_tell(key: str, wrapped: Callable[[Reporter], Any]) -> None:
+def _run_and_report(key: str, wrapped: Callable[[Reporter], Any]) -> None:
     """Run the stage and tell Dagster the version that it made, or why it failed: Pipes itself hands on no more than the
     exit code."""
     from dagster_pipes import open_dagster_pipes
@@ -237,12 +237,12 @@ def _run_and_tell(key: str, wrapped: Callable[[Reporter], Any]) -> None:
         try:
             manifest = run(key, wrapped(Reporter(pipes.log.info, pipes.report_custom_message)))
         except Exception as error:
-            _tell_why(pipes, error)
+            _report_failure(pipes, error)
             raise
         pipes.report_custom_message({"version": manifest.version})
 
 
-def _tell_why(pipes: PipesContext, error: Exception) -> None:
+def _report_failure(pipes: PipesContext, error: Exception) -> None:
     pipes.report_custom_message({"failed": f"{type(error).__name__}: {error}"[:REASON]})
 
 
@@ -255,7 +255,7 @@ def main() -> None:
     elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
         _rank(key)
     else:
-        _run_and_tell(key, lambda report: report)
+        _run_and_report(key, lambda report: report)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What entered and left a corpus between two versions, and why: the fate of each item in the version it isn't in.
+"""What entered and left a corpus between two versions, and why: the outcome of each item in the version it isn't in.
 
 Only files that differ are read: what two versions share cancels out by its sha256.
 """
@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dagster_project.lineage.fates import Fate, fates, native_keys
+from dagster_project.lineage.corpus_versions import CorpusVersions, TracedItem
+from dagster_project.lineage.item_outcomes import ItemOutcome, item_outcomes, native_keys
 from dagster_project.lineage.manifests import Manifests, name_of
 from dagster_project.lineage.rows import TableVersions, isin
 from dagster_project.lineage.touched import HELDOUT, MIXTURE, SHARDS
-from dagster_project.lineage.world import CorpusVersions, TracedItem
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest
@@ -44,7 +44,7 @@ WORDS = {
     "no_mixture": ("no mixture", "no mixture before"),
     "trained": ("moved", "moved"),
 }
-"""Kind of fate → how it is said of what left, and of what entered."""
+"""Kind of outcome → how it is said of what left, and of what entered."""
 _CONTENT = {
     "steps": [
         "action_text",
@@ -121,7 +121,7 @@ def brief(detail: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _DiffMember:
-    """`content` tells whether an item is the same; `name` is what it is called in its version."""
+    """`content` says whether an item is the same; `name` is what it is called in its version."""
 
     source: str
     content: str
@@ -144,13 +144,13 @@ def compare(manifests: Manifests, before: str, after: str) -> Diff:
     here = _all(members(manifests, manifest, shared) for manifest in new)
     left = {there[key].name: there[key] for key in sorted(there.keys() - here.keys())}
     entered = {here[key].name: here[key] for key in sorted(here.keys() - there.keys())}
-    worlds = CorpusVersions.of(manifests, *old), CorpusVersions.of(manifests, *new)
-    changes = _explained(manifests, asset, worlds, left, LEFT)
-    changes += _explained(manifests, asset, (worlds[1], worlds[0]), entered, ENTERED)
+    versions = CorpusVersions.of(manifests, *old), CorpusVersions.of(manifests, *new)
+    changes = _explained(manifests, asset, versions, left, LEFT)
+    changes += _explained(manifests, asset, (versions[1], versions[0]), entered, ENTERED)
     for key in sorted(there.keys() & here.keys()):
         changes += _changed(asset, there[key], here[key])
     before_after = [[name_of((manifest.asset, manifest.version)) for manifest in side] for side in (old, new)]
-    return Diff(before_after[0], before_after[1], len(shared), changes, *_above(*worlds))
+    return Diff(before_after[0], before_after[1], len(shared), changes, *_above(*versions))
 
 
 def corpus(manifests: Manifests, word: str) -> list[Manifest]:
@@ -277,22 +277,22 @@ def _files(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[s
 def _explained(
     manifests: Manifests,
     asset: str,
-    worlds: tuple[CorpusVersions, CorpusVersions],
+    versions: tuple[CorpusVersions, CorpusVersions],
     members: Mapping[str, _DiffMember],
     direction: str,
 ) -> list[ItemChange]:
-    """Why items of the first world (by name) aren't in the second."""
+    """Why items of the first corpus (by name) aren't in the second."""
     side = 0 if direction == LEFT else 1
     names = sorted(members)
     if asset.startswith("raw/"):
         word = ("file gone", "new file")[side]
         return [ItemChange(name, members[name].source, direction, word, "") for name in names]
-    own, other = worlds
-    found = fates(manifests, other, own, _described(own, names, members), _stop(asset))
+    own, other = versions
+    found = item_outcomes(manifests, other, own, _described(own, names, members), _stop(asset))
     return [
-        ItemChange(name, members[name].source, direction, WORDS[fate.kind][side], fate.detail)
+        ItemChange(name, members[name].source, direction, WORDS[outcome.kind][side], outcome.detail)
         for name in names
-        if (fate := found.get(name, Fate("not_gold")))
+        if (outcome := found.get(name, ItemOutcome("not_gold")))
     ]
 
 
@@ -301,7 +301,7 @@ def _stop(asset: str) -> str:
 
 
 def _described(own: CorpusVersions, names: Sequence[str], members: Mapping[str, _DiffMember]) -> list[TracedItem]:
-    """The items with their parents and pictures, as the world that holds them says."""
+    """The items with their parents and pictures, as the corpus that holds them says."""
     items = {name: TracedItem(name, members[name].source) for name in names}
     by_source: dict[str, list[str]] = {}
     for name in names:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from dagster_project.lineage.fates import KINDS, Fate, fates
+from dagster_project.lineage.corpus_versions import CorpusVersions
 from dagster_project.lineage.identify import Identity, current, identify
+from dagster_project.lineage.item_outcomes import KINDS, ItemOutcome, item_outcomes
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import dataset_licence, revision_of
 from dagster_project.lineage.rows import Row, TableVersions, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
-from dagster_project.lineage.world import CorpusVersions
 from dagster_project.settings import deployment
 from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
@@ -69,37 +69,37 @@ def explain(manifests: Manifests, word: str, native: bool = False) -> Answer:
     """What is known of an item in the current versions. With `native`, its record is read back from the raw files.
     Raises `ValueError` if there is no such item."""
     found = identify(manifests, word)
-    world = CorpusVersions.current(manifests)
+    corpus = CorpusVersions.current(manifests)
     if found.kind == "quarantined":
-        return _quarantined(world, found)
-    rows = _rows(world, found)
+        return _quarantined(corpus, found)
+    rows = _rows(corpus, found)
     unified, gold = rows.get("unified", []), rows.get("gold", [])
     names = _names(found, [*unified, *gold])
     answer: Answer = {"item": found.item_id, "kind": found.kind, "source": found.source}
-    answer["native"] = _origin(world, found, unified or gold, names, native)
+    answer["native"] = _origin(corpus, found, unified or gold, names, native)
     answer["row"] = [_shown(row) for row in unified or gold]
-    answer["verdicts"] = _verdicts(world, found.source, names)
-    answer["gold"] = _gold(world, found, gold, names)
+    answer["verdicts"] = _verdicts(corpus, found.source, names)
+    answer["gold"] = _gold(corpus, found, gold, names)
     answer["trajectory"] = _trajectory(manifests, found)
-    answer["hygiene"] = _hygiene(world, names)
-    answer |= _corpus(manifests, world, found)
+    answer["hygiene"] = _hygiene(corpus, names)
+    answer |= _corpus(manifests, corpus, found)
     return answer
 
 
-def _quarantined(world: CorpusVersions, found: Identity) -> Answer:
+def _quarantined(corpus: CorpusVersions, found: Identity) -> Answer:
     rows = [{**row, "native": plain_json(row["native"])} for row in found.rows]
     return {
         "item": found.item_id,
         "kind": found.kind,
         "source": found.source,
-        "native": [_raw_file(world, found.source, str(row["file"]), str(row["record"])) for row in found.rows],
+        "native": [_raw_file(corpus, found.source, str(row["file"]), str(row["record"])) for row in found.rows],
         "quarantine": rows,
         "checkpoints": [],
         "gold": {"fate": "quarantined"},
     }
 
 
-def _rows(world: CorpusVersions, found: Identity) -> dict[str, list[Row]]:
+def _rows(corpus: CorpusVersions, found: Identity) -> dict[str, list[Row]]:
     """The item's rows in `unified` and in `gold`."""
     if found.kind == "sample":
         table, columns, where = "samples", SAMPLE, pc.field("sample_id") == found.key
@@ -112,7 +112,7 @@ def _rows(world: CorpusVersions, found: Identity) -> dict[str, list[Row]]:
             where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
     rows = {}
     for group in ("unified", "gold"):
-        got = [row for _, row in world.table(f"{group}/{found.source}", table).where(columns, where)]
+        got = [row for _, row in corpus.table(f"{group}/{found.source}", table).where(columns, where)]
         rows[group] = sorted(got, key=lambda row: row.get("step_index", 0))
     return rows
 
@@ -133,48 +133,48 @@ def _shown(row: Row) -> Row:
     return {key: plain_json(value) if key in ("provenance", "native_action") else value for key, value in row.items()}
 
 
-def _origin(world: CorpusVersions, found: Identity, rows: list[Row], names: list[str], native: bool) -> list[Answer]:
+def _origin(corpus: CorpusVersions, found: Identity, rows: list[Row], names: list[str], native: bool) -> list[Answer]:
     """Where the item's native rows lie; of a derived sample those of its parents."""
-    told = [plain_json(row["provenance"]) or {} for row in rows]
-    if found.kind == "sample" and told and not told[0].get("file"):
+    lines = [plain_json(row["provenance"]) or {} for row in rows]
+    if found.kind == "sample" and lines and not lines[0].get("file"):
         steps = [name for name in names if name.startswith("step:")]
-        told = [p for name in steps for p in _provenance(world, found.source, name)]
+        lines = [p for name in steps for p in _provenance(corpus, found.source, name)]
         samples = [name.removeprefix("sample:") for name in names if name.startswith("sample:")]
-        told += [p for name in samples for p in _sample_provenance(world, found.source, name) if p.get("file")]
+        lines += [p for name in samples for p in _sample_provenance(corpus, found.source, name) if p.get("file")]
     origins = []
     keys = ("record",) if found.source == GENERATED else ("file", "locator", "record", "native_index")
-    for one in {tuple(str(t.get(key)) for key in keys): t for t in told if t.get("file")}.values():
+    for one in {tuple(str(t.get(key)) for key in keys): t for t in lines if t.get("file")}.values():
         place: Answer
         if found.source == GENERATED:
             place = {"asset": "generation/trajectories", "file": "trajectories.jsonl", "place": one.get("record")}
         else:
-            place = _raw_file(world, found.source, str(one["file"]), str(one.get("locator", "")))
+            place = _raw_file(corpus, found.source, str(one["file"]), str(one.get("locator", "")))
         rules = {key: one[key] for key in ("rules", "lossy", "gap_at", "image_missing") if one.get(key)}
         place |= {"record": one.get("record"), "native_index": one.get("native_index"), **rules}
         if native:
-            place["row"] = native_record(world, found.source, str(one["file"]), str(one.get("locator", "")))
+            place["row"] = native_record(corpus, found.source, str(one["file"]), str(one.get("locator", "")))
         origins.append(place)
     return origins
 
 
-def _provenance(world: CorpusVersions, source: str, name: str) -> list[Mapping[str, Any]]:
+def _provenance(corpus: CorpusVersions, source: str, name: str) -> list[Mapping[str, Any]]:
     episode, _, index = name.partition("/")[2].rpartition("/")
     where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
     for group in ("unified", "gold"):
-        rows = world.table(f"{group}/{source}", "steps").where(["provenance"], where)
+        rows = corpus.table(f"{group}/{source}", "steps").where(["provenance"], where)
         if rows:
             return [plain_json(row["provenance"]) or {} for _, row in rows]
     return []
 
 
-def _sample_provenance(world: CorpusVersions, source: str, name: str) -> list[Mapping[str, Any]]:
-    rows = world.table(f"unified/{source}", "samples").where(["provenance"], pc.field("sample_id") == name)
+def _sample_provenance(corpus: CorpusVersions, source: str, name: str) -> list[Mapping[str, Any]]:
+    rows = corpus.table(f"unified/{source}", "samples").where(["provenance"], pc.field("sample_id") == name)
     return [plain_json(row["provenance"]) or {} for _, row in rows]
 
 
-def _raw_file(world: CorpusVersions, source: str, file: str, place: str) -> Answer:
+def _raw_file(corpus: CorpusVersions, source: str, file: str, place: str) -> Answer:
     """A native file as `raw/<source>` lists it; without digest where it doesn't (it left the folder since)."""
-    raw = world.get(f"raw/{source}")
+    raw = corpus.get(f"raw/{source}")
     answer: Answer = {"file": file, "place": place, "asset": f"raw/{source}", "licence": dataset_licence(source)}
     if raw is None:
         return answer
@@ -183,7 +183,7 @@ def _raw_file(world: CorpusVersions, source: str, file: str, place: str) -> Answ
     return answer | next(({k: e[k] for k in ("sha256", "bytes")} for e in listing if e["path"] == file), {})
 
 
-def native_record(world: CorpusVersions, source: str, file: str, place: str) -> Any:
+def native_record(corpus: CorpusVersions, source: str, file: str, place: str) -> Any:
     """A record as its adapter reads it from the raw files; pictures as digests. Reads its part up to it. Raises
     `ValueError` if the source has no adapter or no files here, or the record isn't there any more."""
     adapter = sources.registry().get(source)
@@ -192,7 +192,7 @@ def native_record(world: CorpusVersions, source: str, file: str, place: str) -> 
     settings = deployment.load()
 
     def folder(name: str) -> Path:
-        return settings.native_folder(name) or world.store.home / "raw" / name
+        return settings.native_folder(name) or corpus.store.home / "raw" / name
 
     raw = Raw(folder(source), {name: folder(name) for name in adapter.descriptor.companions})
     for part in adapter.parts(raw) if raw.root.is_dir() else ():
@@ -203,36 +203,36 @@ def native_record(world: CorpusVersions, source: str, file: str, place: str) -> 
     raise ValueError(f"--native: raw/{source}: no record at {place!r} of {file!r} in the native files as they are now")
 
 
-def _verdicts(world: CorpusVersions, source: str, names: Iterable[str]) -> list[Row]:
+def _verdicts(corpus: CorpusVersions, source: str, names: Iterable[str]) -> list[Row]:
     """All verdicts, first round first; by which judge, under which rubric."""
     where = isin("item_id", with_rounds(names))
     rows = [
         {**row, "asset": asset}
         for asset in (f"verdicts/{source}", f"gold/{source}")
-        for _, row in world.table(asset, "verdicts").where(VERDICT, where)
+        for _, row in corpus.table(asset, "verdicts").where(VERDICT, where)
     ]
     return sorted(rows, key=lambda row: (row["round"], row["item_id"]))
 
 
-def _gold(world: CorpusVersions, found: Identity, gold: list[Row], names: list[str]) -> Answer:
+def _gold(corpus: CorpusVersions, found: Identity, gold: list[Row], names: list[str]) -> Answer:
     """Kept, rewritten, reconstructed, or rejected and why; of an episode also which of its steps were."""
     kinds = ("episode:", "step:") if found.kind == "episode" else (f"{found.kind}:",)
     where = isin("item_id", with_rounds(n for n in names if n.startswith(kinds) or not gold))
     rejects = [
-        row for _, row in world.table(f"gold/{found.source}", "rejects").where(["item_id", "reason", "score"], where)
+        row for _, row in corpus.table(f"gold/{found.source}", "rejects").where(["item_id", "reason", "score"], where)
     ]
     repairs = [r for row in gold for r in (plain_json(row["provenance"]) or {}).get("repairs", [])]
     if gold:
-        fate = "gold" if not repairs else "gold after " + ", ".join(map(str, repairs))
+        outcome = "gold" if not repairs else "gold after " + ", ".join(map(str, repairs))
         if lost := len({without_round(row["item_id"]) for row in rejects if row["item_id"].startswith("step:")}):
-            fate += f", {lost} {'step' if lost == 1 else 'steps'} rejected"
+            outcome += f", {lost} {'step' if lost == 1 else 'steps'} rejected"
     elif rejects:
-        fate = "rejected"
+        outcome = "rejected"
     else:
-        fate = "not gold" if world.get(f"gold/{found.source}") else "no gold yet"
+        outcome = "not gold" if corpus.get(f"gold/{found.source}") else "no gold yet"
     after = [_shown(row) for row in gold if (plain_json(row["provenance"]) or {}).get("repairs")]
     return {
-        "fate": fate,
+        "fate": outcome,
         "after": after,
         "rejects": sorted(rejects, key=lambda row: row["item_id"]),
         "repairs": repairs,
@@ -251,7 +251,7 @@ def _trajectory(manifests: Manifests, found: Identity) -> list[Answer]:
     return [{**row, "votes": plain_json(row["votes"]), "asset": sorted(tables.versions([p]))[0][0]} for p, row in rows]
 
 
-def _hygiene(world: CorpusVersions, names: list[str]) -> Answer:
+def _hygiene(corpus: CorpusVersions, names: list[str]) -> Answer:
     """What the stages that see all sources found: evaluation data, safety, duplicates both ways."""
     wanted = isin("item_id", names)
     answer: Answer = {}
@@ -263,22 +263,22 @@ def _hygiene(world: CorpusVersions, names: list[str]) -> Answer:
         ("safety_findings", SAFETY, "findings", ["item_id", "rule", "kind", "field", "detail"]),
         ("duplicate_of", DUPLICATES, "displaced", ["item_id", "kept", "similarity", "reason"]),
     ):
-        answer[key] = [row for _, row in world.table(asset, table).where(columns, wanted)]
+        answer[key] = [row for _, row in corpus.table(asset, table).where(columns, wanted)]
     columns = ["item_id", "kept", "similarity", "reason"]
-    rows = world.table(DUPLICATES, "displaced").where(columns, isin("kept", names))
+    rows = corpus.table(DUPLICATES, "displaced").where(columns, isin("kept", names))
     answer["displaces"] = [row for _, row in rows]
     return {key: value for key, value in answer.items() if value}
 
 
-def _corpus(manifests: Manifests, world: CorpusVersions, found: Identity) -> Answer:
+def _corpus(manifests: Manifests, corpus: CorpusVersions, found: Identity) -> Answer:
     """Samples, shards and rows, the mixture's repeats, why a sample doesn't train, and the checkpoints."""
     try:
         subject = find_subject(manifests, found.item_id)
     except ValueError:  # rejected before any row of it was written
         return {"samples": 0, "shards": [], "fates": {}, "checkpoints": [], "evaluations": []}
-    items = world.samples(f"gold/{found.source}", subject.samples or ())
+    items = corpus.samples(f"gold/{found.source}", subject.samples or ())
     here = places(manifests, frozenset(item.id for item in items))
-    mixture, shards = world.get(MIXTURE), world.get(SHARDS)
+    mixture, shards = corpus.get(MIXTURE), corpus.get(SHARDS)
     training = (shards.asset, shards.version) if shards else None
     drawn = chosen(mixture, here) if mixture else {}
     packed = [
@@ -292,19 +292,19 @@ def _corpus(manifests: Manifests, world: CorpusVersions, found: Identity) -> Ans
         for p in here
         if manifests.is_current(p.shards)
     ]
-    decided = fates(manifests, world, world, items)
+    decided = item_outcomes(manifests, corpus, corpus, items)
     reached = forward(manifests, subject)
     return {
         "samples": len(items),
         "shards": sorted(packed, key=lambda row: (row["shard"], row["row"])),
-        "fates": {name: _plain(fate) for name, fate in sorted(decided.items())},
+        "fates": {name: _plain(outcome) for name, outcome in sorted(decided.items())},
         "checkpoints": reached.plain()["checkpoints"],
         "evaluations": [t.asset for t in reached.evaluations],
     }
 
 
-def _plain(fate: Fate) -> Answer:
-    return {"kind": fate.kind, "meaning": KINDS[fate.kind], "detail": fate.detail}
+def _plain(outcome: ItemOutcome) -> Answer:
+    return {"kind": outcome.kind, "meaning": KINDS[outcome.kind], "detail": outcome.detail}
 
 
 def _folder(manifests: Manifests, node: tuple[str, str], shard: str) -> str:

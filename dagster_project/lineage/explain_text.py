@@ -121,12 +121,12 @@ def _hygiene(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
 
 def _corpus(answer: Mapping[str, Any]) -> Iterator[str]:
     if "samples" in answer:
-        kinds = Counter(fate["meaning"] for fate in answer["fates"].values())
+        kinds = Counter(outcome["meaning"] for outcome in answer["fates"].values())
         said = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common()) or "none"
         yield f"samples: {answer['samples']}: {said}"
-        for name, fate in list(answer["fates"].items())[:SHOWN]:
-            if fate["kind"] != "trained":
-                yield f"  {name}: {fate['meaning']}{': ' if fate['detail'] else ''}{clean(fate['detail'])}"
+        for name, outcome in list(answer["fates"].items())[:SHOWN]:
+            if outcome["kind"] != "trained":
+                yield f"  {name}: {outcome['meaning']}{': ' if outcome['detail'] else ''}{clean(outcome['detail'])}"
         for row in _some(answer["shards"]):
             repeats = "" if row["repeats"] is None else f", {row['repeats']} times an epoch"
             yield f"shard: {clean(row['shard'])} row {row['row']}{repeats} ({row['sample_id']})"

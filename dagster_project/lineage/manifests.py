@@ -1,4 +1,4 @@
-"""Every committed version in a store as one graph: who was made from whom, read from the manifests."""
+"""Every committed version in a store as one graph: who was built from whom, read from the manifests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def name_of(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a walk begins: what it is called, what it was made from, and its manifest or its `lineage.json`."""
+    """Where a walk begins: what it is called, what it was built from, and its manifest or its `lineage.json`."""
 
     name: str
     inputs: dict[str, str]
@@ -38,7 +38,7 @@ class Start:
 
 
 class Manifests:
-    """The committed versions of a store; each manifest is read once, when it is asked for."""
+    """The committed versions of a store; each manifest is read once, when it is requested."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -99,8 +99,8 @@ class Manifests:
     def gone(self, node: Node) -> str:
         """Why a version that others name isn't here."""
         try:
-            told = json.loads((self.store.root(node[0]) / node[1] / TOMBSTONE).read_text(encoding="utf-8"))
-            return f"records of it were taken down, {told['replaced_by']} took its place"
+            stated = json.loads((self.store.root(node[0]) / node[1] / TOMBSTONE).read_text(encoding="utf-8"))
+            return f"records of it were taken down, {stated['replaced_by']} took its place"
         except (OSError, ValueError, KeyError, TypeError):
             return "not in this store"
 
@@ -137,7 +137,7 @@ class Manifests:
         return found
 
     def downstream(self, nodes: Iterable[Node]) -> set[Node]:
-        """All versions made from any of `nodes`, however far away; not `nodes` themselves unless one is below another.
+        """All versions built from any of `nodes`, however far away; not `nodes` themselves unless one is below another.
         Memory and time: one visit a version."""
         found: set[Node] = set()
         waiting = [reader for node in nodes for reader in self.readers.get(node, ())]
@@ -178,19 +178,19 @@ class Manifests:
     def start(self, word: str) -> Start:
         """A checkpoint's name or folder, or an asset key with or without `@version`. Raises `ValueError` if it isn't
         there."""
-        told = read_lineage(Path(word))
-        if told is not None:
-            stage = told.get("stage", told.get("method", "checkpoint"))
-            said = told.get("parents")
+        stated = read_lineage(Path(word))
+        if stated is not None:
+            stage = stated.get("stage", stated.get("method", "checkpoint"))
+            said = stated.get("parents")
             parents = said if isinstance(said, dict) else {}
             named = {str(asset): str(version) for asset, version in parents.items()}
-            return Start(f"{word} ({stage})", self._by_weights(named), None, told)
+            return Start(f"{word} ({stage})", self._by_weights(named), None, stated)
         manifest = self.resolve(word)
         if manifest is None:
             raise ValueError(
                 f"{word[:120]!r}: expected a checkpoint folder with lineage.json or a committed asset, found none"
             )
-        return Start(f"{manifest.asset} {manifest.version}", manifest.inputs, manifest, _told(manifest))
+        return Start(f"{manifest.asset} {manifest.version}", manifest.inputs, manifest, _lineage_file(manifest))
 
     def _by_weights(self, parents: dict[str, str]) -> dict[str, str]:
         """Parents that a merge outside the store names by the digest of their weights → the store's names for them."""
@@ -211,7 +211,7 @@ def weights_digest(manifest: Manifest) -> str:
     return hashlib.sha256(b"".join(bytes.fromhex(sha256) for _, sha256 in weights)).hexdigest()
 
 
-def _told(manifest: Manifest) -> dict[str, object] | None:
+def _lineage_file(manifest: Manifest) -> dict[str, object] | None:
     """What a checkpoint's own `lineage.json` says."""
     if not manifest.asset.startswith("checkpoints/"):
         return None

@@ -117,10 +117,10 @@ def _dataset(manifest: Manifest | None, asset: str, version: str) -> Event:
         )
     }
     if manifest is not None and asset.startswith("raw/"):
-        told = {"licence": dataset_licence(asset.removeprefix("raw/")), "revision": revision_of(manifest)}
+        facts = {"licence": dataset_licence(asset.removeprefix("raw/")), "revision": revision_of(manifest)}
         facets["tags"] = _facet(
             f"{FACETS}/1-0-0/TagsDatasetFacet.json#/$defs/TagsDatasetFacet",
-            tags=[{"key": key, "value": value, "source": "VESPER"} for key, value in sorted(told.items())],
+            tags=[{"key": key, "value": value, "source": "VESPER"} for key, value in sorted(facts.items())],
         )
     return {"namespace": NAMESPACE, "name": asset, "facets": facets}
 

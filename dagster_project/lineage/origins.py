@@ -1,4 +1,4 @@
-"""What a checkpoint or asset was made from: raw datasets with revision, licence and rows; judges; code versions."""
+"""What a checkpoint or asset was built from: raw datasets with revision, licence and rows; judges; code versions."""
 
 from __future__ import annotations
 
@@ -183,9 +183,11 @@ def _dataset(
 
 
 def _made_from(there: Mapping[Node, Manifest], parent: Manifest, asset: str) -> Manifest | None:
-    """The version of `asset` in a lineage that was made from exactly `parent`."""
-    made = [m for node, m in sorted(there.items()) if node[0] == asset and m.inputs.get(parent.asset) == parent.version]
-    return made[-1] if made else None
+    """The version of `asset` in a lineage that was built from exactly `parent`."""
+    built = [
+        m for node, m in sorted(there.items()) if node[0] == asset and m.inputs.get(parent.asset) == parent.version
+    ]
+    return built[-1] if built else None
 
 
 def _count(manifest: Manifest | None, name: str) -> int | None:
@@ -297,12 +299,12 @@ def _code(start: Start, manifests: Iterable[Manifest]) -> dict[str, Any]:
         groups.setdefault(_stage(manifest.asset), set()).add(manifest.code_version)
         if manifest.code_revision:
             revisions.add(manifest.code_revision)
-    told = start.told or {}
+    stated = start.told or {}
     return {
         "versions": {group: sorted(found) for group, found in sorted(groups.items())},
         "recorded_revisions": sorted(revisions),
         "revision_here": code_revision(),
-        "checkpoint": {name: told[name] for name in CONTRACT if name in told},
+        "checkpoint": {name: stated[name] for name in CONTRACT if name in stated},
     }
 
 

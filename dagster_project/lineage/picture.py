@@ -41,7 +41,7 @@ class Box:
 
 
 def draw(title: str, boxes: Sequence[Box], edges: Mapping[str, Iterable[str]]) -> str:
-    """`edges`: key → keys that it was made from; keys without a box are left out. All texts are escaped."""
+    """`edges`: key → keys that it was built from; keys without a box are left out. All texts are escaped."""
     known = {box.key for box in boxes}
     above = {key: {dep for dep in edges.get(key, ()) if dep in known and dep != key} for key in sorted(known)}
     depth = _depths(above)

@@ -1,6 +1,6 @@
 """What a withdrawn dataset (or any asset, screen, task or item) makes stale, and in which order to build again.
 
-Stale is what the manifests say: every current version made from the withdrawn one, however far away, and nothing else.
+Stale is what the manifests say: every current version built from the withdrawn one, however far away, and nothing else.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class RebuildPlan:
 
 
 def plan(manifests: Manifests, subject: LineageSubject, stages: Mapping[str, GraphStage]) -> RebuildPlan:
-    """Stale assets of a withdrawal. A whole dataset goes with all that was made of it alone; of a screen, task or item
-    the assets that hold it are built again too. `stages` (the graph as deployed) adds jobs and breaks ties of order."""
+    """Stale assets of a withdrawal. A whole dataset goes with all that was built from it alone; of a screen, task or
+    item the assets that hold it are built again too. `stages` (the graph as deployed) adds jobs and breaks ties of
+    order."""
     below = manifests.downstream(subject.holders)
     whole = subject.kind == "dataset"
     stale = {node[0]: node for node in below if manifests.is_current(node)}
@@ -75,7 +76,7 @@ def plan(manifests: Manifests, subject: LineageSubject, stages: Mapping[str, Gra
 
 
 def _gone(manifests: Manifests, stale: Mapping[str, Node], held: Mapping[str, Node]) -> set[str]:
-    """What was made of the withdrawn dataset alone: all its inputs are gone, pictures of companions not counted."""
+    """What was built from the withdrawn dataset alone: all its inputs are gone, pictures of companions not counted."""
     gone = set(held)
     changed = True
     while changed:
@@ -129,7 +130,7 @@ def _steps(manifests: Manifests, stale: Mapping[str, Node], stages: Mapping[str,
 
 def _reads(manifests: Manifests, node: Node, stale: Mapping[str, Node], stages: Mapping[str, GraphStage]) -> set[str]:
     """The stale assets that one must wait for: its inputs as recorded, and as the graph has them now. An older version
-    of a stale asset, as that of the agent that played a round, is none that is made anew."""
+    of a stale asset, as that of the agent that played a round, is none that is rebuilt."""
     manifest = manifests.find(node)
     recorded = manifest.inputs if manifest else {}
     deps = {asset for asset, version in recorded.items() if asset in stale and stale[asset][1] == version}

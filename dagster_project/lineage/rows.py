@@ -99,12 +99,12 @@ ROUNDS = 9
 
 
 def with_rounds(names: Iterable[str]) -> list[str]:
-    """Item ids, and those of the items that refinement made of them, sorted."""
+    """Item ids, and those of the items that refinement built from them, sorted."""
     return sorted({f"{name}{round_}" for name in names for round_ in ("", *(f"@r{n}" for n in range(1, ROUNDS + 1)))})
 
 
 def without_round(item_id: str) -> str:
-    """The item that `<item>@rN` was made of."""
+    """The item that `<item>@rN` was built from."""
     return re.sub(r"@r\d+$", "", item_id)
 
 

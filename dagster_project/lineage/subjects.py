@@ -158,9 +158,9 @@ def _item(manifests: Manifests, kind: str, name: str) -> LineageSubject | None:
     parents = [f"step:{source}/{rest}/"] if whole else with_rounds([item])
     derived = samples.listing("parents", parents, stems, prefix=whole)
     tasks = TableVersions(versions(manifests, "task_pool/"), "tasks")
-    made = tasks.listing("parents", [item], key="task_id")
-    holders = steps.versions(paths) | samples.versions(derived.values()) | tasks.versions(made.values())
-    return LineageSubject(kind, item, frozenset(holders), frozenset(derived), tasks=frozenset(made))
+    built = tasks.listing("parents", [item], key="task_id")
+    holders = steps.versions(paths) | samples.versions(derived.values()) | tasks.versions(built.values())
+    return LineageSubject(kind, item, frozenset(holders), frozenset(derived), tasks=frozenset(built))
 
 
 def _rows_of(kind: str, source: str, rest: str) -> tuple[pc.Expression, str]:

@@ -42,7 +42,7 @@ class ShardRow:
 class Touch:
     """A checkpoint (or evaluation) that something reaches. `rows`: of the mixture, the shards, the task pool or the
     held-out shards that it reads itself, how many rows are the subject's (None: rows aren't known). `parents`: touched
-    versions that it was made from. Held-out rows are measured on, never learned from, so they go no further."""
+    versions that it was built from. Held-out rows are measured on, never learned from, so they go no further."""
 
     asset: str
     version: str

@@ -222,9 +222,9 @@ def _hygiene(manifest: Manifest, store: Store) -> dict[str, str]:
 
     def draw(axes: Any) -> None:
         names = sorted(found)
-        kept = [found[name]["keep"] for name in names]
-        axes.bar(names, kept, color=INK, label="kept")
-        axes.bar(names, [found[name]["displaced"] for name in names], bottom=kept, color=ACCENT, label="displaced")
+        retained = [found[name]["keep"] for name in names]
+        axes.bar(names, retained, color=INK, label="kept")
+        axes.bar(names, [found[name]["displaced"] for name in names], bottom=retained, color=ACCENT, label="displaced")
         axes.tick_params(axis="x", rotation=30)
         axes.legend(fontsize=7, frameon=False)
 

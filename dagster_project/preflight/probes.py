@@ -1,8 +1,8 @@
 """Before a run costs anything: is what its assets need here? One line for each thing that isn't.
 
 A stage names its needs (`GraphStage.needs`); `PROBES` says how each is looked for. A step of a run asks for itself and
-for all of the run that is made of it (`factory`): a source without files fails alone, a judge that doesn't answer fails
-everything that leads to a judgement, a full disk fails the run.
+for all of the run that is built from it (`factory`): a source without files fails alone, a judge that doesn't answer
+fails everything that leads to a judgement, a full disk fails the run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from dagster_project.stages.training import inputs, success_judge, trainer_confi
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.execution.device_sources import DevicePlaces
 from generators.execution.device_sources import missing as gateways_missing
-from generators.generation.task_worlds.task_world import GROUNDS
 from generators.worlds.desktop.session import find_missing
 from pipelines import suites
 from pipelines.extensions import find_part
-from pipelines.store.free_space import free_bytes, told
+from pipelines.store.free_space import free_bytes, sized
 from quality.evidence.reading import NoReader, reader_version
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
 from quality.model_client.keys import NO_KEY, key_for, key_withheld
@@ -49,21 +48,21 @@ Known = dict[tuple[str, str], list[str]]
 def missing(
     stages: Mapping[str, GraphStage], work: StageWork, key: str, chosen: Collection[str], known: Known | None = None
 ) -> list[str]:
-    """What a stage, and those of `chosen` that are made of it, need and don't find; each line once. `known` keeps what
-    was looked for already, so that a run asks a judge once and not for every step."""
+    """What a stage, and those of `chosen` that are built from it, need and don't find; each line once. `known` keeps
+    what was looked for already, so that a run asks a judge once and not for every step."""
     known = {} if known is None else known
     found: dict[str, None] = {}
     for name in [key, *_below(stages, key, chosen)]:
         for need in ("disk", *stages[name].needs):
-            asked = (need, name if need in OWN else "")
-            if asked not in known:
-                known[asked] = PROBES[need](stages[name], work)
-            found |= dict.fromkeys(known[asked])
+            requested = (need, name if need in OWN else "")
+            if requested not in known:
+                known[requested] = PROBES[need](stages[name], work)
+            found |= dict.fromkeys(known[requested])
     return list(found)
 
 
 def _below(stages: Mapping[str, GraphStage], key: str, chosen: Collection[str]) -> list[str]:
-    """Those of `chosen` that are made of a stage by way of others of them, in the graph's order."""
+    """Those of `chosen` that are built from a stage by way of others of them, in the graph's order."""
     reached = {key}
     for name, stage in stages.items():  # a stage comes after what it depends on
         if name in chosen and reached & set(stage.deps):
@@ -78,8 +77,8 @@ def disk(stage: GraphStage, work: StageWork) -> list[str]:
     if free >= wanted:
         return []
     return [
-        f"disk: expected {told(int(wanted))} free in {work.store.home} (preflight.free_gb of deployment.yaml), "
-        f"found {told(free)}; `vesper gc` lists what can go"
+        f"disk: expected {sized(int(wanted))} free in {work.store.home} (preflight.free_gb of deployment.yaml), "
+        f"found {sized(free)}; `vesper gc` lists what can go"
     ]
 
 
@@ -101,8 +100,8 @@ def files(stage: GraphStage, work: StageWork) -> list[str]:
             f"{stage.key}: expected native files in {work.deployment.raw_root / name}, found none; put them there, "
             "or allow embedded data in deployment.yaml"
         ]
-    made = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
-    return [] if made else browser(stage, work)
+    built = (work.store.home / "raw" / "_receipts" / f"{name}.json").is_file()
+    return [] if built else browser(stage, work)
 
 
 def beam(stage: GraphStage, work: StageWork) -> list[str]:
@@ -154,10 +153,10 @@ def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -
     if not base_url.startswith(("http://", "https://")):
         return [f"judge: expected an http(s) URL in $VESPER_JUDGE_BASE_URL, found {base_url[:80]!r}"]
     key = key_for(base_url)
-    asked = urllib.request.Request(f"{base_url.rstrip('/')}/models")
-    asked.add_unredirected_header("Authorization", f"Bearer {key}")  # elsewhere it would be a stranger's
+    requested = urllib.request.Request(f"{base_url.rstrip('/')}/models")
+    requested.add_unredirected_header("Authorization", f"Bearer {key}")  # elsewhere it would be a stranger's
     try:
-        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+        with urllib.request.urlopen(requested, timeout=TIMEOUT_S) as answer:
             served = _names(answer.read(1 << 20))
     except urllib.error.HTTPError as error:
         error.close()
@@ -200,8 +199,6 @@ def ground(stage: GraphStage, work: StageWork) -> list[str]:
         name = loop_config(work.deployment.generation.loop).ground
     except ValueError as error:
         return [f"generation: {error}"]
-    if name not in GROUNDS:
-        return [f"generation: expected a ground of {', '.join(GROUNDS)} in deployment.yaml, found {name!r:.60}"]
     where = places(work.deployment)
     found = gateways_missing(where, [name])
     if not where.local:
@@ -209,7 +206,7 @@ def ground(stage: GraphStage, work: StageWork) -> list[str]:
     if name in BROWSER_GROUNDS:
         return found + browser(stage, work)
 
-    packages = find_missing()
+    packages = find_missing() if name == "desktop" else []  # what a world of one's own needs, it says itself
     return found + ([f"desktop: packages are missing: {' '.join(packages)}"] if packages else [])
 
 

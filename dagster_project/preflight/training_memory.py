@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.store.free_space import told
+from pipelines.store.free_space import sized
 from trainer.settings.tree import TrainerSettings
 
 STATE, WEIGHTS = 16, 4
@@ -83,12 +83,12 @@ def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
     first = _number(device)
     for number, (needed, found) in enumerate(zip(training.on_gpus, gpus[first:], strict=False), first):
         if needed > found:
-            return f"{what} {told(needed)} on GPU {number}, found {told(found)}; {_remedy(training, min(gpus))}"
+            return f"{what} {sized(needed)} on GPU {number}, found {sized(found)}; {_remedy(training, min(gpus))}"
     if training.in_memory <= (found := _memory()):
         return ""
     remedy = "set device to cuda and ranks to a number of GPUs, or" if device == "cpu" else "give it more memory, or"
     return (
-        f"{what} {told(training.in_memory)} of memory, found {told(found)}; {remedy} take a smaller preset "
+        f"{what} {sized(training.in_memory)} of memory, found {sized(found)}; {remedy} take a smaller preset "
         "($VESPER_TRAINER)"
     )
 

@@ -1,7 +1,7 @@
 """`deployment.yaml` as values: which sources are on, whose they are, where their native files lie.
 
 What nobody says has the default of its field; the file goes over that, and over the file the environment
-(`dagster_project.settings.environment`) and what a command is told. Null is as if it weren't said.
+(`dagster_project.settings.environment`) and what a command is given. Null is as if it weren't said.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class JudgeOptions(Settings):
 
 class GenerationSettings(Settings):
     """The generation loop. Other names here are those of `generators.generation.loop.LoopConfig`, as
-    `vesper generate --help` tells them: ground, targets, tasks, error_rate, …"""
+    `vesper generate --help` lists them: ground, targets, tasks, error_rate, …"""
 
     model_config = ConfigDict(extra="allow")
 
@@ -174,7 +174,7 @@ class Upstream(Settings):
 class Email(Settings):
     """Where run failures are mailed; the password of `user` is $VESPER_ALERT_SMTP_PASSWORD."""
 
-    to: tuple[Address, ...] = setting(..., "Addresses to tell.", min_length=1)
+    to: tuple[Address, ...] = setting(..., "Addresses to alert.", min_length=1)
     sender: Address = setting(..., "The address that it comes from.", alias="from")
     host: str = setting("localhost", "The mail server.")
     port: Whole = setting(25, "Its port.", ge=1, le=65535)
@@ -183,7 +183,7 @@ class Email(Settings):
 
 
 class Alerts(Settings):
-    """Who is told when a run has failed or checks begin to warn."""
+    """Who is alerted when a run has failed or checks begin to warn."""
 
     webhook: Url | None = setting(
         None,
@@ -245,7 +245,7 @@ class Deployment(Settings):
     generation: GenerationSettings = setting(GenerationSettings.parsed({}), "The generation loop.")
     upstream: Upstream = setting(Upstream(), "Whether the hub is asked for new revisions.")
     freshness: dict[str, Hours] = setting({}, "Group or asset → hours after which the UI shows it as late.")
-    alerts: Alerts = setting(Alerts(), "Who is told of failures.")
+    alerts: Alerts = setting(Alerts(), "Who is alerted of failures.")
     preflight: Preflight = setting(Preflight(), "What is looked at before a run starts.")
     trainer: dict[str, Any] = setting(
         {}, "Settings of training (see Trainer below) over what the preset says; $VESPER_TRAINER goes over these."

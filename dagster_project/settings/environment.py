@@ -55,7 +55,7 @@ class Environment(BaseSettings):
             found = {(f"{PREFIX}{path[0].upper()}", *path[1:]): said for path, said in problems(cls, error).items()}
             raise SettingsError("", found) from None
 
-    def over_deployment(self) -> dict[str, Any]:
+    def over_deployment(self) -> dict[str, object]:
         """What of the deployment's settings the environment says."""
         size = {"embedded": {"size": self.embedded_size}} if self.embedded_size else {}
         return {**size, **({"trainer": self.trainer} if self.trainer else {})}

@@ -47,7 +47,7 @@ def _environment() -> str:
     return "".join(("| variable | default |  |\n", "| --- | --- | --- |\n", *rows))
 
 
-def deployment_schema() -> dict[str, Any]:
+def deployment_schema() -> dict[str, object]:
     """The JSON schema of `deployment.yaml`, the trainer's settings among it. Null is as if a setting weren't said."""
     schema = Deployment.model_json_schema(by_alias=True)
     trainer = TrainerSettings.model_json_schema(by_alias=True)
@@ -65,10 +65,10 @@ def _or_null(said: dict[str, Any]) -> dict[str, Any]:
     options = said.get("anyOf", [])
     if {"type": "null"} in options or said.get("type") == ["string", "null"]:
         return said
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         word: said[word] for word in ("title", "description", "default", "in_version") if word in said
     }
-    return {**told, "anyOf": [{word: value for word, value in said.items() if word not in told}, {"type": "null"}]}
+    return {**facts, "anyOf": [{word: value for word, value in said.items() if word not in facts}, {"type": "null"}]}
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from generators.generation import rounds, steering
 from generators.generation.generated_pool import build_pool
 from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.round_names import round_number
-from generators.generation.steering import policy_folder
+from generators.generation.steering import POLICY, policy_folder
 from generators.policies.registry import POLICIES, build_policy
+from pipelines.store.frozen import frozen_inputs
 from pipelines.store.manifest import Manifest
 from trainer.serving.checkpoint_policy import checkpoint_policies
 
@@ -27,8 +28,8 @@ def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
     known = {field.name for field in fields(LoopConfig)} - {"verify", "evaluations", "agent"}
     if unknown := sorted(set(settings) - known):
         raise ValueError(f"generation: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-    return LoopConfig(**told)
+    facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    return LoopConfig(**facts)
 
 
 def _number(work: StageWork) -> int:
@@ -55,13 +56,13 @@ def bank(work: StageWork) -> Manifest:
 def trajectories(work: StageWork) -> Manifest:
     """Execute a round's tasks where the deployment says."""
 
-    def tell(done: Any, number: int, total: int) -> None:
+    def report(done: Any, number: int, total: int) -> None:
         work.on_event({"event": "trajectory", "number": number, "of": total, "ended": done.ended})
 
     config = config_of(work)
     policies = _agent(work, config) if config.policy == "checkpoint" else None
     with open_pool(places(work.deployment), [config.ground]) as pool:
-        parts = LoopParts(pool=pool, policies=policies, workers=work.deployment.generation.workers, progress=tell)
+        parts = LoopParts(pool=pool, policies=policies, workers=work.deployment.generation.workers, progress=report)
         return rounds.build_trajectories(work.store, _number(work), config, parts)
 
 
@@ -73,8 +74,9 @@ def places(deployment: Deployment) -> DevicePlaces:
 def _agent(work: StageWork, config: LoopConfig) -> Callable[[LoopConfig], Any]:
     """The promoted agent as a policy."""
     _, folder = policy_folder(work.store, config.agent)
-    made = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
-    return lambda _: made
+    policy = build_policy("checkpoint", {**POLICIES, "checkpoint": checkpoint_policies}, checkpoint=Path(folder))
+    acting = replace(policy, inputs=frozen_inputs(work.store.home, POLICY, config.agent))
+    return lambda _: acting
 
 
 def verified(work: StageWork) -> Manifest:

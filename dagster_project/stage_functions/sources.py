@@ -26,10 +26,10 @@ def raw(name: str, work: StageWork) -> Manifest:
     """Register the native files of a source, companion or suite: pulled first where they follow the hub, made where
     there are none and embedded data is allowed."""
     if (followed := follow(work.deployment, name)) is not None:
-        told = pull_source(
+        stated = pull_source(
             followed.download, followed.folder, revision=followed.revision, update=True, endpoint=followed.endpoint
         )
-        work.on_event({"event": "pulled", "told": told})
+        work.on_event({"event": "pulled", "told": stated})
     folder = work.deployment.native_folder(name)
     if folder is not None:
         revision = work.deployment.source(name).revision

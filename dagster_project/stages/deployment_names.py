@@ -13,11 +13,11 @@ from schemas.settings import nearest
 def check_sources(deployment: Deployment) -> None:
     """Look at the names of sources, companions and suites. Raises `DeploymentError` for one that is unknown, for a
     setting that has no effect on it, and for a companion that is said to lie in two places."""
-    trained, kept = sources.registry(), suites.registry()
+    trained, retained = sources.registry(), suites.registry()
     companions = {name for adapter in trained.values() for name in adapter.descriptor.companions}
     for name, said in deployment.sources.items():
-        if name not in {*trained, *companions, *kept}:
-            raise _unknown("unknown source", name, (*trained, *companions, *kept), trained)
+        if name not in {*trained, *companions, *retained}:
+            raise _unknown("unknown source", name, (*trained, *companions, *retained), trained)
         if said.enabled is not None and name not in trained:
             what = (
                 "a companion, here for the sources that use it"

@@ -24,7 +24,7 @@ FUNCTIONS = "dagster_project.stage_functions.generation"
 
 def stages(deployment: Deployment) -> Iterator[GraphStage]:
     """Four stages a round, then `gold/generated` and `task_pool/generated` over all rounds."""
-    told = [
+    lines = [
         (
             CATALOGUE,
             (),
@@ -60,7 +60,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             "beside it.",
         ),
     ]
-    for key, deps, function, table, columns, description in told:
+    for key, deps, function, table, columns, description in lines:
         yield GraphStage(
             key=key,
             deps=deps,

@@ -28,7 +28,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
     """All stages by key, each after what it depends on. Raises `ValueError` if a key is defined twice or too early, or
     if the deployment names what there isn't."""
     names = sources.enabled(deployment)
-    asked = list(suites.stages(deployment))
+    requested = list(suites.stages(deployment))
     found: dict[str, GraphStage] = {}
     listed = (
         *sources.stages(deployment),
@@ -38,8 +38,8 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         review.refusals(deployment, [*names, SOURCE]),
         *corpus.stages(deployment, names),
         *training.stages(),
-        *asked,
-        *leaderboard.stages([stage.key for stage in asked]),
+        *requested,
+        *leaderboard.stages([stage.key for stage in requested]),
         *judges.stages(),
         *review.stages(deployment, [*names, SOURCE]),
         *own.stages(deployment),  # last, so that they may depend on any of the others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from dagster_project.settings.deployment import Deployment, DeploymentError
 from dagster_project.stages.stage import GraphStage
@@ -14,7 +15,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
     it gives something else."""
     for name in deployment.assets:
         try:
-            function = find_part("assets", name, {})
+            function: Any = find_part("assets", name, {})
         except ValueError as error:
             raise DeploymentError(f"deployment: {error}") from error
         if not callable(function):

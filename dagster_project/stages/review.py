@@ -33,7 +33,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
 
 
 def refusals(deployment: Deployment, names: Sequence[str]) -> GraphStage:
-    """What people refused of the gold of `names`: it is kept from the shards."""
+    """What people refused of the gold of `names`: it is excluded from the shards."""
     return GraphStage(
         key=refused.ASSET,
         deps=tuple(f"gold/{name}" for name in names),

@@ -70,11 +70,13 @@ def stages() -> Iterator[GraphStage]:
     )
 
 
-def trainer_config() -> dict[str, Any]:
-    """What is set of the trainer's settings: `trainer` of the deployment, and $VESPER_TRAINER over it. Raises
-    `SettingsError` that names the file or the variable."""
+def trainer_config(given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What is set of the trainer's settings: `trainer` of the deployment, $VESPER_TRAINER over it, and over both what a
+    command is given, settings within settings one by one. Raises `SettingsError` that names the file, the variable or
+    the flag."""
     over(configured(), Environment.read().trainer, where="VESPER_TRAINER")
-    config = deployments.load().trainer
+    over(configured(), given or {}, where="--config")
+    config = deployments.load(**({"trainer": given} if given else {})).trainer
     over(configured(), config, where="deployment: trainer")
     return dict(config)
 
@@ -121,9 +123,9 @@ def _run(name: str, work: StageWork) -> Manifest:
 
 
 def _staircase(work: StageWork) -> Manifest:
-    def told(event: Mapping[str, Any]) -> None:
+    def report(event: Mapping[str, Any]) -> None:
         if event.get("kind") in ("stage_done", "evaluated"):
             work.on_event(event)
 
     config = staircase.config_of(stage_settings(staircase.ASSET, trainer_config()).staircase)
-    return staircase.build_staircase(work.store, config, told)
+    return staircase.build_staircase(work.store, config, report)

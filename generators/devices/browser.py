@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
 UNWANTED = (
-    # what the window's address bar opens: two pages of Chromium's own a window, drawn anew with every frame
+    # what the window's address bar opens: two pages of Chromium's own a window, redrawn with every frame
     "WebUIOmniboxPopup",
     "WebUIOmniboxAimPopup",
     "WebUIOmniboxFullPopup",
@@ -144,7 +144,7 @@ def keep_browser() -> Iterator[None]:
     """Within, one Chromium stays open for all that this thread opens, one after another: launching one costs as much as
     a world does in it. The first `open_browser` launches it; blocks may nest, the outermost closes it.
 
-    One that has died is launched anew by the next `open_browser`; what was open in it has died with it. From the first
+    One that has died is replaced by the next `open_browser`; what was open in it has died with it. From the first
     launch to the end the thread has Playwright's event loop, so that `asyncio.run` can't be used in it.
     """
     _own.keepers += 1
@@ -240,6 +240,15 @@ def evaluate_json(page: Page, expression: str) -> Any:
 
 QUICK_PNG = {"format": "png", "optimizeForSpeed": True}
 """Of `Page.captureScreenshot`: the same pixels in two thirds of the time, and a third more bytes."""
+
+
+MOST_TEXT = 2000
+"""Characters of an element's text that are read."""
+
+
+def page_text(value: object) -> str:
+    """Text of a page: cut, and without halves of surrogate pairs, which no UTF-8 has."""
+    return str(value)[:MOST_TEXT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Camera:

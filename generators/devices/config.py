@@ -42,7 +42,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class AuthorityConfig:
-    """The lease authority. `port` 0 takes a free one. `probe_s` between looks at a device (0: it looks at none),
+    """The lease authority. `port` 0 takes a free one. `probe_s` between probes of a device (0: none),
     `probe_limit_s` for one."""
 
     database: Path
@@ -105,7 +105,7 @@ class NodeConfig:
             raise ValueError(f"node {self.id}: expected max_connections above 0, found {self.max_connections}")
 
 
-def authority_config(values: Mapping[str, Any]) -> AuthorityConfig:
+def authority_config(values: Mapping[str, object]) -> AuthorityConfig:
     """From plain JSON data: the fields' names; `keys` lists those of `ApiKey`, `rules` is a mapping."""
     given = _known(AuthorityConfig, values)
     given["database"] = Path(given["database"])
@@ -117,13 +117,13 @@ def authority_config(values: Mapping[str, Any]) -> AuthorityConfig:
     return AuthorityConfig(**given)
 
 
-def node_config(values: Mapping[str, Any]) -> NodeConfig:
+def node_config(values: Mapping[str, object]) -> NodeConfig:
     """From plain JSON data: the fields' names."""
     given = _known(NodeConfig, values)
     return NodeConfig(**{**given, "fences": Path(given["fences"]) if given.get("fences") else None})
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, object]:
     """A config file. Raises `ValueError` that names it."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

@@ -54,7 +54,7 @@ class AsyncDevice(Protocol):
     size_px: tuple[int, int]
 
     async def observe(self) -> Observation:
-        """Picture (PNG) and, where the device tells it, the UI tree."""
+        """Picture (PNG) and, where the device reports it, the UI tree."""
         ...
 
     async def act(self, action: Action) -> None:
@@ -67,7 +67,7 @@ class AsyncDevice(Protocol):
         ...
 
     async def state(self) -> dict[str, Any]:
-        """The truth behind the screen, read out of band, where the device can tell it; else {}."""
+        """The truth behind the screen, read out of band, where the device can report it; else {}."""
         ...
 
     async def close(self) -> None:

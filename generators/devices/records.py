@@ -33,7 +33,7 @@ class Unknown(LookupError):
 class Rules:
     """How leases run. A holder beats every `heartbeat_s` and is dead after `dead_s` of silence; a lease ends after its
     TTL, or after `idle_s` without use; a device is quarantined after `quarantine_after` infrastructure failures in a
-    row; a request that nobody asks for is dropped after `dead_s`. A gateway node not heard of for `node_dead_s` is
+    row; a request that nobody polls is dropped after `dead_s`. A gateway node not heard of for `node_dead_s` is
     forgotten. A long poll is answered within half of its silence (`dead_s` of a request, `node_dead_s` of a node)."""
 
     heartbeat_s: float = 10.0
@@ -100,8 +100,8 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """A wish for a device with all of `labels` (or for `device` itself). Asking again with the same `id` asks after the
-    same wish, so a lost answer never takes two devices. Higher `priority` goes first and takes from lower."""
+    """A request for a device with all of `labels` (or for `device` itself). Asking again with the same `id` asks after
+    the same request, so a lost answer never takes two devices. Higher `priority` goes first and takes from lower."""
 
     id: str
     holder: str

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.devices.device import DeviceError
 from generators.execution.leased_worlds import LEASED_WORLDS
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.registry import WORLDS, open_world
 
@@ -43,7 +43,7 @@ class Device:
 class DevicePool(Protocol):
     """Opens devices. One with a true `keeps_idle` lets a worker that goes on with another kind keep its device open."""
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         """Kind of device that a contract needs. Raises `ValueError` for one that no device of this pool can run."""
         ...
 
@@ -69,13 +69,14 @@ class LocalPool:
         self, worlds: Mapping[str, Opener] | None = None, most: int | None = None, *, keeps_idle: bool = False
     ) -> None:
         self.keeps_idle = keeps_idle
-        self._worlds = dict(worlds) if worlds is not None else {name: _opener(name) for name in WORLDS}
+        self._worlds = dict(worlds) if worlds is not None else None
         self._most = most
         self._numbers = 0
 
-    def kind(self, contract: Contract) -> str:
-        if contract.world not in self._worlds:
-            known = ", ".join(self._worlds)
+    def kind(self, contract: TaskSpec) -> str:
+        worlds = WORLDS if self._worlds is None else self._worlds
+        if contract.world not in worlds:
+            known = ", ".join(worlds)
             raise ValueError(f"task {contract.task_id}: no device has the world {contract.world!r:.60}; known: {known}")
         return contract.world
 
@@ -87,15 +88,12 @@ class LocalPool:
         with contextlib.ExitStack() as stack:
             with _opening:
                 before = _descendants()
-                world = stack.enter_context(self._worlds[kind]())
+                opened = open_world(kind) if self._worlds is None else self._worlds[kind]()
+                world = stack.enter_context(opened)
                 started = _Started.by_this_thread(before)
                 self._numbers += 1
                 number = self._numbers
             yield Device(f"local/{kind}/{number}", world, lambda reason: started.kill(), started.kill)
-
-
-def _opener(name: str) -> Opener:
-    return lambda: open_world(name)
 
 
 @dataclass(frozen=True)
@@ -108,23 +106,12 @@ class LeaseWish:
 
 
 class GatewayPool:
-    """Devices leased from a gateway. `wishes` by name of the world.
+    """Devices leased from a gateway: `wishes` by name of the world. One request waits for `wait_s`."""
 
-    `priority` as in `Client.lease`; `wait_s` is how long one request waits for a device.
-    """
+    def __init__(self, client: SyncClient, wishes: Mapping[str, LeaseWish], wait_s: float = 20.0) -> None:
+        self._client, self._wishes, self._wait_s = client, dict(wishes), wait_s
 
-    def __init__(
-        self,
-        client: SyncClient,
-        wishes: Mapping[str, LeaseWish],
-        priority: int = 0,
-        wait_s: float = 20.0,
-        idle_s: float | None = None,
-    ) -> None:
-        self._client, self._wishes = client, dict(wishes)
-        self._priority, self._wait_s, self._idle_s = priority, wait_s, idle_s
-
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         if contract.world not in self._wishes:
             known = ", ".join(self._wishes)
             raise ValueError(f"task {contract.task_id}: no lease is set for the world {contract.world!r:.60}: {known}")
@@ -143,13 +130,13 @@ class GatewayPool:
     @contextmanager
     def open(self, kind: str) -> Iterator[Device]:
         wish = self._wishes[kind]
-        lease = self._client.lease(wish.protocol, wish.labels, self._priority, wait_s=self._wait_s, idle_s=self._idle_s)
+        lease = self._client.lease(wish.protocol, wish.labels, wait_s=self._wait_s)
         with lease as session:
             session.open()
             yield Device(session.name, wish.wrap(session), lambda reason: _report(session, reason), session.release)
 
 
-def leased_worlds(names: Sequence[str], **options: Any) -> dict[str, LeaseWish]:
+def leased_worlds(names: Sequence[str], **options: object) -> dict[str, LeaseWish]:
     """Wishes for worlds that `execution.leased_worlds` knows; `options` are what they need (`site_url`).
     Raises `ValueError` for another name."""
     wishes = {}
@@ -179,7 +166,7 @@ class WrappedPool:
     def __init__(self, pool: DevicePool, wrap: Callable[[World], World]) -> None:
         self._pool, self._wrap = pool, wrap
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         return self._pool.kind(contract)
 
     def most(self, kind: str) -> int | None:
@@ -198,7 +185,7 @@ class Pools:
     def __init__(self, *members: DevicePool) -> None:
         self._members = members
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         reasons = []
         for number, member in enumerate(self._members):
             try:
@@ -231,7 +218,7 @@ _mine = threading.local()
 @dataclass(frozen=True)
 class _Started:
     """Children of this process that a thread's worlds started. Those that had children of their own (`helpers`) drive a
-    browser and go on when it is ended: they are what tells the waiting call that it is gone."""
+    browser and go on when it is ended: through them the waiting call learns that it is gone."""
 
     roots: frozenset[int]
     helpers: frozenset[int]

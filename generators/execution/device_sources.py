@@ -26,7 +26,7 @@ WITH_A_PAGE = ("fsm",)
 
 @dataclass(frozen=True, slots=True)
 class DevicePlaces:
-    """Where devices come from, in the order in which they are asked for a task's world."""
+    """Where devices come from, in the order in which they are tried for a task's world."""
 
     devices: tuple[str, ...] = (LOCAL,)
     site_url: str = ""
@@ -34,8 +34,8 @@ class DevicePlaces:
     @classmethod
     def of(cls, devices: Sequence[str] = (), site_url: str = "") -> DevicePlaces:
         """What is named; the environment's where nothing is."""
-        told = tuple(name for name in map(str.strip, os.environ.get(DEVICES, "").split(",")) if name)
-        return cls(tuple(devices) or told or (LOCAL,), site_url or os.environ.get(SITE_URL, ""))
+        named = tuple(name for name in map(str.strip, os.environ.get(DEVICES, "").split(",")) if name)
+        return cls(tuple(devices) or named or (LOCAL,), site_url or os.environ.get(SITE_URL, ""))
 
     @property
     def local(self) -> bool:
@@ -69,7 +69,7 @@ def open_pool(
     places: DevicePlaces, worlds: Sequence[str], local: Callable[[], DevicePool] = LocalPool
 ) -> Iterator[DevicePool]:
     """The pool of these places for tasks in `worlds`; `local` makes this machine's part of it. Raises `ValueError` as
-    `DevicePlaces.check` does. A gateway that doesn't answer is waited for when a device is asked for."""
+    `DevicePlaces.check` does. A gateway that doesn't answer is waited for when a device is needed."""
     places.check(worlds)
     wishes = leased_worlds(places.leased(worlds), site_url=places.site_url)
     with contextlib.ExitStack() as stack:

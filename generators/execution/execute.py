@@ -5,8 +5,8 @@ do nothing and count as steps. What a device, the way to it or the policy's serv
 raises, the attempt stays open in the journal, and the next `execute` of it, on any device, takes it up: reset, the
 recorded actions again without deciding again, and on from there.
 
-A policy decides by its `PolicyView` alone (`PolicyView.past` tells its own turns). One that keeps more than that from
-turn to turn has a method `recall(view, action)`: in the place of `decide`, it is told of each turn that is carried out
+A policy decides by its `PolicyView` alone (`PolicyView.past` holds its own turns). One that keeps more than that from
+turn to turn has a method `recall(view, action)`: in the place of `decide`, it gets each turn that is carried out
 again, while the world stands where it stood then.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from generators.execution.journal import AttemptClaim, ClaimLost, Journal, JournalError
 from generators.execution.limits import AttemptLimits
 from generators.policies.policy import PastTurn, Policy, PolicyError, PolicyView
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn, FailureKind
 from generators.tasks.world_interface import Observation, World, WorldError
 from generators.worlds.wrappers.defects import injected
@@ -77,7 +77,7 @@ class ScreenKeeper:
 
 
 def execute(
-    contract: Contract,
+    contract: TaskSpec,
     world: World,
     policy: Policy,
     seed: int,
@@ -91,7 +91,7 @@ def execute(
 ) -> ExecutedTrajectory:
     """Execute a contract, or go on with what the journal holds of it; `seed` is the policy's and names the attempt.
 
-    `claim`: on this attempt, where one was taken already. `on_call` is told of each call that may hang before it is
+    `claim`: on this attempt, where one was taken already. `on_call` gets each call that may hang before it is
     made ("observe", "decide", ...). Raises `InfrastructureFailure` (the attempt stays open), `ClaimLost` if another
     worker has taken it, `JournalError`.
     """
@@ -116,7 +116,7 @@ def broke(claim: AttemptClaim, error: Exception, doing: str) -> InfrastructureFa
     return InfrastructureFailure(reason, "device" if doing in DEVICE_CALLS else "unknown")
 
 
-def give_up(contract: Contract, policy: str, seed: int, journal: Journal, reason: str) -> ExecutedTrajectory:
+def give_up(contract: TaskSpec, policy: str, seed: int, journal: Journal, reason: str) -> ExecutedTrajectory:
     """End an attempt that infrastructure failures have stopped too often. A start that its world refused every time is
     the task's own fault."""
     claim = journal.claim(contract, seed, policy, "")
@@ -126,7 +126,7 @@ def give_up(contract: Contract, policy: str, seed: int, journal: Journal, reason
 
 
 def fail(claim: AttemptClaim, kind: FailureKind, reason: str) -> ExecutedTrajectory:
-    """End an attempt where it stands, without a look at its world."""
+    """End an attempt where it stands, without observing its world."""
     attempt = claim.attempt
     done = ExecutedTrajectory(
         attempt.contract,
@@ -247,9 +247,9 @@ class _AttemptRun:
     # -- a turn ----------------------------------------------------------------------------------------------------
 
     def _view(self, seen: _Observed, past: Sequence[PastTurn]) -> PolicyView:
-        places = seen.shot.places if self.policy.needs_tree else ()
+        elements = seen.shot.elements if self.policy.needs_tree else ()
         size = self.world.size_px
-        return PolicyView(self.contract.instruction, seen.shot.png, size, self.contract.platform, tuple(past), places)
+        return PolicyView(self.contract.instruction, seen.shot.png, size, self.contract.platform, tuple(past), elements)
 
     def _turn(self, seen: _Observed) -> _Observed:
         sha256 = self.keeper.keep(seen.shot)
@@ -269,7 +269,7 @@ class _AttemptRun:
         turn = ExecutedTurn(
             sha256,
             view.size_px,
-            tuple(place.as_element() for place in seen.shot.places),
+            tuple(element.as_element() for element in seen.shot.elements),
             said.reply,
             said.action,
             said.thought,
@@ -308,7 +308,7 @@ class _AttemptRun:
         self._call("state")
         state = self.world.state()
         attempt = self.attempt
-        elements = tuple(place.as_element() for place in seen.shot.places)
+        elements = tuple(element.as_element() for element in seen.shot.elements)
         end = ExecutedTurn(self.keeper.keep(seen.shot), self.world.size_px, elements, "", None, observe_s=seen.seconds)
         asked = [turn.action.content for turn in attempt.turns if isinstance(turn.action, CallUser)]
         extra: dict[str, Any] = {"anew": attempt.anew, "broken": list(attempt.broken)}
@@ -343,12 +343,12 @@ def _said(turn: ExecutedTurn) -> PastTurn:
 
 
 def _same(shot: Observation, turn: ExecutedTurn, state: str) -> bool:
-    """Whether a screen is the recorded one: by its state where the world tells it, else by picture or elements."""
+    """Whether a screen is the recorded one: by its state where the world reports it, else by picture or elements."""
     if shot.state and state:
         return shot.state == state
     if shot.sha256 == turn.screenshot_sha256:
         return True
-    return bool(turn.elements) and [place.as_element() for place in shot.places] == [dict(e) for e in turn.elements]
+    return bool(turn.elements) and [one.as_element() for one in shot.elements] == [dict(e) for e in turn.elements]
 
 
 def _trailing(turns: Sequence[ExecutedTurn], is_one: Callable[[ExecutedTurn], bool]) -> int:

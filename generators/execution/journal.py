@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from pipelines.whole_files import sync
 from schemas.actions import format, parse
@@ -45,11 +45,11 @@ class ClaimLost(RuntimeError):
 @dataclass
 class Attempt:
     """An execution as far as it was recorded. `states` are the digests of the world's state before each turn ("" where
-    the device told none). `resumed` and `anew` count how it survived failures, `broken` tells why; `stuck` of them came
-    one after the other, without a turn between them. `reopened`: how often it was lost and begun again all the same;
-    the rest tells of the time since."""
+    the device reported none). `resumed` and `anew` count how it survived failures, `broken` says why; `stuck` of them
+    came one after the other, without a turn between them. `reopened`: how often it was lost and begun again all the
+    same; the rest is about the time since."""
 
-    contract: Contract
+    contract: TaskSpec
     seed: int
     policy: str
     device: str
@@ -72,7 +72,7 @@ class Attempt:
         return self.trajectory is not None and self.trajectory.failure_kind == "infrastructure"
 
 
-def turn_to_plain(turn: ExecutedTurn) -> dict[str, Any]:
+def turn_to_plain(turn: ExecutedTurn) -> dict[str, object]:
     """A turn as plain JSON data."""
     plain = {name: getattr(turn, name) for name in ExecutedTurn.__dataclass_fields__}
     return plain | {
@@ -202,7 +202,7 @@ class Journal:
         with self._lock:
             return {name: one for name, one in self._attempts.items() if one.trajectory is None}
 
-    def claim(self, contract: Contract, seed: int, policy: str, device: str) -> AttemptClaim:
+    def claim(self, contract: TaskSpec, seed: int, policy: str, device: str) -> AttemptClaim:
         """Take an attempt: the recorded one, or a new one. Whoever held it before has lost it. Raises `JournalError`
         for one that has ended, and for one that another policy began."""
         key = f"{contract.task_id}-{seed}"
@@ -224,7 +224,7 @@ class Journal:
             return AttemptClaim(self, known, number)
 
     def reopen_lost(self, most: int) -> int:
-        """Let attempts that ended as infrastructure failures be begun anew, each `most` times in its life; how many
+        """Let attempts that ended as infrastructure failures be started again, each `most` times in its life; how many
         were let. All others that have ended stay so. For whoever calls it before a run: what was lost in an outage is
         lost for that run alone. Raises `JournalError`."""
         with self._lock:
@@ -342,7 +342,7 @@ def _apply(attempts: dict[str, Attempt], record: Mapping[str, Any]) -> None:
     known = attempts.get(key)
     if kind == "begin":
         if known is None:
-            contract = Contract.from_row(record["task"])
+            contract = TaskSpec.from_row(record["task"])
             attempts[key] = Attempt(contract, record["seed"], record["policy"], record["device"])
         else:
             known.turns.clear()

@@ -47,7 +47,7 @@ class LeasedWorld:
 
     def observe(self) -> Observation:
         shot = self._shoot()
-        return Observation(shot.png, shot.places, digest(self.state()))
+        return Observation(shot.png, shot.elements, digest(self.state()))
 
     def _shoot(self) -> Observation:
         shot = self.session.observe()
@@ -64,7 +64,7 @@ class LeasedWorld:
 class LeasedPhone(LeasedWorld):
     """An emulated phone with the phone world on its screen, over ADB.
 
-    A phone that was started again in the middle shows another's home screen: colours and icons tell (`DeviceError`).
+    A phone that was started again in the middle shows another's home screen, as colours and icons show (`DeviceError`).
     """
 
     name = "phone"
@@ -99,9 +99,9 @@ class LeasedSite(LeasedWorld):
         self.session.reset({"url": self._url, "site": site.plain(), "start": snapshot})
 
     def observe(self) -> Observation:
-        """The picture, and the elements as the site itself tells them, as `FsmWorld` does."""
-        shot, told = self._shoot(), self.session.state()
-        return Observation(shot.png, tuple(_place(raw) for raw in told["places"]), digest(_state(told)))
+        """The picture, and the elements as the site itself lists them, as `FsmWorld` does."""
+        shot, report = self._shoot(), self.session.state()
+        return Observation(shot.png, tuple(_place(raw) for raw in report["places"]), digest(_state(report)))
 
     def act(self, action: Action) -> None:
         """As `FsmWorld.act`, but for Launch: it would lead out of the page."""
@@ -113,8 +113,8 @@ class LeasedSite(LeasedWorld):
         return _state(self.session.state())
 
 
-def _state(told: Mapping[str, Any]) -> dict[str, Any]:
-    state = told["state"]
+def _state(report: Mapping[str, Any]) -> dict[str, Any]:
+    state = report["state"]
     return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
 
@@ -137,4 +137,4 @@ LEASED_WORLDS: dict[str, tuple[str, tuple[str, ...], Callable[..., Callable[[Syn
     "phone": ("adb", (), _phone),
     "fsm": ("cdp", ("world=fsm",), _site),
 }
-"""Protocol, labels to ask for, and what makes the wrapper from options."""
+"""Protocol, labels to request, and what makes the wrapper from options."""

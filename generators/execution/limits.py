@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 
 DECIDE_S = 900.0
 """Seconds that one of `execute.POLICY_CALLS` may take (`AttemptLimits.call_s`, where that is more). A model's server
@@ -18,7 +18,7 @@ class AttemptLimits:
     """When an execution ends. Most steps = `step_factor` x expected + `step_extra`. `unreadable` and `invalid`: so many
     replies in a row that can't be read, or actions that can't be carried out. Seconds of wall time: `call_s` for one
     look or action (a decision may take `DECIDE_S`), `attempt_s` for all of a try. `retries`: an attempt is given up
-    after more infrastructure failures than that without a step between them, or after more beginnings anew. `pause_s`:
+    after more infrastructure failures than that without a step between them, or after more restarts. `pause_s`:
     before the first retry; it doubles up to 32 times that. `device_s`: how long to go on asking for a device while none
     is to be had."""
 
@@ -48,5 +48,5 @@ class AttemptLimits:
             if not getattr(self, name) >= bound:
                 raise ValueError(f"limits: expected {name} of {bound} or more, found {getattr(self, name)!r}")
 
-    def most_steps(self, contract: Contract) -> int:
+    def most_steps(self, contract: TaskSpec) -> int:
         return max(1, math.ceil(self.step_factor * contract.expected_steps) + self.step_extra)

@@ -20,17 +20,17 @@ from generators.execution.execute import InfrastructureFailure, ScreenKeeper, br
 from generators.execution.journal import ClaimLost, Journal
 from generators.execution.limits import AttemptLimits
 from generators.execution.task_queue import ScheduledTask, TaskQueue
-from generators.execution.worker_pool import NO_DEVICE_S, Crew, CrewStatistics, Worker
+from generators.execution.worker_pool import NO_DEVICE_S, Worker, WorkerPool, WorkerPoolStatistics
 from generators.policies.policy import CannotDo
 from generators.policies.policy_maker import PolicyMaker
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 
 if TYPE_CHECKING:
     from pipelines.store import Store
 
 LOOK_S = 0.1
-"""Between two looks at whether a worker's call hangs."""
+"""Between two checks of whether a worker's call hangs."""
 DOUBLINGS = 5
 """Of the pause before a task is tried again."""
 STOP_S = 30.0
@@ -41,7 +41,7 @@ Progress = Callable[[ExecutedTrajectory, int, int], None]
 
 
 @dataclass
-class RunStatistics(CrewStatistics):
+class RunStatistics(WorkerPoolStatistics):
     """What a run survived; never part of a result. `retried`: infrastructure failures by what failed; `not_opened`:
     devices."""
 
@@ -55,7 +55,7 @@ class _Executor(Worker):
 
 
 def run_all(
-    contracts: Sequence[Contract],
+    contracts: Sequence[TaskSpec],
     pool: DevicePool,
     policies: PolicyMaker,
     journal: Journal,
@@ -87,7 +87,7 @@ def run_all(
     return sorted((ended[key] for key in keys), key=lambda done: (done.contract.task_id, done.seed))
 
 
-class _SchedulingRun(Crew[_Executor]):
+class _SchedulingRun(WorkerPool[_Executor]):
     def __init__(
         self,
         jobs: Sequence[ScheduledTask],
@@ -109,7 +109,7 @@ class _SchedulingRun(Crew[_Executor]):
     # -- the thread that watches -----------------------------------------------------------------------------------
 
     def go(self, count: int, progress: Progress | None) -> None:
-        told, before = 0, self.total - self.waiting
+        reported, before = 0, self.total - self.waiting
         try:
             with self.lock:
                 for _ in range(min(count, self.waiting)):
@@ -117,14 +117,14 @@ class _SchedulingRun(Crew[_Executor]):
             over = False
             while not over:
                 with self.lock:
-                    if not self._over() and len(self.ended) == told:
+                    if not self._over() and len(self.ended) == reported:
                         self.lock.wait(LOOK_S)
-                    fresh, over = self.ended[told:], self._over()
+                    fresh, over = self.ended[reported:], self._over()
                 self.replace_hung()
                 for done in fresh:
-                    told += 1
+                    reported += 1
                     if progress is not None:
-                        progress(done, before + told, self.total)
+                        progress(done, before + reported, self.total)
         finally:
             self.stop(min(self.limits.call_s, STOP_S))
         if self.error is not None:
@@ -238,7 +238,7 @@ class _SchedulingRun(Crew[_Executor]):
         return True
 
     def _failed(self, worker: _Executor, job: ScheduledTask, device: Device, failure: InfrastructureFailure) -> bool:
-        # What a driver calls a failure was told to the authority by the SDK already.
+        # What a driver calls a failure, the SDK has already reported to the authority.
         if failure.by == "device" and not isinstance(failure.__cause__, DeviceError):
             worker.call("report")
             device.fail(str(failure))

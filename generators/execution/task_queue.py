@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 
 
 @dataclass(eq=False)
 class ScheduledTask:
     """A contract with a seed, and the kind of device that it needs. It isn't begun before `ready_at` (monotonic)."""
 
-    contract: Contract
+    contract: TaskSpec
     seed: int
     kind: str
     ready_at: float = 0.0

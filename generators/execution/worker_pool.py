@@ -1,9 +1,9 @@
-"""A crew: threads that each hold one device at a time, and the watch over them.
+"""A pool of workers: threads that each hold one device at a time, and the watch over them.
 
 A call that hangs costs its worker and nobody else: it is given up and replaced, nothing that it says counts from then
 on, and its device is made to end the call. Where the call was the device's own, that is reported as its failure; a slow
 policy says nothing against the device that waits for it. What workers do, and what becomes of a task whose worker was
-given up, each crew says itself.
+given up, each kind of pool says itself.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from generators.execution.limits import DECIDE_S, AttemptLimits
 
 log = logging.getLogger(__name__)
 NO_DEVICE_S = 2.0
-"""Pause before a device is asked for again where none was to be had."""
+"""Pause before a device is requested again where none was to be had."""
 NEVER = (ValueError, ImportError, BrowserMissing)
 """What a pool raises for a device that it will never have: the run ends with it."""
 
 
 @dataclass
-class CrewStatistics:
-    """What a crew survived, a matter of time and chance. `hung`: workers given up; `opened`: devices."""
+class WorkerPoolStatistics:
+    """What a pool survived, a matter of time and chance. `hung`: workers given up; `opened`: devices."""
 
     hung: int = 0
     opened: int = 0
@@ -63,7 +63,7 @@ class Worker:
 W = TypeVar("W", bound=Worker)
 
 
-class Crew(ABC, Generic[W]):
+class WorkerPool(ABC, Generic[W]):
     """What all workers share is read and written under `lock`. `error` ends the run: whoever waits for it raises it."""
 
     name = "worker"
@@ -71,7 +71,7 @@ class Crew(ABC, Generic[W]):
     """Calls that may take any time, for they wait for something that is watched elsewhere."""
 
     def __init__(
-        self, pool: DevicePool, limits: AttemptLimits, statistics: CrewStatistics, lock: threading.Condition
+        self, pool: DevicePool, limits: AttemptLimits, statistics: WorkerPoolStatistics, lock: threading.Condition
     ) -> None:
         self.pool, self.limits, self.lock = pool, limits, lock
         self.workers: list[W] = []
@@ -81,7 +81,7 @@ class Crew(ABC, Generic[W]):
         self._hired = 0
         self._held = 0.0
 
-    # -- what each crew says itself --------------------------------------------------------------------------------
+    # -- what each kind of pool says itself -------------------------------------------------------------------------
 
     @abstractmethod
     def new_worker(self, number: int) -> W: ...
@@ -194,6 +194,7 @@ class Crew(ABC, Generic[W]):
         `open_device`."""
         if worker.device is not None and worker.kind == kind:
             return worker.device
+        # pages of one Chromium cost nothing while they wait; a leased device is given back, for others may want it
         if getattr(self.pool, "keeps_idle", False):
             self._park(worker)
         else:

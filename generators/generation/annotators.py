@@ -1,6 +1,6 @@
 """Who votes on a trajectory's outcome: the world's rule, the project's judges, and evidence from the UI tree.
 
-An annotator sees what was shown and done, never the policy's claim that it has finished. One that can't tell abstains
+An annotator sees what was shown and done, never the policy's claim that it has finished. One that can't judge abstains
 (`outcome` None) and says why. Add one: a class with `name` and `vote`.
 """
 
@@ -32,7 +32,7 @@ CONTAINER = 0.3
 
 @dataclass(frozen=True, slots=True)
 class OutcomeVote:
-    """`outcome` None: no vote, for the reason told. `confidence` in 0..1."""
+    """`outcome` None: no vote, for that reason. `confidence` in 0..1."""
 
     annotator: str
     outcome: Outcome | None
@@ -51,7 +51,7 @@ class Annotator(Protocol):
 
 
 class WorldRule:
-    """The contract's own rule on the world's truth, where the device told it."""
+    """The contract's own rule on the world's truth, where the device reported it."""
 
     name = "world"
 
@@ -76,17 +76,16 @@ class JudgeAnnotator:
     fails gives no vote.
     """
 
-    def __init__(self, judge: Judge, screens: ScreenSource, habits: Habits | None = None) -> None:
+    def __init__(self, judge: Judge, screens: ScreenSource) -> None:
         self.name = f"judge/{judge.name}"
         self._judge, self._screens = judge, screens
-        self._habits = habits or Habits(ends_with_finish=True)
 
     def vote(self, done: ExecutedTrajectory) -> OutcomeVote:
         episode = episode_of(done, self._screens)
         if episode is None or not episode.actions:
             return OutcomeVote(self.name, "failed", "nothing was done", 1.0)
         try:
-            verdict = self._judge.judge([episode], habits=self._habits)[0]
+            verdict = self._judge.judge([episode], habits=Habits(ends_with_finish=True))[0]
         except ModelError as error:
             return OutcomeVote(self.name, None, f"no verdict: {error}"[:300])
         if verdict.score is None:
@@ -103,7 +102,7 @@ class TreeEvidence:
     out; a form that was filled in and not sent is `partial`.
 
     Can't see: goals in words that no screen shows, whether what is shown was reached by the right means, and anything
-    on devices that tell no elements.
+    on devices that list no elements.
     """
 
     name = "tree"
@@ -126,9 +125,9 @@ class TreeEvidence:
         missing = [entity for entity in named if not held_by_any(texts, entity.text)]
         weight = max(self._WEIGHTS[entity.kind] for entity in (missing or named))
         if missing:
-            told = ", ".join(repr(entity.text[:40]) for entity in missing[:3])
+            listed = ", ".join(repr(entity.text[:40]) for entity in missing[:3])
             outcome: Outcome = "failed" if len(missing) == len(named) else "partial"
-            return OutcomeVote(self.name, outcome, f"never met: {told}", weight)
+            return OutcomeVote(self.name, outcome, f"never met: {listed}", weight)
         unsent = left_unconfirmed(episode)
         if unsent is not None and unsent.cap < KEEP_FROM:
             return OutcomeVote(self.name, "partial", f"{unsent.kind}: {unsent.reason}"[:300], 0.5)

@@ -25,7 +25,7 @@ def promoted(store: Store) -> dict[str, Any]:
     return read_frozen(store.home, FEEDBACK) or {"digest": "", "rounds": {}}
 
 
-def promote(store: Store) -> dict[str, Any]:
+def promote(store: Store) -> dict[str, object]:
     """Make every round whose verdicts passed their checks known to later rounds; returns the manifest. Promoting the
     same rounds again writes nothing."""
     rounds = verified_rounds(store)
@@ -50,7 +50,7 @@ def rounds_of(store: Store, asset: str) -> list[str]:
 
 
 def rounds_to_make(store: Store) -> Iterator[int]:
-    """Numbers of rounds without verdicts, in order and without end, each looked up when it is asked for. A round that
+    """Numbers of rounds without verdicts, in order and without end, each looked up when it is needed. A round that
     was killed, or whose blocking checks failed, is among them: what it has made already is there, and its tasks are
     what later rounds are held against."""
     return (number for number in count(1) if store.current(f"{VERIFIED}/{round_name(number)}") is None)
@@ -72,7 +72,7 @@ def require_verified(store: Store, asset: str) -> dict[str, Manifest]:
 def known_before(store: Store, number: int, *, feedback: bool = True) -> dict[str, Manifest]:
     """Rounds that a round learns from, by name: the `generation/verified` of those before it, in the version promoted
     when it began. A round whose tasks are made keeps them: others may have been promoted since, and none of it is to be
-    executed anew for that. `feedback` False: its catalogue learned from none, and so recorded none; these are those
+    executed again for that. `feedback` False: its catalogue learned from none, and so recorded none; these are those
     promoted now."""
     name = round_name(number)
     begun = store.current(f"{CATALOGUE}/{name}") if store.current(f"{BANK}/{name}") is not None else None
@@ -93,6 +93,7 @@ def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:
         proposals = {p.contract.task_id: p for p in read_proposals(bank)}
         trajectories = read_lines(runs.file("trajectories.jsonl"))
         verdicts = {row["trajectory_id"]: row for row in verified.read("trajectories", Trajectories.schema).to_pylist()}
+        # before `learn`: whether an idea had support is judged by what was seen up to its own round
         catalogue.see(trajectories)
         outcomes = []
         for done in trajectories:

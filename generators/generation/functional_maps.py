@@ -1,4 +1,4 @@
-"""What the worlds at hand can do, by app and page, and the tasks that a scripted oracle really completed there.
+"""What the worlds can do, by app and page, and the tasks that a scripted oracle really completed there.
 
 A static task is only as good as its proof: each one below was carried out in the browser, its success was read from
 the page's own state, and its expected steps are the length of that recorded path.
@@ -54,7 +54,7 @@ def functional_map() -> dict[str, tuple[str, ...]]:
     return {**targets, **{f"miniwob/{task}": (task,) for task in ORACLES}}
 
 
-def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
+def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, object]]:
     """Task rows (no id, stratum or origin yet) of `schemas.tables.Tasks`, each proven by a recorded path."""
     with keep_browser():
         yield from _page_tasks(config, attempts)

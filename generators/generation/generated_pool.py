@@ -15,7 +15,7 @@ from generators.generation.feedback import require_verified
 from generators.generation.round_names import BANK
 from generators.generation.tables import SOURCE
 from generators.tasks.task_pool import GENERATED, PoolConfig, pool_row
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from schemas.ids import digest, item_episode
@@ -68,7 +68,7 @@ def shortest_runs(verified: Manifest) -> dict[str, tuple[int, list[str]]]:
 
 
 def _task(row: dict[str, Any], length: int, parents: list[str], config: PoolConfig) -> dict[str, Any]:
-    contract = Contract.from_row(row)
+    contract = TaskSpec.from_row(row)
     return pool_row(
         {
             "instruction": contract.instruction,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
@@ -12,7 +13,8 @@ from generators.execution.scheduling import Progress
 from generators.generation.annotators import Annotator, JudgeAnnotator, TreeEvidence, WorldRule
 from generators.generation.proposing.catalogue import Catalogue
 from generators.generation.proposing.proposers import Proposer
-from generators.generation.task_worlds.task_world import Ground, open_ground
+from generators.generation.task_worlds.registry import load_task_world, open_task_world
+from generators.generation.task_worlds.task_world import TaskWorld
 from generators.generation.verify import VerifyConfig
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
@@ -28,7 +30,7 @@ from quality.judges.rules import RulesJudge
 
 WRAPPERS = ("hostile", "faults", "late")
 """Settings of what is done to the worlds that tasks are executed in."""
-LATER = ("evaluations", "agent", *WRAPPERS)
+LATER = ("evaluations", "agent", "proposers", *WRAPPERS)
 """Settings that a round's configuration names only where they are set, so that older rounds still fit."""
 LATE_LOOKS = 3
 """Looks or waits until a late screen shows, at most."""
@@ -65,14 +67,20 @@ class LoopConfig:
     late: float = 0.0
     """Share of the actions after which the screen before them shows for a while (`wrappers.delay`)."""
 
+    proposers: tuple[str, ...] = ()
+    """Who proposes tasks: names of `proposing.proposers.PROPOSERS`, or where one of your own stands; empty: all of
+    those."""
+
     def __post_init__(self) -> None:
+        # here and not at the first use: a wrong name ends before anything runs, and pools know the world of a path
+        load_task_world(self.ground)
         if self.tasks < 1 or self.targets < 1:
             raise ValueError(f"loop: expected at least 1 task and target, found {self.tasks} and {self.targets}")
         if len(self.mix) != len(STRATA) or min(self.mix) < 0 or not 0.999 < sum(self.mix) < 1.001:
             raise ValueError(f"loop: expected {len(STRATA)} shares that sum to 1, found {self.mix}")
         if not 0 <= self.hostile <= 1 or (self.hostile and self.ground not in PLANTERS):
             raise ValueError(
-                f"loop: expected hostile in 0..1, above 0 only on the grounds {', '.join(PLANTERS)}, "
+                f"loop: expected hostile in 0..1, above 0 only in the worlds {', '.join(PLANTERS)}, "
                 f"found {self.hostile} on {self.ground}"
             )
         rate(self.faults, "loop: faults")
@@ -98,10 +106,14 @@ class LoopConfig:
         counts[STRATA[0]] += self.tasks - sum(counts.values())
         return counts
 
-    def open_ground(self) -> Ground:
-        return open_ground(self.ground, self.targets, self.target_seed)
+    @cached_property
+    def task_world(self) -> TaskWorld:
+        """Where tasks are proposed, opened once for all stages of a round."""
+        return open_task_world(self.ground, self.targets, self.target_seed)
 
+    @cached_property
     def plain(self) -> dict[str, Any]:
+        """What the stages' hashes are made from."""
         return {name: value for name, value in asdict(self).items() if value or name not in LATER}
 
     @property
@@ -119,7 +131,7 @@ class LoopParts:
     pool: DevicePool = field(default_factory=LocalPool)
     policies: Callable[[LoopConfig], PolicyMaker] | None = None
     annotators: Callable[[Store], Sequence[Annotator]] | None = None
-    proposers: Callable[[Ground, Catalogue], Mapping[str, Proposer]] | None = None
+    proposers: Callable[[TaskWorld, Catalogue], Mapping[str, Proposer]] | None = None
     workers: int = 2
     limits: AttemptLimits = AttemptLimits()
     progress: Progress | None = None

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.journal import turn_from_plain, turn_to_plain
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from schemas.ids import canonical_json, split_json_lines
 
 _TIMES = ("observe_s", "decide_s", "act_s")
 
 
-def to_plain(done: ExecutedTrajectory) -> dict[str, Any]:
+def to_plain(done: ExecutedTrajectory) -> dict[str, object]:
     """A trajectory as plain JSON data; device, seconds and what it survived are left out."""
     return {
         "contract": done.contract.as_row(),
@@ -38,7 +38,7 @@ def _timeless(plain: dict[str, Any]) -> dict[str, Any]:
 def from_plain(plain: Mapping[str, Any]) -> ExecutedTrajectory:
     """The inverse of `to_plain`. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
     return ExecutedTrajectory(
-        Contract.from_row(plain["contract"]),
+        TaskSpec.from_row(plain["contract"]),
         plain["policy"],
         "",
         plain["seed"],

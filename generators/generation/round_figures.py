@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from generators.generation.proposing.proposers import Proposal
-from generators.generation.task_worlds.task_world import Ground
+from generators.generation.task_worlds.task_world import TaskWorld
 from generators.generation.verify import TrajectoryVerdict
 from generators.tasks.task_spec import has_rule
 from generators.tasks.trajectory import ExecutedTrajectory
 
 
 def figures(
-    ground: Ground,
+    task_world: TaskWorld,
     proposals: Mapping[str, Proposal],
     trajectories: Sequence[ExecutedTrajectory],
     verdicts: Sequence[TrajectoryVerdict],
@@ -30,8 +30,8 @@ def figures(
     ]
     verified = [verdict.verified for _, verdict in counted]
     ruled = [(done, verdict) for done, verdict in counted if has_rule(done.contract.evaluator)]
-    feasible = [ground.shortest(done.contract) is not None for done, _ in ruled]
-    true = [ground.true(done.contract, done.end_state, done.answer) for done, _ in ruled]
+    feasible = [task_world.shortest(done.contract) is not None for done, _ in ruled]
+    true = [task_world.true(done.contract, done.end_state, done.answer) for done, _ in ruled]
     by_rule = [verdict.verified for _, verdict in ruled]
     by_arm: dict[str, Any] = {}
     for arm in sorted({proposal.arm for proposal in proposals.values()}):

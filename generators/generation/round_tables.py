@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from generators.generation.proposing.proposers import Proposal
 from generators.generation.task_worlds.task_world import Idea
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.store.manifest import Manifest
-from schemas.ids import canonical_json
 from schemas.tables import Column, Table, Tasks
 
 if TYPE_CHECKING:
@@ -49,16 +47,6 @@ class Refused(Table, version=1):
     reason = Column(pa.string(), "why it isn't in the bank")
 
 
-def proposal_row(proposal: Proposal) -> dict[str, Any]:
-    """A row of `Proposals`."""
-    return {
-        "task_id": proposal.contract.task_id,
-        "arm": proposal.arm,
-        "chance": round(proposal.chance, 6),
-        "ideas": canonical_json([asdict(idea) for idea in proposal.ideas]),
-    }
-
-
 def read_proposals(bank: Manifest) -> list[Proposal]:
     """The proposals of a round's bank."""
     rows = {row["task_id"]: row for row in bank.read("proposals", Proposals.schema).to_pylist()}
@@ -66,5 +54,5 @@ def read_proposals(bank: Manifest) -> list[Proposal]:
     for task in bank.read("tasks", Tasks.schema).to_pylist():
         row = rows[task["task_id"]]
         ideas = tuple(Idea(**idea) for idea in json.loads(row["ideas"]))
-        found.append(Proposal(Contract.from_row(task), row["arm"], ideas, row["chance"]))
+        found.append(Proposal(TaskSpec.from_row(task), row["arm"], ideas, row["chance"]))
     return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from generators.execution.device_pool import WrappedPool
@@ -21,20 +22,21 @@ from generators.execution.journal import Journal
 from generators.execution.scheduling import RunStatistics, run_all
 from generators.generation.feedback import known_before, learned, promote
 from generators.generation.loop import LoopConfig, LoopParts, embedded_annotators, embedded_policies
-from generators.generation.proposing.proposers import Proposed, propose
-from generators.generation.proposing.task_bank import TaskBank
+from generators.generation.proposing.proposers import arms
+from generators.generation.proposing.task_bank import Proposed, TaskBank, propose
 from generators.generation.records import read_lines, write_lines
 from generators.generation.round_figures import figures
 from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name
-from generators.generation.round_tables import CatalogueRows, Proposals, Refused, proposal_row, read_proposals
-from generators.generation.steering import EVALUATIONS, POLICY, pinned_inputs
+from generators.generation.round_tables import CatalogueRows, Proposals, Refused, read_proposals
+from generators.generation.steering import EVALUATIONS
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
 from generators.tasks.strata import STRATA
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
+from pipelines.store.frozen import frozen_inputs
 from pipelines.store.manifest import Check, Manifest
 from quality.evidence.embedding import Embedder
 from schemas.ids import digest
@@ -44,27 +46,26 @@ CODE_VERSION = "1"
 BANK_VERSION = "2"
 """Of the bank; 2: `closest` is about the round's own tasks."""
 REOPENINGS = 5
-"""How often an execution that was lost to infrastructure is begun anew by another call."""
+"""How often an execution that was lost to infrastructure is started again by another call."""
 FALSE_POSITIVES = 0.02
 """Share of verified trajectories that the world's truth may contradict."""
 
 
 def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
     """`generation/catalogue/<round>`: table `catalogue`, a row a target and function."""
-    ground = config.open_ground()
     known = known_before(store, number) if config.feedback else {}
     inputs = {manifest.asset: manifest.version for manifest in known.values()}
-    plain = {"loop": config.plain(), "feedback": {name: m.data_version for name, m in known.items()}}
+    plain = {"loop": config.plain, "feedback": {name: m.data_version for name, m in known.items()}}
     spec = PartSpec("all", digest([CODE_VERSION, plain]))
 
     def make(out: PartWriter) -> dict[str, Any]:
         catalogue = learned(store, list(known.values()))
-        rows = catalogue.as_rows(ground)
+        rows = catalogue.as_rows(config.task_world)
         out.table("catalogue", CatalogueRows.table(rows))
         return {
             "functions": len(rows),
             "shown": sum(row["shown"] for row in rows),
-            "coverage": round(catalogue.coverage(ground), 6),
+            "coverage": round(catalogue.coverage(config.task_world), 6),
             "targets seen": len(catalogue.names),
             **{f"yield of {arm}": round(tally.mean(0.5), 4) for arm, tally in sorted(catalogue.arms.items())},
             **config.pins,
@@ -86,7 +87,7 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     """`generation/task_bank/<round>`: tables `tasks`, `proposals`, `refused`. Raises `StoreError` without the round's
     catalogue or an earlier round's bank."""
     parts = parts or LoopParts()
-    ground, name = config.open_ground(), round_name(number)
+    name = round_name(number)
     catalogue_asset = store.require(f"{CATALOGUE}/{name}")
     earlier = [store.require(f"{BANK}/{round_name(n)}") for n in range(1, number)]
     pool = store.current("task_pool/static")
@@ -94,11 +95,11 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     pinned = [store.version(asset, version) for asset, version in sorted(catalogue_asset.inputs.items())]
     rests = [catalogue_asset, *earlier, *([pool] if pool is not None else [])]
     inputs = {manifest.asset: manifest.version for manifest in rests}
-    inputs |= pinned_inputs(store, EVALUATIONS, config.evaluations)
     embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
+    inputs |= frozen_inputs(store.home, EVALUATIONS, config.evaluations)
     data = {manifest.asset: manifest.data_version for manifest in [*rests, *pinned]}
     plain = {
-        "loop": config.plain(),
+        "loop": config.plain,
         "data": data,
         "model": embedder.identity,
         "proposers": "embedded" if parts.proposers is None else "given",
@@ -106,14 +107,16 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     spec = PartSpec("all", digest([BANK_VERSION, plain]))
 
     def make(out: PartWriter) -> dict[str, Any]:
+        # from the rounds that the catalogue was made from: a round that is built again must propose what it proposed
         catalogue = learned(store, pinned)
         known = _instructions(pool) if pool is not None else []
         bank = TaskBank(embedder, config.epsilon, [*known, *(text for m in earlier for text in _instructions(m))])
         before = len(bank.texts)
-        given = parts.proposers(ground, catalogue) if parts.proposers is not None else None
-        found = propose(ground, catalogue, bank, config.quotas, config.seed * 1009 + number, given)
+        named = parts.proposers or partial(arms, names=config.proposers)
+        proposers = named(config.task_world, catalogue)
+        found = propose(config.task_world, catalogue, bank, config.quotas, config.seed * 1009 + number, proposers)
         out.table("tasks", Tasks.table(sorted((p.contract.as_row() for p in found.proposals), key=_task_id)))
-        out.table("proposals", Proposals.table(sorted((proposal_row(p) for p in found.proposals), key=_task_id)))
+        out.table("proposals", Proposals.table(sorted((p.as_row() for p in found.proposals), key=_task_id)))
         out.table("refused", Refused.table(asdict(rejected) for rejected in found.rejected))
         # Only what this round admits was held against all others: tasks of the pool may well be like one another, and
         # today's pool, or today's epsilon, isn't the one that earlier rounds were held against.
@@ -162,14 +165,14 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     """`generation/trajectories/<round>`: `trajectories.jsonl` (hashed), table `trajectory_runs` beside it.
 
     A journal under `generation/journals` holds every step; a killed run goes on from it. Raises `StoreError` where more
-    than half was lost to infrastructure: nothing is committed then, and the next call executes anew what was lost (each
-    attempt `REOPENINGS` times) and nothing else.
-    """
+    than half was lost to infrastructure: nothing is committed then, and the next call executes again what was lost
+    (each attempt `REOPENINGS` times) and nothing else."""
     parts = parts or LoopParts()
     name = round_name(number)
     bank = store.require(f"{BANK}/{name}")
     make_policy = parts.policies or embedded_policies
     policies = make_policy(config)
+    inputs = {bank.asset: bank.version, **policies.inputs}
     plain = {
         "policy": policies.name,
         "seed": config.seed,
@@ -182,10 +185,11 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     spec = PartSpec("all", digest([CODE_VERSION, plain, bank.data_version]))
 
     def make(out: PartWriter) -> dict[str, Any]:
-        contracts = [Contract.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()]
+        contracts = [TaskSpec.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()]
         survived = RunStatistics()
         folder = store.home / "generation" / "journals"
         with Journal(folder, f"{name}-{spec.inputs_digest[:12]}") as journal:
+            # what was done is replayed from the journal; only what was lost is tried again
             journal.reopen_lost(REOPENINGS)
             done = run_all(
                 contracts,
@@ -200,6 +204,7 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
                 statistics=survived,
             )
         lost = [one for one in done if one.failure_kind == "infrastructure"]
+        # most of its tasks were never really tried; the journal keeps what was done for the next call
         if not _held(len(lost), len(done)):
             raise StoreError(_outage(f"{TRAJECTORIES}/{name}", lost, len(done), journal))
         write_lines(out.path("trajectories.jsonl"), done)
@@ -222,7 +227,6 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
             **({"faults": sum(one.extra.get("faults", 0) for one in done)} if config.faults else {}),
         }
 
-    inputs = {bank.asset: bank.version} | pinned_inputs(store, POLICY, config.agent)
     with store.build(
         f"{TRAJECTORIES}/{name}", code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]
     ) as build:
@@ -274,7 +278,7 @@ def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopPar
         for table in ("steps", "screens", "trajectories"):
             out.table(table, tables[table])
         proposals = {proposal.contract.task_id: proposal for proposal in read_proposals(bank)}
-        return figures(config.open_ground(), proposals, trajectories, verdicts) | {
+        return figures(config.task_world, proposals, trajectories, verdicts) | {
             "device hours": runs.counts["device hours"]
         }
 

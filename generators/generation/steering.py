@@ -191,11 +191,6 @@ def mix_for(mix: tuple[float, float, float], rates: Mapping[str, float]) -> tupl
     return round(1 - medium - hard, 4) if easy else 0.0, medium, hard
 
 
-def pinned_inputs(store: Store, feedback: str, chosen: str) -> dict[str, str]:
-    """Asset → version behind a pinned digest, for the manifest of what goes by it; empty for none."""
-    return {str(k): str(v) for k, v in read_frozen(store.home, feedback, chosen)["inputs"].items()} if chosen else {}
-
-
 def policy_folder(store: Store, chosen: str) -> tuple[Manifest, str]:
     """(the promoted agent's checkpoint, its folder). Raises `StoreError` if nothing was promoted."""
     if not chosen:

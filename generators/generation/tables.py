@@ -1,7 +1,7 @@
 """Trajectories as rows: `steps` and `screens` like those of any source, and what is known of each execution.
 
 Steps are the actions that were carried out. Replies that couldn't be read and actions that the world refused changed
-nothing, so the screens around them are one; `provenance.turn` tells where they were left out. A trajectory that ended
+nothing, so the screens around them are one; `provenance.turn` says where they were left out. A trajectory that ended
 without Finished or CallUser has its last screen as a row without an action.
 """
 
@@ -31,7 +31,7 @@ OUTCOMES = {"completed": "success", "infeasible": "infeasible", "partial": "fail
 """`episode_outcome` of the `steps` table by a verdict's outcome."""
 
 
-def step_rows(done: ExecutedTrajectory, outcome: str | None = None) -> list[dict[str, Any]]:
+def step_rows(done: ExecutedTrajectory, outcome: str | None = None) -> list[dict[str, object]]:
     """Rows of `steps`. `outcome` is `episode_outcome`: never what the policy claims."""
     kept = [(at, turn) for at, turn in enumerate(done.turns) if turn.action is not None and not turn.error]
     ended = kept and isinstance(kept[-1][1].action, Finished | CallUser)
@@ -72,7 +72,7 @@ def _step_row(done: ExecutedTrajectory, index: int, at: int, turn: ExecutedTurn,
     }
 
 
-def screen_rows(trajectories: Iterable[ExecutedTrajectory], source: ScreenSource) -> list[dict[str, Any]]:
+def screen_rows(trajectories: Iterable[ExecutedTrajectory], source: ScreenSource) -> list[dict[str, object]]:
     """Rows of `screens`, each picture once, in the order of their hashes. Raises `StoreError` or `ImageError` for a
     picture that `source` lacks or that is none."""
     rows = []
@@ -115,7 +115,7 @@ def episode_of(done: ExecutedTrajectory, source: ScreenSource) -> Episode | None
     return make_episode(Steps.table(rows).to_pylist(), ScreenBank(Screens.table(screens), source))
 
 
-def trajectory_row(done: ExecutedTrajectory, verdict: TrajectoryVerdict) -> dict[str, Any]:
+def trajectory_row(done: ExecutedTrajectory, verdict: TrajectoryVerdict) -> dict[str, object]:
     """A row of `Trajectories`."""
     return {
         "trajectory_id": done.trajectory_id,
@@ -136,7 +136,7 @@ def trajectory_row(done: ExecutedTrajectory, verdict: TrajectoryVerdict) -> dict
     }
 
 
-def run_row(done: ExecutedTrajectory) -> dict[str, Any]:
+def run_row(done: ExecutedTrajectory) -> dict[str, object]:
     """A row of `TrajectoryRuns`."""
     turns = done.turns
     return {

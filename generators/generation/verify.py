@@ -51,7 +51,7 @@ class VerifyConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryVerdict:
-    """`outcome` None: nobody can tell. `reason` begins with the filter that decided: "infrastructure", "rules/...",
+    """`outcome` None: nobody can say. `reason` begins with the filter that decided: "infrastructure", "rules/...",
     "world", "votes". `failure_kind` None: verified, or undecided (annotators think it done, but not enough of them)."""
 
     trajectory_id: str
@@ -63,7 +63,7 @@ class TrajectoryVerdict:
 
     @property
     def decided(self) -> bool:
-        """Whether the outcome may be told as a fact: it was verified, or failed."""
+        """Whether the outcome may be stated as a fact: it was verified, or failed."""
         return self.verified or self.failure_kind == "task"
 
 

@@ -93,7 +93,7 @@ class HarvestReport:
         asked = self.by_focus + self.by_hit + self.unconfirmed
         return (self.by_focus + self.by_hit) / asked if asked else 0.0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {**asdict(self), "confirmed_share": round(self.confirmed_share, 4)}
 
 
@@ -143,7 +143,7 @@ class DesktopHarvester:
         self.report = HarvestReport()
         (out / "images").mkdir(parents=True, exist_ok=True)
 
-    def harvest(self, name: str, start: Mapping[str, Any], max_screens: int) -> int:
+    def harvest(self, name: str, start: Mapping[str, object], max_screens: int) -> int:
         """Explore a program, the nearest screens first; gives how many were written."""
         todo: deque[Route] = deque([()])
         known: set[Step] = set()
@@ -196,7 +196,7 @@ class DesktopHarvester:
         for _ in range(3):
             raw = self._tree()
             seen = self._world.look()  # its tree is read after its picture
-            if tree.places_of(raw, self._world.size_px) == seen.places:
+            if tree.places_of(raw, self._world.size_px) == seen.elements:
                 return seen.png, raw
         raise WorldError("harvest: the screen does not come to rest")
 

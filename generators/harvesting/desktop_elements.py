@@ -13,13 +13,39 @@ from tempfile import gettempdir
 from typing import Any
 
 from generators.devices.desktop.accessibility_tree import LAYERS, clip, menu_covers, name_of, places_of, windows_of
-from generators.harvesting.roles import ROLE_WORDS
 
 MAX_NAME = 80
 MIN_PX = 6
 COVERED = 0.2
 """Share of an element that a menu or window may cover: what it says must still be readable."""
 Pixels = tuple[int, int, int, int]
+ROLE_WORDS: dict[str, str] = {
+    "push button": "button",
+    "toggle button": "button",
+    "menu": "menu",
+    "menu item": "menu item",
+    "check menu item": "menu item",
+    "radio menu item": "menu item",
+    "check box": "check box",
+    "radio button": "radio button",
+    "page tab": "tab",
+    "text": "text field",
+    "password text": "password field",
+    "entry": "text field",
+    "spin button": "number field",
+    "combo box": "drop-down list",
+    "slider": "slider",
+    "label": "label",
+    "table cell": "cell",
+    "list item": "list entry",
+    "link": "link",
+    "info bar": "notice",
+    "status bar": "status bar",
+    "tree item": "entry",
+}
+"""How people call the roles that accessibility trees (AT-SPI) name: those that a person would point at. Others (panels,
+bars that hold others) are left out, and so are column headers: they neither take the focus nor answer when asked what
+is at a point."""
 
 
 @dataclass(frozen=True)

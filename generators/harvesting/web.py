@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generators.devices.browser import QUICK_PNG
 from generators.harvesting.web_expressions import Box, ExpressionElement, Expressions, fold, sayable
@@ -29,7 +29,7 @@ LEAST_PX, LEAST_SHARE = 5.0, 0.7
 FIELDS = frozenset({"textbox", "searchbox", "spinbutton"})
 CONFIRMED = ("event", "focus", "hit")
 ABSENT = 2
-"""Names of other pages that are asked for in vain, a screen."""
+"""Names of other pages that a screen doesn't have, for refusals."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class WebScreen:
     elements: tuple[WebElement, ...]
     words: str = ""
 
-    def as_row(self, platform: str, app: str, absent: Sequence[str] = ()) -> dict[str, Any]:
+    def as_row(self, platform: str, app: str, absent: Sequence[str] = ()) -> dict[str, object]:
         """A line of `screens.jsonl` (read by `pipelines.sources.harvested`)."""
         return {
             "screenshot": self.picture_name,
@@ -163,15 +163,15 @@ def read_windows(page: Page, name: str, windows: int) -> list[WebScreen]:
 def _click(session: CDPSession, x: float, y: float) -> None:
     """A press and a release as they come from a mouse, without the way there (nothing is hovered over)."""
     for kind in ("mousePressed", "mouseReleased"):
-        told = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
-        session.send("Input.dispatchMouseEvent", told)
+        event = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
+        session.send("Input.dispatchMouseEvent", event)
 
 
 def confirm(page: Page, screen: WebScreen) -> list[str]:
     """For each element how a real click at its centre confirmed it, on a page that was just loaded and shows the same
     window: "event" (it landed on the element, or on its label), "focus" (a field that also took the focus), "hit" (a
-    disabled control, which browsers tell of no click: it is what lies there), else why not. The page's own handlers see
-    nothing of the clicks."""
+    disabled control, for which browsers report no click: it is what lies there), else why not. The page's own handlers
+    see nothing of the clicks."""
     page.evaluate(_script())
     page.evaluate("vesperListen()")
     took_focus: dict[int, bool] = {}

@@ -149,12 +149,12 @@ class Expressions:
         like = [o for o in self._items if (o.word, fold(o.name)) == (item.word, fold(item.name))]
         if len(like) > MOST_ALIKE:
             return None
-        for axis, told in ((1, "from the top"), (0, "from the left")):
+        for axis, where in ((1, "from the top"), (0, "from the left")):
             other = [o.box[1 - axis] for o in like]
             along = sorted(o.box[axis] for o in like)
             apart = all(b - a >= LINE_PX for a, b in zip(along, along[1:]))
             if apart and (axis == 1 or max(other) - min(other) < LINE_PX):
-                return ORDINALS[along.index(item.box[axis])], told
+                return ORDINALS[along.index(item.box[axis])], where
         return None
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 
 from generators.harvesting.web_sites import check_ready, site_pages
 from generators.harvesting.web_worker import remember
+from pipelines.processes import end_process
 
 OPEN_S = 90.0
 """Limit on opening a site: a browser, and for an app its server."""
@@ -72,20 +72,20 @@ class WebHarvestReport:
     def confirmed_share(self) -> float:
         return self.confirmed / self.checked if self.checked else 0.0
 
-    def add(self, target: str, told: dict[str, Any]) -> None:
-        """One page, as the worker told it."""
-        rows = told["rows"]
+    def add(self, target: str, result: dict[str, Any]) -> None:
+        """One page, as the worker reported it."""
+        rows = result["rows"]
         self.pages += 1
         self.screens += len(rows)
         self.elements += sum(len(row["elements"]) for row in rows)
         self.expressions += sum(len(one["expressions"]) for row in rows for one in row["elements"])
-        self.distinct += told["distinct"]
-        self.by_site[target] += told["distinct"]
-        self.verdicts.update(told["verdicts"])
-        self.checked += sum(told["verdicts"].values())
-        self.confirmed += told["confirmed"]
+        self.distinct += result["distinct"]
+        self.by_site[target] += result["distinct"]
+        self.verdicts.update(result["verdicts"])
+        self.checked += sum(result["verdicts"].values())
+        self.confirmed += result["confirmed"]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain data; `confirmed_share` of the elements that were checked."""
         return {
             "pages": self.pages,
@@ -127,16 +127,16 @@ def harvest_web(
     pool: list[str] = []
     with (out / "screens.jsonl").open("w", encoding="utf-8") as rows:
         for target, names in pages.items():
-            for told in _harvest_site(target, names, out, options, pool):
-                key = f"{target}: {told['page']} {told['size'][0]}x{told['size'][1]}"
-                if "failed" in told:
-                    report.failed[key] = told["failed"]
-                    say(f"{key}: failed: {told['failed']}")
+            for result in _harvest_site(target, names, out, options, pool):
+                key = f"{target}: {result['page']} {result['size'][0]}x{result['size'][1]}"
+                if "failed" in result:
+                    report.failed[key] = result["failed"]
+                    say(f"{key}: failed: {result['failed']}")
                     continue
-                rows.writelines(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in told["rows"])
-                report.add(target, told)
-                remember(pool, told["rows"])
-                say(f"{key}: {told['distinct']} elements")
+                rows.writelines(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in result["rows"])
+                report.add(target, result)
+                remember(pool, result["rows"])
+                say(f"{key}: {result['distinct']} elements")
     report.seconds = time.monotonic() - begun
     (out / "report.json").write_text(json.dumps(report.as_dict(), indent=1, ensure_ascii=False) + "\n", "utf-8")
     return report
@@ -145,7 +145,7 @@ def harvest_web(
 def _harvest_site(
     target: str, names: list[str], out: Path, options: WebHarvest, pool: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """What the workers told of each page and viewport, in order; those that a worker died over are told as failed."""
+    """What the workers reported of each page and viewport, in order; those that a worker died over count as failed."""
     todo = [(name, size) for name in names for size in options.sizes]
     deaths = 0
     while todo:
@@ -154,13 +154,13 @@ def _harvest_site(
         with _worker(target, todo, out, options, pool) as lines:
             limit = OPEN_S
             while todo and not problem:
-                told = lines(limit)
+                result = lines(limit)
                 limit = options.page_s
-                if isinstance(told, str):
-                    problem = told
-                elif "ready" not in told:
+                if isinstance(result, str):
+                    problem = result
+                elif "ready" not in result:
                     todo.pop(0)
-                    yield told
+                    yield result
         if problem and todo:
             name, size = todo.pop(0)
             yield {"page": name, "size": list(size), "failed": problem}
@@ -175,7 +175,8 @@ def _harvest_site(
 def _worker(
     target: str, todo: Sequence[tuple[str, tuple[int, int]]], out: Path, options: WebHarvest, pool: list[str]
 ) -> Iterator[Callable[[float], Any]]:
-    """A worker over pages; gives a function: the next thing it tells, or a text that says why nothing came in time."""
+    """A worker over pages; gives a function: the next thing it reports, or a text that says why nothing came in
+    time."""
     job = {
         "target": target,
         "todo": [[name, list(size)] for name, size in todo],
@@ -196,15 +197,15 @@ def _worker(
         text=True,
         encoding="utf-8",
     )
-    told: queue.Queue[str] = queue.Queue()
+    output: queue.Queue[str] = queue.Queue()
     errors: list[str] = []
     assert process.stdin and process.stdout and process.stderr
     out_stream, error_stream = process.stdout, process.stderr
 
     def read() -> None:
         for line in out_stream:
-            told.put(line)
-        told.put("")
+            output.put(line)
+        output.put("")
 
     def read_errors() -> None:
         for line in error_stream:
@@ -217,7 +218,7 @@ def _worker(
 
     def following(limit_s: float) -> Any:
         try:
-            line = told.get(timeout=limit_s)
+            line = output.get(timeout=limit_s)
         except queue.Empty:
             return f"it took longer than {limit_s:g} s"
         if not line:
@@ -232,20 +233,5 @@ def _worker(
             process.stdin.close()
         yield following
     finally:
-        _end(process, 10.0 if not todo else 0.0)
+        end_process(process, wait_s=10.0 if not todo else 0.0, group=True)  # its browser goes with it
         scratch.cleanup()
-
-
-def _end(process: subprocess.Popen[str], patience_s: float) -> None:
-    """A worker that has done its job is given time to end by itself; any other is told to, then made to. Its browser
-    goes with it."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(patience_s)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            return

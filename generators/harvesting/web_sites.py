@@ -71,7 +71,8 @@ LOAD_MS, REST_MS = 20_000, 300
 
 @dataclass(frozen=True)
 class HarvestSite:
-    """`show(page name, width, height)` loads a page anew at the top and gives it. `pages` = names in a fixed order."""
+    """`show(page name, width, height)` loads a page afresh at the top and gives it. `pages` = names in a fixed
+    order."""
 
     app: str
     pages: tuple[str, ...]
@@ -150,7 +151,7 @@ def _open_address(address: str, pages: tuple[str, ...], allowed: Collection[str]
     """A page that somebody serves. It may load what it needs from anywhere but inner networks, whose hosts must be
     `allowed` by name; motion is stopped, time isn't.
 
-    What is shown is what was asked for: an error page, or where another host was led to, raises `WorldError`.
+    What is shown is what was requested: an error page, or a redirection to another host, raises `WorldError`.
     """
     from playwright.sync_api import Error
 

@@ -15,7 +15,7 @@ from generators.harvesting.web_sites import HarvestSite, open_site
 from generators.tasks.world_interface import WorldError
 
 POOL = 4000
-"""Names that are remembered to be asked for on other pages."""
+"""Names that are remembered as absent from other pages."""
 
 
 def harvest_page(
@@ -30,13 +30,14 @@ def harvest_page(
         if screen.scroll_px and scroll_to(page, screen.scroll_px) != screen.scroll_px:
             verdicts["the window can't be reached again"] += len(screen.elements)
             continue
+        # each window by its own clicks: another window has other elements at the same points
         said = confirm(page, screen)
         verdicts.update(said)
         found.append(keep(screen, said))
     return found, verdicts
 
 
-def write_page(out: Path, app: str, screens: list[WebScreen], pool: list[str]) -> list[dict[str, Any]]:
+def write_page(out: Path, app: str, screens: list[WebScreen], pool: list[str]) -> list[dict[str, object]]:
     """Write the pictures of screens; gives their rows. Their names go into the pool."""
     rows = []
     for screen in screens:
@@ -49,7 +50,7 @@ def write_page(out: Path, app: str, screens: list[WebScreen], pool: list[str]) -
 
 
 def remember(pool: list[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Names of a page go into the pool of what later pages are asked for in vain; the oldest fall out."""
+    """Names of a page go into the pool of names that later pages may lack; the oldest fall out."""
     named = (one["name"] for row in rows for one in row["elements"] if one["name"] and one["expressions"])
     pool.extend(dict.fromkeys(named))
     del pool[:-POOL]
@@ -69,20 +70,20 @@ def main() -> None:
     with open_site(job["target"], job["allowed"]) as site:
         print(json.dumps({"ready": site.app}), flush=True)
         for name, (width, height) in job["todo"]:
-            told: dict[str, Any] = {"page": name, "size": [width, height]}
+            result: dict[str, Any] = {"page": name, "size": [width, height]}
             try:
                 screens, verdicts = harvest_page(site, name, (width, height), job["windows"], job["check"])
                 screens = [screen for screen in screens if any(one.expressions for one in screen.elements)]
                 rows = write_page(Path(job["out"]), site.app, screens, pool)
-                told |= {
+                result |= {
                     "rows": rows,
                     "verdicts": dict(sorted(verdicts.items())),
                     "distinct": distinct(screens),
                     "confirmed": sum(verdicts[how] for how in CONFIRMED),
                 }
             except (Error, WorldError) as error:
-                told["failed"] = str(error).partition("\n")[0][:200]
-            print(json.dumps(told, ensure_ascii=False), flush=True)
+                result["failed"] = str(error).partition("\n")[0][:200]
+            print(json.dumps(result, ensure_ascii=False), flush=True)
 
 
 if __name__ == "__main__":

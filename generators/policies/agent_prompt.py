@@ -1,8 +1,8 @@
-"""What a model is told before a turn: the goal, the last steps as text, and the current screenshot only.
+"""What a model gets before a turn: the goal, the last steps as text, and the current screenshot only.
 
 The wording stands in `prompt_templates/<version>/*.txt`; version and digest are part of a round of generation.
 Checkpoints trained here are asked with `pipelines.prompts`, the words of their training; this is for models that
-others trained, which have to be told the action space.
+others trained, which need the action space spelled out.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class AgentPrompt:
     def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
         """The chat for a view: a system turn, and a user turn with the text first, then the screenshot.
 
-        `enter_is_typed`: the Enter that follows typing is not the model's, so it is told of it once and for all and
+        `enter_is_typed`: the Enter that follows typing is not the model's, so the prompt says so once and for all and
         those keys are left out of the history."""
         enter = "; an Enter follows by itself" if enter_is_typed else ", without an Enter"
         actions = template(f"actions_{view.platform}", self.version).replace("{enter}", enter)

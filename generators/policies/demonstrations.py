@@ -16,7 +16,7 @@ from quality.evidence.embedding import Embedder
 from schemas.actions import Action, render
 
 SAME_TARGET, SAME_PLATFORM = 0.2, 0.1
-"""Added to the cosine of two goals: a way through the same app is worth more than a likelier wording elsewhere."""
+"""Added to the cosine of two goals: a way through the same app helps more than a likelier wording elsewhere."""
 LEAST = 0.35
 """Similarity (with what is added) below which a demonstration says nothing."""
 MOST_STEPS = 40
@@ -107,7 +107,7 @@ class WithDemonstrations:
         return self.policy.decide(self.shown(view))
 
     def recall(self, view: PolicyView, action: Action | None) -> None:
-        """A turn that is carried out again: told on to a policy that keeps count."""
+        """A turn that is carried out again: passed on to a policy that keeps count."""
         recall = getattr(self.policy, "recall", None)
         if callable(recall):
             recall(self.shown(view), action)
@@ -116,8 +116,8 @@ class WithDemonstrations:
         """The view as the wrapped policy sees it: the same object where nothing is remembered."""
         if not self._shown:
             return view
-        told = "\n".join(as_text(one, number) for number, one in enumerate(self._shown, 1))
-        return replace(view, goal=template("demonstrations").format(goal=view.goal, demonstrations=told).strip())
+        texts = "\n".join(as_text(one, number) for number, one in enumerate(self._shown, 1))
+        return replace(view, goal=template("demonstrations").format(goal=view.goal, demonstrations=texts).strip())
 
 
 def name_with_demonstrations(name: str, memory: DemonstrationMemory, k: int) -> str:

@@ -44,7 +44,7 @@ class PlayedEpisode:
 
 
 def run_episode(
-    world: World, policy: Policy, goal: str, start: Mapping[str, Any], seed: int = 0, max_steps: int = 30
+    world: World, policy: Policy, goal: str, start: Mapping[str, object], seed: int = 0, max_steps: int = 30
 ) -> PlayedEpisode:
     """Reset the world and let the policy act until it says that it ends, three replies in a row can't be read, or
     `max_steps` are done. Raises `WorldError` where the world can't be reset or read, `PolicyError` of the policy."""
@@ -66,8 +66,8 @@ def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[Pl
     unreadable = 0
     while unreadable < MOST_UNREADABLE:
         seen = world.observe()
-        places = seen.places if policy.needs_tree else ()
-        decision = policy.decide(PolicyView(goal, seen.png, world.size_px, world.platform, past, places))
+        elements = seen.elements if policy.needs_tree else ()
+        decision = policy.decide(PolicyView(goal, seen.png, world.size_px, world.platform, past, elements))
         action, error = decision.action, ""
         unreadable = unreadable + 1 if action is None else 0
         if action is not None:

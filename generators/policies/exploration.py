@@ -1,4 +1,4 @@
-"""What runs on a target found: a graph of screens and actions; and how screens are told apart by what is visible."""
+"""What runs on a target found: a graph of screens and actions; and how screens are distinguished by what is visible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ExploredScreen:
 
     number: int
     fingerprint: str
-    places: tuple[ScreenElement, ...]
+    elements: tuple[ScreenElement, ...]
     way: tuple[str, ...]
     start: int
 
@@ -57,11 +57,11 @@ def normal_words(text: str, typed: Sequence[str] = ()) -> str:
     return text
 
 
-def fingerprint(places: Sequence[ScreenElement], typed: Sequence[str] = ()) -> str:
+def fingerprint(elements: Sequence[ScreenElement], typed: Sequence[str] = ()) -> str:
     """Digest of what is visible: role, name and standing of every place, in order; boxes and pictures don't count."""
     seen = [
         (p.role, normal(p.name, typed) if p.clickable else amount(normal_words(p.name, typed)), standing(p, typed))
-        for p in places
+        for p in elements
     ]
     return digest(seen)[:24]
 
@@ -76,10 +76,10 @@ def amount(text: str) -> str:
     return _NUMBER.sub(size, text)
 
 
-def standing(place: ScreenElement, typed: Sequence[str] = ()) -> str:
+def standing(element: ScreenElement, typed: Sequence[str] = ()) -> str:
     """What a control holds, as fingerprints see it."""
-    if place.role in FIELDS:
-        return "typed" if place.text in typed or (place.text and set(place.text) == {"•"}) else "free"
-    if place.role in ("combobox", "checkbox", "switch", "radio"):
-        return place.text
-    return "" if place.text == place.name else normal(place.text, typed)
+    if element.role in FIELDS:
+        return "typed" if element.text in typed or (element.text and set(element.text) == {"•"}) else "free"
+    if element.role in ("combobox", "checkbox", "switch", "radio"):
+        return element.text
+    return "" if element.text == element.name else normal(element.text, typed)

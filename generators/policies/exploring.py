@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 
 from generators.policies.exploration import FIELDS
-from generators.policies.form_filling import worth_typing
 from generators.policies.oracles.oracle import click_on, hits
 from generators.policies.policy import Decision, PolicyView
 from generators.tasks.world_interface import ScreenElement
@@ -20,7 +20,19 @@ from schemas.action_types import Finished, PressBack, Scroll, Type
 from schemas.actions import Action, parse_reply
 
 _QUOTED = re.compile(r"\"([^\"]{1,80})\"|“([^”]{1,80})”")
+_IN_QUOTES = re.compile(r"[\"“]([^\"“”]{1,60})[\"”]")
 _CAPITAL = re.compile(r"(?<!^)\b[A-Z][\w-]+(?: [A-Z][\w-]+)*")
+VOCABULARY: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"mail", ("mira@post.test", "paul@mail.test")),
+    (r"\b(date|born|birth|when|day|on)\b", ("2027-01-08", "1990-05-17")),
+    (r"phone|\btel", ("0305512", "0894410")),
+    (r"amount|€|price|limit|number|quantity|\bage\b|pin", ("25", "40")),
+    (r"street|address", ("Oak Street 12", "Mill Lane 4")),
+    (r"city|town|place", ("Oslo", "Ghent")),
+    (r"name|guest|traveller|who", ("Mira Stone", "Paul Berg")),
+    (r"", ("A good idea", "river")),
+)
+"""What people type into a field whose label matches (the first match counts)."""
 TIRED = 3
 """Tries of everything on a screen after which it looks below, then goes back."""
 
@@ -59,26 +71,34 @@ class ExploringPolicy:
         if len(view.past) >= self.turns:
             return Finished(), "Everything was tried."
         last = view.past[-1].action if view.past else None
-        field = next((place for place in view.places if place.role in FIELDS and hits(last, place)), None)
+        field = next((element for element in view.elements if element.role in FIELDS and hits(last, element)), None)
         if field is not None:
             text = self._text(field, view, rng)
             return Type(text), f"Type {text[:60]!r}."
-        open_ones = [place for place in view.places if place.clickable]
+        open_ones = [element for element in view.elements if element.clickable]
         if not open_ones or min(self._tried[p.role, p.name] for p in open_ones) >= TIRED:
             return (PressBack(), "Go back.") if rng.random() < 0.5 else (Scroll(direction="down"), "Look below.")
-        place = max(open_ones, key=lambda p: self._worth(p) + rng.random())
-        self._tried[place.role, place.name] += 1
-        return click_on(place), f'Click {place.role} "{(place.name or place.text)[:60]}".'
+        element = max(open_ones, key=lambda p: self._worth(p) + rng.random())
+        self._tried[element.role, element.name] += 1
+        return click_on(element), f'Click {element.role} "{(element.name or element.text)[:60]}".'
 
-    def _worth(self, place: ScreenElement) -> float:
-        return 2 * len(self._words & _plain(f"{place.name} {place.text}")) - 3 * self._tried[place.role, place.name]
+    def _worth(self, element: ScreenElement) -> float:
+        tried = self._tried[element.role, element.name]
+        return 2 * len(self._words & _plain(f"{element.name} {element.text}")) - 3 * tried
 
     def _text(self, field: ScreenElement, view: PolicyView, rng: Random) -> str:
         """What the goal names, each once; then what fits the field's label."""
         if self._texts:
             return self._texts.pop(0)
-        return worth_typing(field.name, view.places, rng)[0]
+        return worth_typing(field.name, view.elements, rng)[0]
 
 
 def _plain(text: str) -> set[str]:
     return {word for word in re.findall(r"\w+", text.lower()) if len(word) > 2}
+
+
+def worth_typing(label: str, elements: Sequence[ScreenElement], rng: Random) -> list[str]:
+    """Texts to try in a field, the sensible one first: by its label, then what the screen shows in quotes."""
+    words = next(words for pattern, words in VOCABULARY if re.search(pattern, label.lower()))
+    quoted = [found for element in elements for found in _IN_QUOTES.findall(f"{element.text} {element.name}")]
+    return list(dict.fromkeys([rng.choice(words), *quoted]))

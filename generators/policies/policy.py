@@ -1,7 +1,7 @@
 """The contract of a policy: a view of the screen in, a reply with one action out.
 
 A policy never says whether a task was done: `Finished` is its claim, the world or a judge decides. A policy that needs
-the UI tree (`needs_tree`) is told it in `PolicyView.places`; any other gets none.
+the UI tree (`needs_tree`) gets it in `PolicyView.elements`; any other gets none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PastTurn:
 class PolicyView:
     """What a policy sees before a turn: the goal, the screen as encoded bytes, and its own past turns.
 
-    `places` is the UI tree where the policy needs one and the world has it, else empty. `size_px` is the picture's.
+    `elements` is the UI tree where the policy needs one and the world has it, else empty. `size_px` is the picture's.
     """
 
     goal: str
@@ -35,7 +35,7 @@ class PolicyView:
     size_px: tuple[int, int]
     platform: str
     past: tuple[PastTurn, ...] = ()
-    places: tuple[ScreenElement, ...] = ()
+    elements: tuple[ScreenElement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

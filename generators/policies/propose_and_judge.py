@@ -36,33 +36,32 @@ class ProposalJudge(Protocol):
 class RuleJudge:
     """The embedded judge, without a model: the act that most proposals name, hits on an element first.
 
-    Two clicks on one element are one act. It knows nothing of the goal: it can't tell a right minority from a wrong
-    majority.
-    """
+    Two clicks on one element are one act. It knows nothing of the goal: it can't distinguish a right minority from a
+    wrong majority."""
 
     name = "rule"
     needs_tree = True
 
     def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`; ties go to the proposal made first."""
-        acts = [self._act(one.action, view.places) for one in proposals if one.action is not None]
+        acts = [self._act(one.action, view.elements) for one in proposals if one.action is not None]
         votes = Counter(acts)
-        missed = [view.places and act.startswith("nothing") for act in acts]
+        missed = [view.elements and act.startswith("nothing") for act in acts]
         best = min(range(len(acts)), key=lambda n: (bool(missed[n]), -votes[acts[n]], acts.index(acts[n])))
         return best, 0, 0
 
     @staticmethod
-    def _act(action: Action, places: Sequence[ScreenElement]) -> str:
+    def _act(action: Action, elements: Sequence[ScreenElement]) -> str:
         """What an action comes to: its kind on an element, else its text."""
-        if not isinstance(action, POINTED) or not places:
+        if not isinstance(action, POINTED) or not elements:
             return format(action)
         x, y = action.box
-        # unlike `environments.hit.under`, elements without a key count: devices that tell a tree may tell no keys
-        under = [p for p in places if p.clickable and p.box[0] <= x <= p.box[2] and p.box[1] <= y <= p.box[3]]
+        # unlike `worlds.hit_test.under`, elements without a key count: devices that give a tree may give no keys
+        under = [p for p in elements if p.clickable and p.box[0] <= x <= p.box[2] and p.box[1] <= y <= p.box[3]]
         if not under:
             return f"nothing: {format(action)}"
-        place = min(under, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1]))
-        return f"{type(action).__name__} {place.box}"
+        element = min(under, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1]))
+        return f"{type(action).__name__} {element.box}"
 
 
 class ModelJudge:
@@ -70,19 +69,19 @@ class ModelJudge:
 
     needs_tree = False
 
-    def __init__(self, endpoint: ChatEndpoint, prompt: AgentPrompt | None = None) -> None:
+    def __init__(self, endpoint: ChatEndpoint) -> None:
         self.name = endpoint.model
-        self._endpoint, self._prompt = endpoint, prompt or AgentPrompt()
+        self._endpoint, self._prompt = endpoint, AgentPrompt()
 
     def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`. Raises `PolicyError` where the server gives no reply."""
-        told = [
+        lines = [
             f"{n}. {render(p.action, view.platform)} {p.thought}".strip()[:600]
             for n, p in enumerate(proposals, 1)
             if p.action is not None
         ]
         text = template("choose", self._prompt.version).format(
-            goal=view.goal.strip(), history=self._prompt.history_text(view.past, view), proposals="\n".join(told)
+            goal=view.goal.strip(), history=self._prompt.history_text(view.past, view), proposals="\n".join(lines)
         )
         content = [{"type": "text", "text": text}, picture(view.png)]
         said = self._endpoint.ask([{"role": "user", "content": content}], Sampling(max_tokens=16))
@@ -112,7 +111,7 @@ class ProposeAndJudge:
             proposer.begin(goal, platform, seed + number * SEED_STEP)
 
     def recall(self, view: PolicyView, action: Action | None) -> None:
-        """A turn that is carried out again: told on to the proposers that keep count."""
+        """A turn that is carried out again: passed on to the proposers that keep count."""
         for proposer in self.proposers:
             recall = getattr(proposer, "recall", None)
             if callable(recall):
@@ -140,4 +139,4 @@ def name_with_proposals(name: str, count: int, judge: ProposalJudge) -> str:
 
 def _seen(view: PolicyView, needs_tree: bool) -> PolicyView:
     """The view without the UI tree for one that doesn't need it."""
-    return view if needs_tree or not view.places else replace(view, places=())
+    return view if needs_tree or not view.elements else replace(view, elements=())

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling
 from generators.policies.demonstrations import WithDemonstrations, name_with_demonstrations
-from generators.policies.oracles.fsm_oracle import FsmGuide
-from generators.policies.oracles.intent_oracle import IntentGuide
-from generators.policies.oracles.miniwob_oracle import MiniwobGuide
-from generators.policies.oracles.oracle import Guide
-from generators.policies.oracles.plan_oracles import PhoneGuide, RecordedGuide
+from generators.policies.oracles.fsm_oracle import FsmOracle
+from generators.policies.oracles.intent_oracle import IntentOracle
+from generators.policies.oracles.miniwob_oracle import MiniwobOracle
+from generators.policies.oracles.oracle import Oracle
+from generators.policies.oracles.plan_oracles import PhoneOracle, RecordedOracle
 from generators.policies.policy import CannotDo, Policy
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ProposeAndJudge, RuleJudge, name_with_proposals
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.app_tasks import work_of
 from generators.worlds.miniwob.miniwob_world import MiniwobWorld
@@ -37,52 +38,65 @@ if TYPE_CHECKING:
     from generators.policies.oracles.plan_oracles import RecordedStep
     from generators.policies.propose_and_judge import ProposalJudge
 
-Paths = Callable[[Contract], "Sequence[RecordedStep] | None"]
+Paths = Callable[[TaskSpec], "Sequence[RecordedStep] | None"]
 """A contract's recorded path; None where there is none."""
 
 
-def guide_for(contract: Contract, paths: Paths | None = None, world: World | None = None) -> Guide:
-    """The guide of a contract: its recorded path if there is one, else that of its app's plan, else of its evaluator's
-    world. `world`: the open one that it is carried out in, which MiniWoB++'s guide reads. Raises `CannotDo` where there
-    is none, as for a task that annotators decide, and `ValueError` for a page that isn't open in this process."""
+def oracle_for(contract: TaskSpec, paths: Paths | None = None, world: World | None = None) -> Oracle:
+    """The oracle of a task: its recorded path if there is one, else that of its app's plan, else of its evaluator's
+    world. `world`: the open one that it is carried out in, which MiniWoB++'s oracle reads. Raises `CannotDo` where
+    there is none, as for a task that annotators decide, and `ValueError` for a page that isn't open in this process."""
     path = paths(contract) if paths is not None else None
     if path is not None:
-        return RecordedGuide(lambda _: path)
-    app = _app_guide(contract)
+        return RecordedOracle(lambda _: path)
+    app = _app_oracle(contract)
     if app is not None:
         return app
     rule = contract.evaluator.get("rule")
-    if rule == "state_conditions" and "kind" in contract.initial_state:
-        return FsmGuide()
-    if rule == "phone_state":
-        return PhoneGuide()
-    if rule == "miniwob_raw_reward" and world is not None:
-        return _page_guide(contract, world)
+    make = ORACLES.get(rule) if isinstance(rule, str) else None
+    oracle = make(contract, world) if make is not None else None
+    if oracle is not None:
+        return oracle
+    # a policy that looked around instead would get some of these tasks verified by votes
     raise CannotDo(
         f"scripted agent: nothing guides the rule {rule!r:.60} of {contract.target[:60]!r}; expected a "
         f"task of an FSM site, the phone, MiniWoB++ or an app, or a recorded path"
     )
 
 
-def _page_guide(contract: Contract, world: World) -> Guide:
-    """The guide of a MiniWoB++ page. Raises `ValueError` where the world is only spoken to from afar."""
+def _site_oracle(contract: TaskSpec, world: World | None) -> Oracle | None:
+    return FsmOracle() if "kind" in contract.initial_state else None
+
+
+def _page_oracle(contract: TaskSpec, world: World | None) -> Oracle | None:
+    """The oracle of a MiniWoB++ page. Raises `ValueError` where the world is only spoken to from afar."""
+    if world is None:
+        return None
     page = innermost(world)
     if not isinstance(page, MiniwobWorld):
         raise ValueError(
             f"scripted agent: {contract.target[:60]!r} is guided by its page, which must be open in this "
             f"process; found a {type(page).__name__}"
         )
-    return MiniwobGuide(page)
+    return MiniwobOracle(page)
 
 
-def _app_guide(contract: Contract) -> Guide | None:
-    """The guide of a task of a real web app or a desktop program; None for one that no family of theirs made."""
+ORACLES: dict[str, Callable[[TaskSpec, World | None], Oracle | None]] = {
+    "state_conditions": _site_oracle,
+    "phone_state": lambda contract, world: PhoneOracle(),
+    "miniwob_raw_reward": _page_oracle,
+}
+"""Rule of a task → what makes its oracle; None where that can't be had."""
+
+
+def _app_oracle(contract: TaskSpec) -> Oracle | None:
+    """The oracle of a task of a real web app or a desktop program; None for one that no family of theirs made."""
     work = work_of(contract)
     if work is None:
         return None
     from generators.worlds.desktop.plan import action_of as on_desktop
 
-    return IntentGuide(lambda _: work.plan, on_desktop if contract.target.startswith("desktop/") else on_page)
+    return IntentOracle(lambda _: work.plan, on_desktop if contract.target.startswith("desktop/") else on_page)
 
 
 def scripted(
@@ -91,9 +105,9 @@ def scripted(
     """The DOM-informed scripted agent (`scripted.ScriptedAgent`)."""
     from generators.policies.scripted_agent import ERRORS, ScriptedAgent, scripted_name
 
-    def make(contract: Contract, world: World) -> Policy:
+    def make(contract: TaskSpec, world: World) -> Policy:
         return ScriptedAgent(
-            guide_for(contract, paths, world),
+            oracle_for(contract, paths, world),
             contract,
             world.state,
             error_rate=error_rate,
@@ -135,7 +149,7 @@ def openai(
     prompt = AgentPrompt(history, history_steps, thinking)  # type: ignore[arg-type]
     sampling = Sampling(temperature, 1.0, max_tokens, extra)
 
-    def make(contract: Contract, world: World) -> Policy:
+    def make(contract: TaskSpec, world: World) -> Policy:
         return OpenAIAgent(endpoint, prompt, sampling, append_enter_after_type=append_enter_after_type)
 
     return PolicyMaker(model, make, f"{AGENT_PROMPT_VERSION} {template_digest()}")
@@ -166,10 +180,10 @@ def with_demonstrations(policies: PolicyMaker, memory: DemonstrationMemory, k: i
     which execution ended first."""
     held = memory.copy()
 
-    def make(contract: Contract, world: World) -> Policy:
+    def make(contract: TaskSpec, world: World) -> Policy:
         return WithDemonstrations(policies.make(contract, world), held, k, contract.target, contract.task_id)
 
-    return PolicyMaker(name_with_demonstrations(policies.name, held, k), make, policies.wording)
+    return replace(policies, name=name_with_demonstrations(policies.name, held, k), make=make)
 
 
 def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | None = None) -> PolicyMaker:
@@ -178,7 +192,7 @@ def with_proposals(policies: PolicyMaker, count: int, judge: ProposalJudge | Non
         raise ValueError(f"proposals: expected at least 1, found {count}")
     picks = judge or RuleJudge()
 
-    def make(contract: Contract, world: World) -> Policy:
+    def make(contract: TaskSpec, world: World) -> Policy:
         return ProposeAndJudge([policies.make(contract, world) for _ in range(count)], picks)
 
-    return PolicyMaker(name_with_proposals(policies.name, count, picks), make, policies.wording)
+    return replace(policies, name=name_with_proposals(policies.name, count, picks), make=make)

@@ -1,4 +1,4 @@
-"""The DOM-informed scripted agent: does what a guide advises, and errs at a set rate.
+"""The DOM-informed scripted agent: does what an oracle advises, and errs at a set rate.
 
 It is a policy of known skill to measure generation, filters and judges with: it reads the UI tree and the world's
 truth, so what it does right it does for sure, and what it does wrong is drawn from the seed. After an error it goes on
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from generators.policies.oracles.oracle import Advice, Guide, click_on
+from generators.policies.oracles.oracle import Advice, Oracle, click_on
 from generators.policies.policy import Decision, PolicyView
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from pipelines.prompts import reply_text
 from schemas.action_types import POINTED, CallUser, Click, Finished, Scroll, Type, Wait
@@ -32,7 +32,7 @@ class ScriptedAgent:
     """See the module. `error_rate` = chance of an error at each turn, 0..1; `errors` = the kinds that are drawn.
 
     Deterministic by (seed, goal): the draws of a turn depend on nothing else, so a higher rate errs wherever a lower
-    one does as long as both stand at the same place. Where the guide knows no way, the agent looks around for
+    one does as long as both stand at the same place. Where the oracle knows no way, the agent looks around for
     `explore_turns` turns, clicking what resembles the goal's words, then says that it can't be done, and why.
     """
 
@@ -40,8 +40,8 @@ class ScriptedAgent:
 
     def __init__(
         self,
-        guide: Guide,
-        contract: Contract,
+        oracle: Oracle,
+        contract: TaskSpec,
         truth: Truth,
         *,
         error_rate: float = 0.0,
@@ -54,11 +54,11 @@ class ScriptedAgent:
             raise ValueError(f"scripted agent: unknown errors {unknown}; known are {', '.join(ERRORS)}")
         self.name = scripted_name(error_rate)
         self.error_rate, self.explore_turns = error_rate, explore_turns
-        self._guide, self._contract, self._truth, self._kinds = guide, contract, truth, tuple(errors)
+        self._oracle, self._contract, self._truth, self._kinds = oracle, contract, truth, tuple(errors)
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
-        """Forget the last episode. Raises `ValueError` for a contract that the guide can't guide."""
-        self._guide.begin(self._contract)
+        """Forget the last episode. Raises `ValueError` for a contract that isn't the oracle's own."""
+        self._oracle.begin(self._contract)
         self._goal, self._platform, self._seed = goal, platform, seed
         self._turn = self._lost = 0
         self._again: Click | None = None
@@ -71,8 +71,8 @@ class ScriptedAgent:
         self._turn = len(view.past)
         rng = Random(f"scripted/{self._seed}/{self._goal}/{self._turn}")
         last = view.past[-1].action if view.past else None
-        advice = self._guide.next(view.places, self._truth(), last)
-        action, says = self._act(advice, view.places, rng)
+        advice = self._oracle.next(view.elements, self._truth(), last)
+        action, says = self._act(advice, view.elements, rng)
         reply = reply_text(action, self._platform, "", says)
         read = parse_reply(reply).action or action
         return Decision(reply, read, conclusion=says)
@@ -81,21 +81,21 @@ class ScriptedAgent:
         """A turn that is carried out again after a crash: the same is decided, and forgotten."""
         self.decide(view)
 
-    def _act(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
+    def _act(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
         if self._again is not None:
             action, self._again = self._again, None
             return action, "Click the same place again."
         if advice.done:
             return (advice.action, "Answer.") if advice.action is not None else (Finished(), "Everything is done.")
         if advice.gave_up:
-            return self._lost_way(advice, places, rng)
+            return self._lost_way(advice, elements, rng)
         assert advice.action is not None
-        if rng.random() < self.error_rate and (wrong := self._err(advice, places, rng)) is not None:
+        if rng.random() < self.error_rate and (wrong := self._err(advice, elements, rng)) is not None:
             return wrong
         return advice.action, _words(advice.action, advice.role, advice.name)
 
     # --- errors
-    def _err(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _err(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         """One of the errors that this turn allows; None if there is none."""
         makers = {
             "neighbour": self._neighbour,
@@ -105,64 +105,64 @@ class ScriptedAgent:
             "clicked_twice": self._click_twice,
         }
         for kind in rng.sample(self._kinds, len(self._kinds)):
-            found = makers[kind](advice, places, rng)
+            found = makers[kind](advice, elements, rng)
             if found is not None:
                 self.made.append((self._turn, kind))
                 return found
         return None
 
-    def _neighbour(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _neighbour(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         action = advice.action
         if not isinstance(action, POINTED):
             return None
         x, y = action.box
-        others = [p for p in places if p.clickable and not contains(p.box, (x, y))]
+        others = [p for p in elements if p.clickable and not contains(p.box, (x, y))]
         others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
         if not others:
             return None
-        place = rng.choice(others[:NEAREST])
-        return type(action)(click_on(place).box), _words(action, place.role, place.name or place.text)
+        element = rng.choice(others[:NEAREST])
+        return type(action)(click_on(element).box), _words(action, element.role, element.name or element.text)
 
-    def _other_text(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _other_text(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if not isinstance(advice.action, Type):
             return None
         own = advice.action.content
         quoted = [a or b for a, b in re.findall(r"\"([^\"]+)\"|“([^”]+)”", self._goal)]
-        shown = [place.name for place in places if place.name and len(place.name) < 40]
+        shown = [element.name for element in elements if element.name and len(element.name) < 40]
         options = [text for text in (*quoted, *shown) if text.strip() and text != own]
         text = rng.choice(options) if options and rng.random() < 0.5 else _slip(own, rng)
         return Type(text), f"Type {text[:60]!r}."
 
-    def _skip(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _skip(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if isinstance(advice.action, CallUser | Scroll):
             return None
         action = advice.then if advice.then is not None else Wait()
         return action, _words(action, "", "")
 
-    def _stop_early(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _stop_early(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         return (Finished(), "Everything is done.") if self._turn else None
 
-    def _click_twice(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+    def _click_twice(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if not isinstance(advice.action, Click):
             return None
         self._again = advice.action
         return advice.action, _words(advice.action, advice.role, advice.name)
 
     # --- without a way
-    def _lost_way(self, advice: Advice, places: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
+    def _lost_way(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
         """Look around by the goal's words; then say that it can't be done."""
         if self._lost >= self.explore_turns:
             return CallUser(f"This can't be done: {advice.reason}"), "Tell the user."
         self._lost += 1
         wanted = _plain(self._goal)
-        open_ones = [place for place in places if place.clickable and (place.role, place.name) not in self._clicked]
+        open_ones = [one for one in elements if one.clickable and (one.role, one.name) not in self._clicked]
         found = [(len(wanted & _plain(f"{p.name} {p.text}")), rng.random(), p) for p in open_ones]
         best = max(found, key=lambda one: one[:2], default=None)
         if best is None or best[0] == 0:
             return Scroll(direction="down"), "Look for more below."
-        place = best[2]
-        self._clicked.add((place.role, place.name))
-        return click_on(place), _words(Click(place.centre), place.role, place.name or place.text)
+        element = best[2]
+        self._clicked.add((element.role, element.name))
+        return click_on(element), _words(Click(element.centre), element.role, element.name or element.text)
 
 
 def scripted_name(error_rate: float) -> str:

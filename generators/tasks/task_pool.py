@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from generators.tasks.strata import METHOD_EDGES, STRATA, stratum
-from generators.tasks.task_spec import FINAL_KEYFRAME, contract_id
+from generators.tasks.task_spec import FINAL_KEYFRAME, task_id_of
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.removed import Removed, removed_items
 from quality.evidence.embedding import EMBEDDED, Embedder
@@ -66,7 +66,7 @@ def pool_row(row: Mapping[str, Any], origin: str, config: PoolConfig) -> dict[st
     state, evaluator = canonical_json(row["initial_state"]), canonical_json(row["evaluator"])
     return {
         **row,
-        "task_id": contract_id(row["target"], row["instruction"], state, evaluator),
+        "task_id": task_id_of(row["target"], row["instruction"], state, evaluator),
         "initial_state": state,
         "evaluator": evaluator,
         "stratum": stratum(row["expected_steps"], config.edges),

@@ -14,18 +14,18 @@ VOTES, FINAL_KEYFRAME = "votes", "judge_final_keyframe"
 """What stands for the rule of a task without one: no state decides it, annotators do, or a judge of its last screen."""
 
 
-def contract_id(target: str, instruction: str, state: str, evaluator: str) -> str:
+def task_id_of(target: str, instruction: str, state: str, evaluator: str) -> str:
     """`task_id` of a contract; state and evaluator as canonical JSON."""
     return digest([target, instruction, state, evaluator])[:32]
 
 
-def has_rule(evaluator: Mapping[str, Any]) -> bool:
+def has_rule(evaluator: Mapping[str, object]) -> bool:
     """Whether a rule decides the task, known or not."""
     return evaluator.get("rule") not in (VOTES, FINAL_KEYFRAME)
 
 
 @dataclass(frozen=True)
-class Contract:
+class TaskSpec:
     """An executable contract (docs/method.md §4): what to do, from which snapshot, and the rule that decides it.
 
     `initial_state` is what `World.reset` takes; its entry "world" names the world (`generators.worlds.registry`).
@@ -44,7 +44,7 @@ class Contract:
 
     @property
     def task_id(self) -> str:
-        return contract_id(
+        return task_id_of(
             self.target, self.instruction, canonical_json(self.initial_state), canonical_json(self.evaluator)
         )
 
@@ -60,7 +60,7 @@ class Contract:
     def stratum(self) -> str:
         return stratum(self.expected_steps)
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """A row of the `tasks` table."""
         return {
             "task_id": self.task_id,
@@ -77,7 +77,7 @@ class Contract:
         }
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Contract:
+    def from_row(cls, row: Mapping[str, Any]) -> TaskSpec:
         """The inverse of `as_row`. Raises `ValueError` for a row whose id isn't that of its contents."""
         found = cls(
             row["instruction"],

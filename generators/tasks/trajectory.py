@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from schemas.actions import Action
 
 FailureKind = Literal["infrastructure", "task"]
@@ -22,7 +22,7 @@ counts for nothing. `task`: the policy didn't do what was asked."""
 class ExecutedTurn:
     """One step: the screen it was decided on, the reply, and what came of it.
 
-    `elements` are those of the `screens` table (empty where the device tells none). `action` is None for a reply that
+    `elements` are those of the `screens` table (empty where the device lists none). `action` is None for a reply that
     couldn't be read; `error` says why an action did nothing ("" = it was carried out). Seconds are wall time.
     """
 
@@ -45,13 +45,12 @@ class ExecutedTurn:
 class ExecutedTrajectory:
     """An execution of a contract. `end` is the screen after the last turn (as a turn without action).
 
-    `answer` = text of the last CallUser. `end_state` = the world's truth after the last turn ({} where the device tells
-    none). `ended` = "finished" (the policy said so), "asked" (it ended with CallUser), "steps" (the limit of steps),
-    "unreadable" (three unreadable replies in a row), or "failed" (infrastructure: see `failure_kind` and `failure`).
-    `resumed` counts how often a crash was survived by replaying what had been done.
-    """
+    `answer` = text of the last CallUser. `end_state` = the world's truth after the last turn ({} where the device
+    reports none). `ended` = "finished" (the policy said so), "asked" (it ended with CallUser), "steps" (the limit of
+    steps), "unreadable" (three unreadable replies in a row), or "failed" (infrastructure: see `failure_kind` and
+    `failure`). `resumed` counts how often a crash was survived by replaying what had been done."""
 
-    contract: Contract
+    contract: TaskSpec
     policy: str
     device: str
     seed: int

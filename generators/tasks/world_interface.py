@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from schemas.actions import Action
-from schemas.coordinates import rounded_centre
+from schemas.coordinates import OffScreen, box_to_unit, rounded_centre
 
 Box = tuple[float, float, float, float]
 
@@ -29,11 +29,22 @@ class ScreenElement:
     key: str
     clickable: bool = True
 
+    @classmethod
+    def on_screen(
+        cls, box_px: Box, size_px: tuple[int, int], role: str, text: str, name: str, key: str, clickable: bool = True
+    ) -> ScreenElement | None:
+        """The element of a box in pixels of the screen; None where the box lies outside it."""
+        try:
+            left, top, right, bottom = box_to_unit(box_px, size_px)
+        except OffScreen:
+            return None
+        return cls((left, top, right, bottom), role, text, name, key, clickable)
+
     @property
     def centre(self) -> tuple[int, int]:
         return rounded_centre(self.box)
 
-    def as_element(self) -> dict[str, Any]:
+    def as_element(self) -> dict[str, object]:
         """An element of the `screens` table."""
         return {"box": list(self.box), "role": self.role, "text": self.text, "name": self.name}
 
@@ -43,16 +54,16 @@ class Observation:
     """A screenshot (encoded bytes) with the elements on it. `state` = digest of the world's state behind it."""
 
     png: bytes
-    places: tuple[ScreenElement, ...]
+    elements: tuple[ScreenElement, ...]
     state: str = ""
 
     @cached_property
     def sha256(self) -> str:
         return hashlib.sha256(self.png).hexdigest()
 
-    def place(self, key: str) -> ScreenElement | None:
+    def element(self, key: str) -> ScreenElement | None:
         """The element of a key; None if it isn't on the screen."""
-        return next((place for place in self.places if key and place.key == key), None)
+        return next((element for element in self.elements if key and element.key == key), None)
 
 
 class WorldError(RuntimeError):
@@ -80,7 +91,7 @@ class World(Protocol):
         ...
 
     def act(self, action: Action) -> None:
-        """Carry out an action at its point, as a hand would (it may hit nothing). Finished and CallUser do nothing.
+        """Carry out an action at its point, whatever lies there (it may hit nothing). Finished and CallUser do nothing.
         Raises `UnsupportedAction` for an action this world doesn't have, `WorldError` if it can't be carried out."""
         ...
 

@@ -9,7 +9,7 @@ import importlib
 from dataclasses import dataclass
 from functools import lru_cache
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 
 APPS = ("datasette", "django_admin", "dagster_ui", "desktop")
 SEEDS = 40
@@ -21,7 +21,7 @@ class AppWork:
     """A task of an app: what the loop executes, and the plan that does it."""
 
     family: str
-    contract: Contract
+    contract: TaskSpec
     plan: tuple[tuple[str, ...], ...]
 
 
@@ -44,13 +44,13 @@ def snapshots(app: str) -> int:
     return 1 if app == "dagster_ui" else SEEDS
 
 
-def work_of(contract: Contract) -> AppWork | None:
-    """The task whose contract it is, made anew; None for one that no family of these apps made."""
+def work_of(contract: TaskSpec) -> AppWork | None:
+    """The task whose contract it is, made again; None for one that no family of these apps made."""
     app = contract.target.partition("/")[0]
     if app not in APPS:
         return None
-    told = contract.initial_state.get("seed")
-    seeds = [told] if isinstance(told, int) and app != "desktop" else range(snapshots(app))
+    known = contract.initial_state.get("seed")
+    seeds = [known] if isinstance(known, int) and app != "desktop" else range(snapshots(app))
     for seed in seeds:
         for work in works(app, seed):
             if work.contract.task_id == contract.task_id:

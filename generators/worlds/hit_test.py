@@ -8,7 +8,7 @@ from generators.tasks.world_interface import ScreenElement
 from schemas.coordinates import contains
 
 
-def under(places: Iterable[ScreenElement], point: Sequence[float]) -> ScreenElement | None:
+def under(elements: Iterable[ScreenElement], point: Sequence[float]) -> ScreenElement | None:
     """The smallest element that can be clicked under a point; None where there is none."""
-    held = [place for place in places if place.clickable and place.key and contains(place.box, point)]
+    held = [element for element in elements if element.clickable and element.key and contains(element.box, point)]
     return min(held, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1]), default=None)

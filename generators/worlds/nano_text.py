@@ -1,8 +1,8 @@
 """The one way in which text is drawn for nano: fixed width, one size, so that a model of a few MB can learn to read.
 
 A large model reads any font at 10 px. What nano learns of letters it learns from scratch in CPU hours: each further
-font, size and weight is to be learned anew, and where letters have no fixed width, each letter at every place of a
-patch beside every neighbour. The worlds' nano pages and the screens of its perception curriculum share this style.
+font, size and weight has to be learned separately, and where letters have no fixed width, each letter at every place of
+a patch beside every neighbour. The worlds' nano pages and the screens of its perception curriculum share this style.
 """
 
 from __future__ import annotations

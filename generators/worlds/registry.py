@@ -88,7 +88,7 @@ WORLDS: dict[str, WorldKind] = {
 }
 
 
-def open_world(name: str, **options: Any) -> AbstractContextManager[World]:
+def open_world(name: str, **options: object) -> AbstractContextManager[World]:
     """The world of a name, opened with `with` and closed at its end. Raises `ValueError` for an unknown name."""
     if name not in WORLDS:
         raise ValueError(f"world: unknown name {name!r:.60}; known are {', '.join(WORLDS)}")

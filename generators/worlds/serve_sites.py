@@ -1,17 +1,14 @@
 """Serves the page of FSM sites on loopback, for browsers that are devices.
 
 The page has the two functions that a device's driver calls (`reset_function`, `state_function`), and the browser's own
-Back leads within the site.
-
-python -m generators.worlds.serve_sites --port 8123
+Back leads within the site. `vesper devices sites` serves it.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,9 +19,9 @@ SITE_PATH = "/fsm/device.html"
 HARNESS = """<script>
 'use strict';
 let deviceSite = null;
-function deviceReset(told) {
-  deviceSite = told.site;
-  fsmOpen(told.site, told.start);
+function deviceReset(given) {
+  deviceSite = given.site;
+  fsmOpen(given.site, given.start);
   history.pushState(null, '');  // so that Back stays in the page and is the site's
 }
 function deviceState() { return deviceSite ? { state: fsmState(), places: fsmPlaces() } : { state: null, places: [] }; }
@@ -65,7 +62,7 @@ class _SiteServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that went away in the middle is no error of the server's; anything else is told."""
+        """A browser that went away in the middle is no error of the server's; anything else is reported."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -83,23 +80,3 @@ def serve_sites(port: int = 0) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join(5)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 1 with a one-line reason where it can't start."""
-    parser = argparse.ArgumentParser(prog="serve", description=__doc__)
-    parser.add_argument("--port", type=int, default=8123, help="0 takes a free one; default 8123")
-    try:
-        with serve_sites(port=parser.parse_args(arguments).port) as address:
-            print(address, flush=True)
-            threading.Event().wait()
-    except KeyboardInterrupt:
-        return 0
-    except OSError as error:
-        print(f"serve: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

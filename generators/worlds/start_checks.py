@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from generators.tasks.world_interface import WorldError
 
 
-def check_start(start: Mapping[str, Any], world: str, needed: Collection[str], optional: Collection[str] = ()) -> None:
+def check_start(
+    start: Mapping[str, object], world: str, needed: Collection[str], optional: Collection[str] = ()
+) -> None:
     """Raises `WorldError` for a start of another world (its entry "world", where it has one), one without an entry it
     needs, and one with an entry that there isn't."""
     if start.get("world", world) != world:

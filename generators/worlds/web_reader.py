@@ -14,7 +14,7 @@ READER = Path(__file__).with_suffix(".js")
 
 @dataclass(frozen=True)
 class ObservedElement:
-    """An element as the reader tells it; `box` in CSS pixels of the screen. `raw` has what else it told."""
+    """An element as the reader lists it; `box` in CSS pixels of the screen. `raw` has what else it gave."""
 
     key: str
     role: str

@@ -1,4 +1,4 @@
-"""What every deriver shares: its configuration, the screen it looks at, and the candidate it returns."""
+"""What every deriver shares: its configuration, the screen it is given, and the candidate it returns."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 from schemas.coordinates import rounded_centre
-from schemas.ids import sample_id
+from schemas.ids import item_step, sample_id
+from schemas.rows import StepRow
 
 Box = tuple[float, float, float, float]
 """left, top, right, bottom in 0..1000."""
-Episode = Sequence[Mapping[str, Any]]
+Episode = Sequence[StepRow]
 """Rows of `steps` of one episode, in order."""
 TRIES = 64
-"""Names of the pool that are looked at for one that a screen lacks."""
+"""Names of the pool that are tried for one that a screen lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +264,38 @@ def screen_candidate(
         screen.parents,
         tuple(boxes),
         tuple(rules),
+    )
+
+
+def step_candidate(
+    row: StepRow,
+    size_px: tuple[int, int],
+    objective: str,
+    deriver: str,
+    version: int,
+    text: str,
+    answer: str,
+    box: Sequence[float] | None = None,
+) -> DerivedSample:
+    """A candidate of a step that shows a picture of (width, height) px."""
+    sha256 = row["screenshot_sha256"]
+    assert sha256 is not None, "the size of a picture is known, so there is one"
+    return DerivedSample(
+        row["source"],
+        row["episode_id"],
+        row["step_index"],
+        deriver,
+        version,
+        0,
+        row["split"],
+        row["platform"],
+        objective,
+        (sha256,),
+        (size_px,),
+        text,
+        answer,
+        (item_step(row["source"], row["episode_id"], row["step_index"]),),
+        ((box[0], box[1], box[2], box[3]),) if box is not None else (),
     )
 
 

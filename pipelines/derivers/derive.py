@@ -7,9 +7,8 @@ A deriver is one entry in `DERIVERS`; one that stands outside this tree is named
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import pyarrow as pa
 
@@ -31,6 +30,7 @@ from pipelines.extensions import find_part
 from pipelines.prompts import PROMPT_VERSION, messages
 from pipelines.prompts.tokens import count_tokens
 from schemas.ids import canonical_json, item_step
+from schemas.rows import ElementRow, SampleRow
 from schemas.tables import Samples, Screens, Steps
 
 DERIVE_VERSION = 3
@@ -103,9 +103,7 @@ def find_deriver(name: str) -> Deriver:
     return found
 
 
-def _row(
-    candidate: DerivedSample, identifier: str, licence: str, synthetic: bool, config: DeriveConfig
-) -> dict[str, Any]:
+def _row(candidate: DerivedSample, identifier: str, licence: str, synthetic: bool, config: DeriveConfig) -> SampleRow:
     provenance = {
         "deriver": candidate.deriver,
         "version": candidate.version,
@@ -201,10 +199,12 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
             )
 
 
-def _elements(listed: Sequence[Mapping[str, Any]]) -> Iterator[IndexedElement]:
+def _elements(listed: Sequence[ElementRow]) -> Iterator[IndexedElement]:
     for index, element in enumerate(listed):
         box = element["box"]
         if box is None or not (box[0] < box[2] and box[1] < box[3]):
             continue
         name, text = squash(element["name"]), squash(element["text"])
-        yield IndexedElement(index, tuple(box), role_word(element["role"]), name or text, text or name, bool(text))
+        yield IndexedElement(
+            index, (box[0], box[1], box[2], box[3]), role_word(element["role"]), name or text, text or name, bool(text)
+        )

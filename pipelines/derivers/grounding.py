@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from pipelines.derivers.base import (
     DeriveConfig,
     DerivedSample,
+    Episode,
     NamePool,
     ScreenFacts,
     ScreenView,
     pick,
     screen_candidate,
     squash,
+    step_candidate,
     unit_hash,
 )
 from pipelines.prompts import REFUSAL, grounding_text, point_answer
 from schemas.actions import Click, DoubleClick, Hover, LongPress, parse
 from schemas.coordinates import contains, rounded_centre
-from schemas.ids import item_step
 
 VERSION = 1
 _POINTING = re.compile(
@@ -35,11 +35,11 @@ def expression(step_instruction: str) -> str | None:
     return match.group("what") if match else None
 
 
-def from_steps(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def from_steps(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
     """Pointing steps with an instruction of their own and a target box that holds the recorded point."""
     for row in episode:
         box, words = row["target_box"], row["step_instruction"]
-        size = looks.sizes.get(row["screenshot_sha256"] or "")
+        size = facts.sizes.get(row["screenshot_sha256"] or "")
         if box is None or not words or size is None or row["action_text"] is None:
             continue
         action, what = parse(row["action_text"]), expression(words)
@@ -47,23 +47,8 @@ def from_steps(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iter
             continue
         if not contains(box, action.box):  # the source's own box and point disagree
             continue
-        yield DerivedSample(
-            row["source"],
-            row["episode_id"],
-            row["step_index"],
-            "grounding_step",
-            VERSION,
-            0,
-            row["split"],
-            row["platform"],
-            "grounding",
-            (row["screenshot_sha256"],),
-            (size,),
-            grounding_text(what),
-            point_answer(*rounded_centre(box)),
-            (item_step(row["source"], row["episode_id"], row["step_index"]),),
-            (tuple(box),),
-        )
+        answer = point_answer(*rounded_centre(box))
+        yield step_candidate(row, size, "grounding", "grounding_step", VERSION, grounding_text(what), answer, box)
 
 
 def from_elements(screen: ScreenView, pool: NamePool, config: DeriveConfig) -> Iterator[DerivedSample]:

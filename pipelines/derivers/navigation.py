@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from pipelines.derivers.base import DerivedSample, ScreenFacts, squash
+from pipelines.derivers.base import DerivedSample, Episode, ScreenFacts, squash, step_candidate
 from pipelines.prompts import HISTORY_STEPS, navigation_text, reply_text
 from schemas.actions import parse, render
-from schemas.ids import item_step
 
 DERIVER = "navigation"
 STEP_DERIVER = "navigation_step"
@@ -24,7 +22,7 @@ def gaps(provenance: str) -> set[int]:
     return {int(item) for item in value} if isinstance(value, list) else {int(value)}
 
 
-def navigation(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def navigation(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
     """Rows of one episode in step order → a candidate per step that has both a picture and an action.
 
     The goal form asks for the next action towards the episode's goal. Where the source instructs the single step, the
@@ -47,37 +45,17 @@ def navigation(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iter
         if row["action_text"] is None:
             continue
         action = parse(row["action_text"])
-        size = looks.sizes.get(row["screenshot_sha256"] or "")
+        size = facts.sizes.get(row["screenshot_sha256"] or "")
         if size is not None:
             thinking = bool(row["thought"])
             answer = reply_text(action, row["platform"], row["thought"], row["conclusion"])
             goal, words = squash(row["instruction"]), squash(row["step_instruction"])
+            box = row["target_box"]
             if goal:
-                yield _candidate(
-                    row, DERIVER, navigation_text(row["instruction"], history, thinking=thinking), answer, size
-                )
+                text = navigation_text(row["instruction"], history, thinking=thinking)
+                yield step_candidate(row, size, "navigation", DERIVER, VERSION, text, answer, box)
             if words and words != goal and row["split"] == "train":
-                yield _candidate(row, STEP_DERIVER, navigation_text(words, history, thinking=thinking), answer, size)
+                text = navigation_text(words, history, thinking=thinking)
+                yield step_candidate(row, size, "navigation", STEP_DERIVER, VERSION, text, answer, box)
         done = (index + 1, render(action, row["platform"]))
         history = [*(history or []), done][-HISTORY_STEPS:]
-
-
-def _candidate(row: Mapping[str, Any], deriver: str, text: str, answer: str, size: tuple[int, int]) -> DerivedSample:
-    box = row["target_box"]
-    return DerivedSample(
-        row["source"],
-        row["episode_id"],
-        row["step_index"],
-        deriver,
-        VERSION,
-        0,
-        row["split"],
-        row["platform"],
-        "navigation",
-        (row["screenshot_sha256"],),
-        (size,),
-        text,
-        answer,
-        (item_step(row["source"], row["episode_id"], row["step_index"]),),
-        (tuple(box),) if box is not None else (),
-    )

@@ -6,22 +6,22 @@ Page level: which app or site the screen belongs to, where the recording says so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from pipelines.derivers.base import (
     DeriveConfig,
     DerivedSample,
+    Episode,
     IndexedElement,
     ScreenFacts,
     ScreenView,
     pick,
     screen_candidate,
     squash,
+    step_candidate,
 )
 from pipelines.derivers.perception import describe
 from pipelines.prompts import APP_QUESTION, region_text
-from schemas.ids import item_step
 
 VERSION = 1
 MIN_INSIDE = 2
@@ -59,32 +59,15 @@ def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]
     yield from pick(found, config.regions_per_screen, config.seed)
 
 
-def app(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def app(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
     """The app or site that a recorded screen belongs to, by its source's own word; `apps_per_episode` at most."""
     found = []
     for row in episode:
-        name, size = squash(row["app"]), looks.sizes.get(row["screenshot_sha256"] or "")
-        if size is None or not 0 < len(name) <= looks.config.label_max_chars:
+        name, size = squash(row["app"]), facts.sizes.get(row["screenshot_sha256"] or "")
+        if size is None or not 0 < len(name) <= facts.config.label_max_chars:
             continue
-        found.append(
-            DerivedSample(
-                row["source"],
-                row["episode_id"],
-                row["step_index"],
-                "app",
-                VERSION,
-                0,
-                row["split"],
-                row["platform"],
-                "vqa",
-                (row["screenshot_sha256"],),
-                (size,),
-                APP_QUESTION,
-                name,
-                (item_step(row["source"], row["episode_id"], row["step_index"]),),
-            )
-        )
-    yield from pick(found, looks.config.apps_per_episode, looks.config.seed)
+        found.append(step_candidate(row, size, "vqa", "app", VERSION, APP_QUESTION, name))
+    yield from pick(found, facts.config.apps_per_episode, facts.config.seed)
 
 
 def _nested(elements: Sequence[IndexedElement]) -> bool:

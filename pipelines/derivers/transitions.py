@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
-from pipelines.derivers.base import DerivedSample, ScreenFacts, pick, squash
+from pipelines.derivers.base import DerivedSample, Episode, ScreenFacts, pick, squash, step_candidate
 from pipelines.derivers.navigation import gaps
 from pipelines.prompts import TRANSITION_QUESTION, plan_text
 from schemas.actions import CallUser, Finished, Wait, parse, render
 from schemas.ids import item_step
+from schemas.rows import StepRow
 
 VERSION = 1
 SAME_SCREEN_BITS = 2
@@ -25,7 +26,7 @@ SAME_SCREEN_BITS = 2
 _PART = re.compile(r"part \d+ of \d+")
 
 
-def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def inverse_dynamics(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
     """Pairs of consecutive screens of an episode → the action between them, `transitions_per_episode` at most."""
     lost = set().union(*(gaps(row["provenance"]) for row in episode)) if episode else set()
     found = []
@@ -33,76 +34,48 @@ def inverse_dynamics(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -
         index = before["step_index"]
         if after["step_index"] != index + 1 or index + 1 in lost or before["action_text"] is None:
             continue
-        shas = [before["screenshot_sha256"], after["screenshot_sha256"]]
-        sizes = [looks.sizes.get(sha or "") for sha in shas]
-        if None in sizes or _alike(shas[0], shas[1], looks) or _several(before):
+        shas = (before["screenshot_sha256"] or "", after["screenshot_sha256"] or "")
+        first, second = (facts.sizes.get(sha) for sha in shas)
+        if first is None or second is None or _alike(*shas, facts) or _several(before):
             continue
         action = parse(before["action_text"])
         if isinstance(action, Wait | Finished | CallUser):
             continue
-        parents = tuple(item_step(row["source"], row["episode_id"], row["step_index"]) for row in (before, after))
-        box = before["target_box"]
-        found.append(
-            DerivedSample(
-                before["source"],
-                before["episode_id"],
-                index,
-                "inverse_dynamics",
-                VERSION,
-                0,
-                before["split"],
-                before["platform"],
-                "vqa",
-                tuple(shas),
-                tuple(size for size in sizes if size),
-                TRANSITION_QUESTION,
-                render(action, before["platform"]),
-                parents,
-                (tuple(box),) if box is not None else (),
-            )
-        )
-    yield from pick(found, looks.config.transitions_per_episode, looks.config.seed)
+        answer, box = render(action, before["platform"]), before["target_box"]
+        one = step_candidate(before, first, "vqa", "inverse_dynamics", VERSION, TRANSITION_QUESTION, answer, box)
+        found.append(replace(one, images=shas, sizes_px=(first, second), parents=_items((before, after))))
+    yield from pick(found, facts.config.transitions_per_episode, facts.config.seed)
 
 
-def plan(episode: Sequence[Mapping[str, Any]], looks: ScreenFacts) -> Iterator[DerivedSample]:
+def plan(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
     """The first screen and the goal → the source's own step instructions, numbered. Whole episodes only."""
     acted = [row for row in episode if row["action_text"] is not None]
     whole = [row["step_index"] for row in episode] == list(range(len(episode)))
     if len(acted) < 2 or not whole or any(gaps(row["provenance"]) for row in episode):
         return
-    told = [squash(row["step_instruction"]) for row in acted]
-    ends = isinstance(parse(acted[-1]["action_text"]), Finished | CallUser)
-    if ends and not told[-1]:  # ending needs no words
-        told.pop()
-    text = "\n".join(f"{number}. {words}" for number, words in enumerate(told, 1))
+    sentences = [squash(row["step_instruction"]) for row in acted]
+    ends = isinstance(parse(acted[-1]["action_text"] or ""), Finished | CallUser)
+    if ends and not sentences[-1]:  # ending needs no words
+        sentences.pop()
+    text = "\n".join(f"{number}. {words}" for number, words in enumerate(sentences, 1))
     first = acted[0]
-    size = looks.sizes.get(first["screenshot_sha256"] or "")
-    if size is None or len(told) < 2 or not all(told) or len(text) > looks.config.plan_max_chars:
+    size = facts.sizes.get(first["screenshot_sha256"] or "")
+    if size is None or len(sentences) < 2 or not all(sentences) or len(text) > facts.config.plan_max_chars:
         return
-    yield DerivedSample(
-        first["source"],
-        first["episode_id"],
-        first["step_index"],
-        "plan",
-        VERSION,
-        0,
-        first["split"],
-        first["platform"],
-        "vqa",
-        (first["screenshot_sha256"],),
-        (size,),
-        plan_text(squash(first["instruction"])),
-        text,
-        tuple(item_step(row["source"], row["episode_id"], row["step_index"]) for row in acted),
-    )
+    question = plan_text(squash(first["instruction"]))
+    yield replace(step_candidate(first, size, "vqa", "plan", VERSION, question, text), parents=_items(acted))
 
 
-def _alike(before: str, after: str, looks: ScreenFacts) -> bool:
+def _items(rows: Episode) -> tuple[str, ...]:
+    return tuple(item_step(row["source"], row["episode_id"], row["step_index"]) for row in rows)
+
+
+def _alike(before: str, after: str, facts: ScreenFacts) -> bool:
     if before == after:
         return True
-    one, two = looks.phashes.get(before), looks.phashes.get(after)
+    one, two = facts.phashes.get(before), facts.phashes.get(after)
     return one is not None and two is not None and (one ^ two).bit_count() <= SAME_SCREEN_BITS
 
 
-def _several(row: Mapping[str, Any]) -> bool:
+def _several(row: StepRow) -> bool:
     return any(_PART.fullmatch(str(rule)) for rule in json.loads(row["provenance"]).get("rules", []))

@@ -240,9 +240,9 @@ class RecordScreen:
         return cls(width, height, data if info else None, info, tuple(elements), problem)
 
     @classmethod
-    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, Any]] = ()) -> RecordScreen:
-        """A screen of raw pixels, uint8 [height, width, 3], kept as PNG. Pixels whose PNG is in the store already are
-        not encoded again: then `data` is None, and `info` tells all."""
+    def of_pixels(cls, pixels: np.ndarray, elements: Sequence[Mapping[str, object]] = ()) -> RecordScreen:
+        """A screen of raw pixels, uint8 [height, width, 3], stored as PNG. Pixels whose PNG is in the store already are
+        not encoded again: then `data` is None, and `info` says all."""
         height, width = pixels.shape[:2]
         known = known_pictures()
         hashed = hashlib.sha256(f"{width}x{height}:".encode())

@@ -127,7 +127,7 @@ class EpisodeBuilder(_Builder):
         self._row(action, screen, None, list(rules), native=None)
 
     def reject(
-        self, reason: str, *, native: Any, native_index: int, word: str, detail: str = "", items: int = 1
+        self, reason: str, *, native: object, native_index: int, word: str, detail: str = "", items: int = 1
     ) -> None:
         """Quarantine an action; the next step row is marked as the one a gap lies before."""
         super().reject(reason, native=native, native_index=native_index, word=word, detail=detail, items=items)

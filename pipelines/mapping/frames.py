@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pipelines.mapping.adapter import RecordScreen
 
@@ -11,7 +10,7 @@ MISFIT = "image_misfit"
 
 
 def fitting_screen(
-    data: bytes | None, frame: tuple[int, int], elements: Sequence[Mapping[str, Any]] = ()
+    data: bytes | None, frame: tuple[int, int], elements: Sequence[Mapping[str, object]] = ()
 ) -> RecordScreen:
     """A screen of a known frame (width, height in native px). The picture is used only if its sides have the frame's
     ratio: scaled to the picture's width, the frame's height differs by at most 1 px. Else problem = `image_misfit`."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.mapping.adapter import Mapped, Raw, RejectedUnit
 from schemas.actions import Action
 from schemas.coordinates import contains
+
+T = TypeVar("T")
 
 
 class ItemError(ValueError):
@@ -37,14 +39,14 @@ def is_text(value: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
-def notices(mapped: Mapped, found: Sequence[tuple[str, str, Any]]) -> Mapped:
+def notices(mapped: Mapped, found: Sequence[tuple[str, str, object]]) -> Mapped:
     """Put (reason, detail, native) lines into the quarantine that cost no native item: something beside the actions
-    that was not mapped (an unseen column, a broken tree, missing steps) is named and counted, and kept there whole."""
+    that was not mapped (an unseen column, a broken tree, missing steps) is named, counted and stored there whole."""
     mapped.rejects.extend(RejectedUnit("record", 0, reason, detail, native) for reason, detail, native in found)
     return mapped
 
 
-def unknown_fields(payload: Mapping[str, Any], known: frozenset[str]) -> list[tuple[str, str, Any]]:
+def unknown_fields(payload: Mapping[str, object], known: frozenset[str]) -> list[tuple[str, str, object]]:
     """A notice for each field that the source's page doesn't know."""
     return [
         (f"unknown_field:{name[:60]}", "the row is mapped without it", {name: payload[name]})
@@ -57,16 +59,31 @@ def split_of(raw: Raw, name: str, episode_id: str) -> str | None:
     there is no such file or the id isn't in it; test wins over the others. Raises `SplitListError` on a file that
     isn't such a list: training on test episodes by a typing error must not be possible."""
     path = raw.path(name)
-    if not path.is_file():
-        return None
-    stat = path.stat()
-    return read_splits(path, stat.st_mtime_ns, stat.st_size).get(episode_id)
+    return read_splits(path).get(episode_id) if path.is_file() else None
 
 
-@functools.lru_cache(maxsize=8)
-def read_splits(path: Path, mtime_ns: int, size: int) -> dict[str, str]:
-    """Episode id → split, of the list in a file with this time of change and size. Raises `SplitListError`."""
-    del mtime_ns, size  # part of the key only: an edited file is read again
+def read_once(files: int) -> Callable[[Callable[[Path], T]], Callable[[Path], T]]:
+    """A function of a file's path that remembers what it read of the last `files` files, by time of change and size: an
+    edited file is read again."""
+
+    def decorate(read: Callable[[Path], T]) -> Callable[[Path], T]:
+        @functools.lru_cache(maxsize=files)
+        def remembered(path: Path, mtime_ns: int, size: int) -> T:
+            return read(path)
+
+        @functools.wraps(read)
+        def of(path: Path) -> T:
+            stat = path.stat()
+            return remembered(path, stat.st_mtime_ns, stat.st_size)
+
+        return of
+
+    return decorate
+
+
+@read_once(8)
+def read_splits(path: Path) -> dict[str, str]:
+    """Episode id → split, of the list in a file. Raises `SplitListError`."""
     try:
         lists = json.loads(path.read_bytes())
         found: dict[str, str] = {}

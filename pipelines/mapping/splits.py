@@ -13,5 +13,4 @@ def split_lists(raw: Raw, name: str) -> Mapping[str, str]:
     path = raw.path(name)
     if not path.is_file():
         return {}
-    stat = path.stat()
-    return read_splits(path, stat.st_mtime_ns, stat.st_size)
+    return read_splits(path)

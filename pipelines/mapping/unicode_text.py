@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pipelines.mapping.adapter import RecordError
 
 
-def check_texts(payload: Any, items: int = 1) -> None:
+def check_texts(payload: object, items: int = 1) -> None:
     """A plain JSON value. Raises `RecordError("bad_value")` if a text in it (or a key) holds a lone surrogate; `items`
     native items go with it."""
     try:

@@ -126,8 +126,8 @@ def _opened(raw: Raw, file: str, metadata: Any, few: list[str]) -> pq.ParquetFil
 
 
 def _damage(file: str, row: int, error: Exception, items: int) -> Broken:
-    told = (str(error).splitlines() or [type(error).__name__])[0]
-    return Broken(file, f"row {row}", "truncated_record", f"parquet: {told[:200]}", items)
+    message = (str(error).splitlines() or [type(error).__name__])[0]
+    return Broken(file, f"row {row}", "truncated_record", f"parquet: {message[:200]}", items)
 
 
 def _few(metadata: Any) -> list[str]:
@@ -175,14 +175,14 @@ def _episodes(
         yield from gathered(file, group(file, "row", _dicts(rows, np.arange(len(rows)), first)))
         return
     irregular = any_of(odd, bounds) | ~_in_order(native, bounds)
-    kept = np.flatnonzero(~irregular)
-    if kept.size:
+    regular = np.flatnonzero(~irregular)
+    if regular.size:
         sound = ~irregular[parents(bounds)]
         table = native if sound.all() else native.filter(pa.array(sound))
-        starts = np.concatenate([[0], np.cumsum(np.diff(bounds)[kept])])
-        places = pa.array(bounds[:-1][kept])
+        starts = np.concatenate([[0], np.cumsum(np.diff(bounds)[regular])])
+        places = pa.array(bounds[:-1][regular])
         locators = pc.binary_join_element_wise("row ", pc.cast(pc.add(places, first), pa.string()), "")
-        yield batch(file, table, starts, ids if len(kept) == len(ids) else ids.take(pa.array(kept)), locators)
+        yield batch(file, table, starts, ids if len(regular) == len(ids) else ids.take(pa.array(regular)), locators)
     if irregular.any():
         others = np.flatnonzero(irregular[parents(bounds)])
         yield from gathered(file, group(file, "row", _dicts(rows, others, first)))

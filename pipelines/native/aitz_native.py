@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ def _records(raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         yield Record(file, "file", steps)
 
 
-def content_of(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def content_of(steps: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     return [{name: value for name, value in step.items() if name not in PATHS} for step in steps]
 
 

@@ -33,7 +33,7 @@ class ChatTurn:
     extra: Mapping[str, Any]
 
 
-def turns(listed: Any, items: int = 1) -> list[ChatTurn]:
+def turns(listed: object, items: int = 1) -> list[ChatTurn]:
     """A native chat → its turns, text parts joined by newlines, picture parts left out.
 
     Raises `RecordError`: `missing_field` unless it is a list of objects with a role and a text, `unknown_role:<word>`
@@ -74,8 +74,8 @@ def without_pictures(text: str) -> str:
     return _PICTURE.sub("", text).strip()
 
 
-def tells_steps(history: str) -> bool:
-    """Whether the part of a prompt that tells the steps before tells any: it is neither empty nor "None"."""
+def has_steps(history: str) -> bool:
+    """Whether the part of a prompt that lists the steps before lists any: it is neither empty nor "None"."""
     return history.strip().partition("\n")[0].strip(" .[]").lower() not in ("", "none")
 
 

@@ -240,7 +240,7 @@ class _DomEventReader:
             self.done.append(DomGesture(TYPING, events, text=chr(char)))
 
 
-def read_gestures(events: Sequence[Event], states: Sequence[Any]) -> list[DomGesture]:
+def read_gestures(events: Sequence[Event], states: Sequence[object]) -> list[DomGesture]:
     """Events (each once) in order → gestures in order of their first event. Key releases, Shift and other modifiers
     are no gestures of their own."""
     reader = _DomEventReader(states)

@@ -11,8 +11,9 @@ from typing import Any
 from pipelines.mapping.adapter import Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError
+from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
-from pipelines.native.chat import tells_steps, turns, without_pictures
+from pipelines.native.chat import has_steps, turns, without_pictures
 from schemas.actions import (
     Action,
     Click,
@@ -28,7 +29,7 @@ from schemas.actions import (
     Type,
     Wait,
 )
-from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
+from schemas.coordinates import box_to_unit, centre
 
 _INSTRUCTION = re.compile(
     r"\bInstruction:(.*?)\n[^\S\n]*(?:Interaction History|Previous actions?)\s*:", re.DOTALL | re.IGNORECASE
@@ -59,7 +60,7 @@ MAX_SIDE_PX = 100_000
 
 @dataclass(frozen=True)
 class Step:
-    """One step of either form; `size` is the frame of `point`. `follows`: the prompt tells steps before this one."""
+    """One step of either form; `size` is the frame of `point`. `follows`: the prompt lists steps before this one."""
 
     instruction: str
     follows: bool
@@ -76,22 +77,22 @@ class Step:
 
 
 def sft_source(file: str) -> str | None:
-    """The source that the name of an SFT file in thousandths tells; None for another file."""
+    """The source in the name of an SFT file in thousandths; None for another file."""
     source, _, rest = file.rpartition("/")[2].partition("-reasoning")
     return source if "_1000" in rest else None
 
 
 def _instruction(text: Any) -> tuple[str, bool]:
-    """The goal, and whether the history after it tells steps before this one. Raises `RecordError`."""
+    """The goal, and whether the history after it lists steps before this one. Raises `RecordError`."""
     match = _INSTRUCTION.search(text) if isinstance(text, str) else None
     if match is None:
         raise RecordError("missing_field", "expected 'Instruction:' and a history")
     if not match[1].strip():
         raise RecordError("empty_text", "Instruction")
-    return match[1].strip(), tells_steps(text[match.end() :])
+    return match[1].strip(), has_steps(text[match.end() :])
 
 
-def rl_step(row: Mapping[str, Any]) -> Step:
+def rl_step(row: Mapping[str, object]) -> Step:
     """A row of the RL part. Raises `RecordError`: missing_field, bad_frame, empty_text."""
     answer, images, source = row["answer"], row.get("images"), row.get("data_source")
     if not isinstance(answer, Mapping) or not isinstance(source, str):
@@ -220,7 +221,4 @@ def _point(step: Step, word: str) -> Point:
         raise ItemError("no_coordinates", "the action has no point", word)
     if not _numbers(step.point, 2):
         raise ItemError("bad_value", f"expected [x, y], found {step.point!r:.60}", word)
-    try:
-        return point_to_unit((step.point[0], step.point[1]), step.size)
-    except (OffScreen, OverflowError) as error:
-        raise ItemError("off_screen", str(error), word) from error
+    return in_frame(step.point[0], step.point[1], step.size, word)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError, RecordScreen
-from pipelines.mapping.items import ItemError
+from pipelines.mapping.items import ItemError, read_once
+from pipelines.mapping.points import in_frame
 from pipelines.native.record_readers import json_list
 from pipelines.native.spill import Spill
 from schemas.actions import Action, Click, Drag, Finished, Hotkey, Hover, Point, PressEnter, Scroll, Type
-from schemas.coordinates import OffScreen, box_to_unit, centre, to_unit
+from schemas.coordinates import box_to_unit, centre
 from schemas.ids import digest
 
 DATA, IMAGES = "_data.json", "_images.parquet"
@@ -62,17 +62,10 @@ def unit_box(text: Any, word: str, size: float = 1.0) -> list[float]:
     return box_to_unit((left, top, right, bottom), (size, size))
 
 
-def unit_point(text: Any, word: str) -> Point:
+def unit_point(text: object, word: str) -> Point:
     """A point tag of fractions → 0..1000. Raises `ItemError`."""
     x, y = numbers(text, "point", word)
-    return _units(x, y, word)
-
-
-def _units(x: float, y: float, word: str) -> Point:
-    try:
-        return to_unit(x, 1.0), to_unit(y, 1.0)
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error), word) from error
+    return in_frame(x, y, (1.0, 1.0), word)
 
 
 def related(holder: Any, word: str) -> Any:
@@ -82,7 +75,7 @@ def related(holder: Any, word: str) -> Any:
     return holder["related"]
 
 
-def ends(action: Mapping[str, Any], word: str) -> tuple[Point, Point]:
+def ends(action: Mapping[str, object], word: str) -> tuple[Point, Point]:
     """`dual_point.related` from → to. Raises `ItemError`."""
     pair = related(action.get("dual_point"), word)
     if not isinstance(pair, Mapping):
@@ -90,7 +83,7 @@ def ends(action: Mapping[str, Any], word: str) -> tuple[Point, Point]:
     return unit_point(pair.get("from"), word), unit_point(pair.get("to"), word)
 
 
-def text_of(action: Mapping[str, Any], word: str) -> str:
+def text_of(action: Mapping[str, object], word: str) -> str:
     """The text of an action. Raises `ItemError`: missing_field, empty_text."""
     text = action.get("text")
     if not isinstance(text, str):
@@ -111,7 +104,7 @@ class MappedAction:
     rules: tuple[str, ...] = ()
 
 
-def word_of(action: Any, known: Sequence[str]) -> str:
+def word_of(action: object, known: Sequence[str]) -> str:
     """The name of an action in lower case (`Click` occurs). Raises `ItemError`: missing_field, unknown_action."""
     name = action.get("name") if isinstance(action, Mapping) else None
     if not isinstance(name, str):
@@ -163,7 +156,7 @@ def _target(action: Mapping[str, Any], word: str) -> tuple[Point, list[float] | 
         return unit_point(related(action["point"], word), word), box, ()
     if box is None:
         raise ItemError("missing_field", f"{word}: expected an element or a point", word)
-    return _units(*centre(numbers(related(element, word), "box", word)), word), box, ("centre_of_box",)
+    return in_frame(*centre(numbers(related(element, word), "box", word)), (1.0, 1.0), word), box, ("centre_of_box",)
 
 
 def _scroll(action: Mapping[str, Any]) -> MappedAction:
@@ -225,7 +218,7 @@ def _episode(file: str, locator: str, rows: list[Any], key: tuple[str, str] | No
     return Record(file, locator, ordered, f"{split_of_file(file)}_{key[0]}-{digest(key[1])[:8]}")
 
 
-def logical_index(row: Mapping[str, Any]) -> int:
+def logical_index(row: Mapping[str, object]) -> int:
     """Which step of the task a row is: the largest number of its history + 1, else the number in its uid."""
     history = row.get("actions_history")
     seen = [int(number) for number in _STEP.findall(history)] if isinstance(history, str) else []
@@ -233,7 +226,7 @@ def logical_index(row: Mapping[str, Any]) -> int:
     return max(seen) + 1 if seen else int(match[2]) if match else 0
 
 
-def question_of(row: Any, items: int) -> str:
+def question_of(row: object, items: int) -> str:
     """The task. Raises `RecordError`: bad_value, missing_field, empty_text."""
     if not isinstance(row, Mapping):
         raise RecordError("bad_value", f"expected an object, found {type(row).__name__}", items)
@@ -250,7 +243,7 @@ def language_of(text: str) -> str:
     return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"
 
 
-def screen_of(raw: Raw, file: str, row: Mapping[str, Any], *, encoded: bool = True) -> RecordScreen:
+def screen_of(raw: Raw, file: str, row: Mapping[str, object], *, encoded: bool = True) -> RecordScreen:
     """The screen of a row, by its image id; coordinates are fractions, so its size needn't be known."""
     image_id, size = row.get("image_id"), row.get("image_size")
     data, problem = None, None
@@ -275,8 +268,7 @@ def picture(raw: Raw, file: str, image_id: str, *, encoded: bool = True) -> byte
     path = raw.path(file.removesuffix(DATA) + IMAGES)
     if not path.is_file():
         return None
-    stat = path.stat()
-    table = _table(path, stat.st_mtime_ns, stat.st_size)
+    table = _table(path)
     if table is None:
         raise RecordError("image_table_unreadable", path.name)
     if image_id not in table:
@@ -290,11 +282,10 @@ def picture(raw: Raw, file: str, image_id: str, *, encoded: bool = True) -> byte
         return data
 
 
-@functools.lru_cache(maxsize=2)
-def _table(path: Path, mtime_ns: int, size: int) -> Spill | None:
+@read_once(2)
+def _table(path: Path) -> Spill | None:
     """A picture table, streamed once to a temporary file: a row group of gigabytes allows no look-up. None if it
     can't be read, or has other columns than `base64`, `elements` and one of image ids."""
-    del mtime_ns, size  # part of the key only: an edited file is read again
     import pyarrow as pa
 
     found = Spill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from pipelines.mapping.items import ItemError
@@ -13,7 +14,7 @@ from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
 OPS = ("CLICK", "TYPE", "SELECT", "HOVER", "ENTER")
 
 
-def operation_of(action: Any) -> str:
+def operation_of(action: object) -> str:
     """The native word. Raises `ItemError`: missing_field, unknown_action."""
     operation = action.get("operation") if isinstance(action, dict) else None
     if not isinstance(operation, dict):
@@ -70,7 +71,7 @@ def page_size(action: dict[str, Any], word: str) -> tuple[float, float] | None:
     raise ItemError("bad_frame", "no html or body candidate with a box: the size of the page isn't known")
 
 
-def target_of(action: dict[str, Any], word: str) -> dict[str, Any]:
+def target_of(action: Mapping[str, object], word: str) -> dict[str, object]:
     """The original target, else the top-level one. Raises `ItemError`: missing_field, no_target."""
     positives = action.get("pos_candidates")
     if not isinstance(positives, list):
@@ -83,7 +84,7 @@ def target_of(action: dict[str, Any], word: str) -> dict[str, Any]:
 
 
 def actions_of(
-    word: str, value: Any, target: dict[str, Any] | None, frame: tuple[float, float] | None
+    word: str, value: object, target: Mapping[str, object] | None, frame: tuple[float, float] | None
 ) -> tuple[list[Action], list[float] | None]:
     """Actions and the target's box in 0..1000; without a target a PressEnter. Raises `ItemError`."""
     if target is None or frame is None:

@@ -35,7 +35,7 @@ Read = Callable[[Any], Named]
 """A native element → `Named`. Raises `ItemError`."""
 
 
-def unit_box(value: Any, size: tuple[float, float], word: str) -> tuple[float, float, float, float]:
+def unit_box(value: object, size: tuple[float, float], word: str) -> tuple[float, float, float, float]:
     """left, top, right, bottom in a frame of (width, height) → 0..1000. Raises `ItemError`: bad_box, off_screen.
 
     A side may lie outside the frame by one unit in a thousand, which is cut off; more is another frame, or wrong.
@@ -57,8 +57,8 @@ def unit_box(value: Any, size: tuple[float, float], word: str) -> tuple[float, f
 
 
 def read_elements(
-    listed: Sequence[Any], read: Read, known: frozenset[str]
-) -> tuple[list[tuple[int, Named]], list[tuple[int, Any, ItemError]], list[tuple[str, str, Any]]]:
+    listed: Sequence[object], read: Read, known: frozenset[str]
+) -> tuple[list[tuple[int, Named]], list[tuple[int, object, ItemError]], list[tuple[str, str, object]]]:
     """(usable, failed, notices of unknown keys), each with its place in the native list."""
     good: list[tuple[int, Named]] = []
     failed: list[tuple[int, Any, ItemError]] = []
@@ -90,8 +90,8 @@ def emit(
     builder: SampleBuilder,
     screen: RecordScreen,
     good: Sequence[tuple[int, Named]],
-    failed: Sequence[tuple[int, Any, ItemError]],
-    new: Sequence[tuple[str, str, Any]] = (),
+    failed: Sequence[tuple[int, object, ItemError]],
+    new: Sequence[tuple[str, str, object]] = (),
 ) -> Mapped:
     """Samples and rejects of one screen, in native order."""
     for index, element, error in failed:

@@ -2,8 +2,8 @@
 
 One function per kind of file: `json_list` (an array), `json_document` (one value a file), `json_lines`, `csv_rows`,
 `parquet_rows`. All take the raw folder and a relative name, and hold a piece of the file at most. `of_id` gives a
-record's native id from its payload (None: the source has none); `count` tells how many native items a text that
-can't be read held, as far as can be told. `runs` joins rows of one episode.
+record's native id from its payload (None: the source has none); `count` says how many native items at least
+stood in a text that can't be read. `runs` joins rows of one episode.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def one_item(text: str) -> int:
     return 1 if text.strip() else 0
 
 
-def no_id(payload: Any) -> str | None:
+def no_id(payload: object) -> str | None:
     """Where the source has no ids: the record is named by its content."""
     del payload
     return None

@@ -7,7 +7,6 @@ out. `listed_split` reads such lists there and in a source's own folder, so a so
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Raw, RecordError
-from pipelines.mapping.items import ItemError, SplitListError
+from pipelines.mapping.items import ItemError, SplitListError, read_once
 from schemas.coordinates import OffScreen, box_to_unit
 
 COMPANION = "rico"
@@ -30,7 +29,7 @@ _FILE = re.compile(r"(?:[^\0]*/)?([0-9]{1,12})\.(?:jpg|jpeg|png)", re.IGNORECASE
 _LISTS = {"test": ("test",), "validation": ("dev", "val", "validation"), "train": ("train",)}  # the first wins
 
 
-def screen_id(value: Any, items: int = 1) -> str:
+def screen_id(value: object, items: int = 1) -> str:
     """A screen's id as text. Raises `RecordError("unsafe_path")` unless it is a number, so that it can name a file."""
     text = str(value) if type(value) is int else value
     if not isinstance(text, str) or not _ID.fullmatch(text):
@@ -68,14 +67,8 @@ def listed_split(raw: Raw, identifier: str) -> str | None:
     return None
 
 
+@read_once(32)
 def _ids(path: Path) -> frozenset[str]:
-    stat = path.stat()
-    return _list(path, stat.st_mtime_ns, stat.st_size)
-
-
-@functools.lru_cache(maxsize=32)
-def _list(path: Path, mtime_ns: int, size: int) -> frozenset[str]:
-    del mtime_ns, size  # part of the key only: an edited file is read again
     try:
         ids = path.read_text(encoding="utf-8-sig").split()
     except ValueError as error:
@@ -85,7 +78,7 @@ def _list(path: Path, mtime_ns: int, size: int) -> frozenset[str]:
     return frozenset(ids)
 
 
-def hierarchy(raw: Raw, identifier: str, items: int = 1) -> dict[str, Any]:
+def hierarchy(raw: Raw, identifier: str, items: int = 1) -> dict[str, object]:
     """Root node of a screen's view hierarchy. Raises `RecordError`: `missing_file`, `bad_json`, `missing_field`."""
     data = raw.read_if_there(f"combined/{identifier}.json", COMPANION)
     if data is None:
@@ -101,7 +94,7 @@ def hierarchy(raw: Raw, identifier: str, items: int = 1) -> dict[str, Any]:
     return root
 
 
-def node(root: Mapping[str, Any], path: str, word: str) -> Mapping[str, Any]:
+def node(root: Mapping[str, object], path: str, word: str) -> Mapping[str, Any]:
     """The node at "0.1.2": the first number is the root itself, the others count children (which may be null).
 
     Raises `ItemError("no_target")` if the way ends before, `bad_value` for a path that isn't numbers and points."""
@@ -116,12 +109,12 @@ def node(root: Mapping[str, Any], path: str, word: str) -> Mapping[str, Any]:
     return found  # type: ignore[no-any-return]
 
 
-def canvas_box(bounds: Any, word: str) -> list[float]:
+def canvas_box(bounds: object, word: str) -> list[float]:
     """left, top, right, bottom on the canvas → 0..1000. Raises as `unit_box`."""
     return unit_box(bounds, word, CANVAS)
 
 
-def unit_box(sides: Any, word: str, frame: tuple[float, float] = (1.0, 1.0)) -> list[float]:
+def unit_box(sides: object, word: str, frame: tuple[float, float] = (1.0, 1.0)) -> list[float]:
     """left, top, right, bottom of a frame → 0..1000, the part outside cut off.
 
     Raises `ItemError`: `bad_value` unless there are four numbers, `bad_box` for swapped sides or no area, `off_screen`

@@ -239,6 +239,6 @@ def _end(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
     )
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a value of JSON is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)

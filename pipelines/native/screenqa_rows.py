@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipelines.mapping.adapter import Broken, Mapped, Raw, Record, RecordError, RecordScreen
@@ -32,7 +32,7 @@ def rows(raw: Raw, file: str) -> Iterator[Record | Broken]:
         yield Record(file, f"row {index}", row, row_id(row))
 
 
-def row_id(row: Any) -> str | None:
+def row_id(row: object) -> str | None:
     """The source numbers screens, not questions: screen and the question's digest."""
     if not isinstance(row, dict) or not isinstance(row.get("question"), str) or type(row.get("image_id")) is not int:
         return None
@@ -51,7 +51,7 @@ def asked(row: Any) -> tuple[str, list[Any]]:
     return question, truth
 
 
-def image_id(row: dict[str, Any]) -> str:
+def image_id(row: Mapping[str, object]) -> str:
     """Id of the screen; these sets write it as a number. Raises `RecordError("unsafe_path")`."""
     found = row.get("image_id")
     return rico.screen_id(found if type(found) is int else None)

@@ -43,7 +43,7 @@ def one_step(
     screen: RecordScreen,
     vocabulary: Vocabulary,
     platform: str,
-    native: Any,
+    native: object,
     follows: bool = False,
     thought: str | None = None,
     step_instruction: str | None = None,

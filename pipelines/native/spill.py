@@ -17,7 +17,7 @@ class Spill:
     def __contains__(self, key: str) -> bool:
         return key in self._places
 
-    def put(self, key: str, value: Any, data: bytes) -> None:
+    def put(self, key: str, value: object, data: bytes) -> None:
         """Keep a plain value and bytes; a key that is there already keeps its first pair."""
         if key in self._places:
             return

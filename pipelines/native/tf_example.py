@@ -155,7 +155,7 @@ def texts(features: Mapping[str, Any], name: str) -> list[str]:
     return values
 
 
-def readable(features: Mapping[str, Sequence[Any]], binary: frozenset[str] = frozenset()) -> dict[str, list[Any]]:
+def readable(features: Mapping[str, Sequence[object]], binary: frozenset[str] = frozenset()) -> dict[str, list[object]]:
     """Example features with bytes decoded to text, except those named `binary` and values that aren't UTF-8 (they
     stay bytes), so that a quarantined record can be read."""
     return {

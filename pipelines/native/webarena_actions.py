@@ -61,7 +61,7 @@ def add_step(
     builder: EpisodeBuilder, place: int, said: str, screen: Callable[[], RecordScreen | None] = lambda: None
 ) -> None:
     """What an agent wrote → a step row, or a reject. `screen` is read for a row alone. Text goes where the focus is,
-    which nobody tells: such a step is lossy."""
+    which is said nowhere: such a step is lossy."""
     try:
         thought, word, made = read_action(said)
     except ItemError as error:

@@ -36,7 +36,7 @@ class ArchiveError(ValueError):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a path looks like an archive that `unpack` reads."""
+    """Whether a path names an archive that `unpack` reads."""
     return path.is_file() and path.name.lower().endswith(SUFFIXES)
 
 
@@ -64,7 +64,7 @@ def unpack(archive: Path, cache: Path) -> Path:
 def extract(
     stream: IO[bytes] | io.RawIOBase, name: str, folder: Path, packed_bytes: int, starts: Sequence[int] = (0,)
 ) -> int:
-    """Write the members of a zip or (compressed) tar, told by its first bytes, below `folder`; how many there were.
+    """Write the members of a zip or (compressed) tar, known by its first bytes, below `folder`; how many there were.
 
     `name` is for messages, `starts` says where in the stream each part of a split zip begins. A zip must be seekable; a
     tar is read once, from front to back, and never held. A member that is there already with the same size (and

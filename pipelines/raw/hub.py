@@ -6,7 +6,7 @@
 A commit is resolved once and everything is asked for at that commit, so a repository that moves under a pull can't mix
 two states. Each file's checksum (sha256 of large files, the git blob id of small ones) is compared with what the hub
 says before the file takes its name; what doesn't fit is fetched anew once and then refused. The next pull stays at the
-recorded commit unless told to move on, and a file that a new revision only renamed is renamed here too. An archive that
+recorded commit unless it is to update, a file that a new revision only renamed is renamed here too. An archive that
 a new revision changed is unpacked anew beside the old members, which go before the new ones come (`unpacked`).
 """
 
@@ -62,7 +62,7 @@ class Pulled:
 
     commit: str
     fetched: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
     renamed: list[tuple[str, str]] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     """Files, and members of archives."""
@@ -87,7 +87,7 @@ def pull(
     `unpack` names archives as (pattern that all parts of one share, folder below `target`): they are unpacked on the
     way and not stored.
 
-    `revision` (branch, tag or commit) is what the caller pins; without one, the recorded commit is kept unless `update`
+    `revision` (branch, tag or commit) is what the caller pins; without one, the recorded commit stays unless `update`
     says to take the newest. `endpoint` None: the library's own (`HF_ENDPOINT`). Raises `PullError` with one line.
     """
     before = read_record(target)
@@ -116,7 +116,7 @@ def pull(
     for file in tqdm(wanted, desc=repo, unit="file", mininterval=2):
         path = local_path(target, file.path)
         if old.get(file.path) == file and _stamp(path) == stamps.get(file.path, "") or file.matches(path):
-            done.kept.append(file.path)
+            done.unchanged.append(file.path)
             continue
         _fetch(repo, listing.commit, file, target, endpoint, first_wait_s)
         done.fetched.append(file.path)
@@ -126,7 +126,7 @@ def pull(
         if unpacked.get(pattern) == states[pattern] and (
             one.stands or (local_path(target, folder).is_dir() and not one.known)
         ):
-            done.kept.append(pattern)
+            done.unchanged.append(pattern)
             continue
         one.unpack(_unpacker(repo, listing.commit, archives[pattern], endpoint, first_wait_s))
         changed.append(one)
@@ -204,11 +204,11 @@ def read_record(target: Path) -> dict[str, Any] | None:
 def _rename(target: Path, old: dict[str, RemoteFile], wanted: list[RemoteFile], done: Pulled) -> None:
     """Take along what a new revision only renamed, by its checksum."""
     known = {(file.sha256 or file.blob): path for path, file in old.items()}
-    kept = {file.path for file in wanted}
+    paths = {file.path for file in wanted}
     for file in wanted:
         before = known.get(file.sha256 or file.blob)
         here = local_path(target, file.path)
-        if before is None or before in kept or here.exists() or not file.matches(local_path(target, before)):
+        if before is None or before in paths or here.exists() or not file.matches(local_path(target, before)):
             continue
         here.parent.mkdir(parents=True, exist_ok=True)
         local_path(target, before).rename(here)
@@ -250,7 +250,7 @@ def _fetch(repo: str, commit: str, file: RemoteFile, target: Path, endpoint: str
             return
         path.unlink()
     raise PullError(
-        f"{repo} at {commit[:12]}: {file.path!r} came twice with another checksum than the hub says; it isn't kept"
+        f"{repo} at {commit[:12]}: {file.path!r} came twice with another checksum than the hub says; it isn't stored"
     )
 
 

@@ -34,11 +34,11 @@ def pull_source(
         update=update,
         endpoint=endpoint,
     )
-    told = [f"{len(done.fetched)} files fetched", f"{len(done.kept)} there already"]
-    told += [f"{len(done.renamed)} renamed"] * bool(done.renamed) + [f"{len(done.removed)} gone"] * bool(done.removed)
-    told += [f"{pattern}: {count} members unpacked" for pattern, count in done.unpacked]
+    report = [f"{len(done.fetched)} files fetched", f"{len(done.unchanged)} there already"]
+    report += [f"{len(done.renamed)} renamed"] * bool(done.renamed) + [f"{len(done.removed)} gone"] * bool(done.removed)
+    report += [f"{pattern}: {count} members unpacked" for pattern, count in done.unpacked]
     newer = f"; revision {done.newer[:12]} is out, --update takes it" if done.newer else ""
-    return f"{', '.join(told)}, at revision {done.commit[:12]}{newer}"
+    return f"{', '.join(report)}, at revision {done.commit[:12]}{newer}"
 
 
 def first_rows(repo: str, rows: int, target: Path, *, revision: str | None = None) -> dict[str, int]:
@@ -138,7 +138,7 @@ def _copy(system: Any, name: str, info: dict[str, Any], place: Path) -> None:
 
 
 def _known_md5(info: dict[str, Any]) -> str | None:
-    """The md5 (hex) that a file system tells, if it does."""
+    """The md5 (hex) that a file system states, if it does."""
     if isinstance(said := info.get("md5Hash"), str):  # Google Cloud Storage
         return base64.b64decode(said).hex()
     said = str(info.get("ETag") or info.get("md5") or "").strip('"').lower()

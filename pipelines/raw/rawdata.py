@@ -16,7 +16,7 @@ from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 
 _SMALL = 1 << 20
-_KEPT_BYTES = 64 << 20
+_RECENT_BYTES = 64 << 20
 
 
 class RecentBytes:
@@ -30,12 +30,12 @@ class RecentBytes:
     def put(self, name: str, data: bytes) -> None:
         """Keep a file, unless there is enough of them already."""
         self.take(name)
-        if self._size + len(data) <= _KEPT_BYTES:
+        if self._size + len(data) <= _RECENT_BYTES:
             self._files[name] = data
             self._size += len(data)
 
     def take(self, name: str) -> bytes | None:
-        """A file's bytes, once; None if they aren't kept."""
+        """A file's bytes, once; None if they aren't held."""
         data = self._files.pop(name, None)
         self._size -= len(data or b"")
         return data
@@ -46,7 +46,7 @@ class RecentBytes:
         self._size = 0
 
 
-KEPT = RecentBytes()
+RECENT = RecentBytes()
 
 
 class FileHashes:
@@ -64,13 +64,13 @@ class FileHashes:
         stamp = [status.st_size, status.st_mtime_ns]
         known = self._known.get(name)
         if known and known[:2] == stamp:
-            KEPT.take(name)  # of an earlier look at it
+            RECENT.take(name)  # of an earlier read of it
             value = str(known[2])
         elif status.st_size < _SMALL:
             with open(name, "rb", buffering=0) as stream:
                 data = stream.read()
             value = hashlib.sha256(data).hexdigest()
-            KEPT.put(name, data)
+            RECENT.put(name, data)
         else:
             value = file_sha256(name)
         self._seen[name] = [*stamp, value]
@@ -86,7 +86,7 @@ def list_raw(raw: Raw) -> list[str]:
     return raw.files("**/*")
 
 
-def register_raw(store: Store, source: str, path: Path, extra: Mapping[str, Any] | None = None) -> Manifest:
+def register_raw(store: Store, source: str, path: Path, extra: Mapping[str, object] | None = None) -> Manifest:
     """Commit `raw/<source>`: a listing of the folder's files with size and sha256, which is its data version.
 
     Raises `ValueError` if the folder isn't there or is empty.

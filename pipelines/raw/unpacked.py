@@ -39,7 +39,7 @@ class Unpacked:
 
     @property
     def known(self) -> bool:
-        """Whether it is told which members any state of it has left."""
+        """Whether it is known which members any state of it has left."""
         return any(self._home.glob("*.whole")) or any(self._home.glob("*.gone"))
 
     @property

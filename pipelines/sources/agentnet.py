@@ -17,7 +17,7 @@ last_step_correct, last_step_redundant to `value`, and domain, task_completed an
 | `terminate(status='success')` / `'failure'` | `Finished` / `Finished`, lossy, episode_outcome = failure |
 | `task_completed` | episode_outcome, before what terminate says |
 | `value.thought`, `value.action` | thought, step_instruction |
-| `last_step_correct: false`, `last_step_redundant: true` | the step is kept, a rule in provenance says so |
+| `last_step_correct: false`, `last_step_redundant: true` | the step stays, a rule in provenance says so |
 | alignment_score, efficiency_score, task_difficulty | rules in provenance |
 | `meta_data_merged.jsonl` (optional) | the screen's size where the picture is missing |
 
@@ -28,7 +28,6 @@ last distinct frame *before* the action. AgentNetBench is an evaluation set of a
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Iterator
@@ -38,7 +37,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import notices, unknown_fields
+from pipelines.mapping.items import notices, read_once, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
 from schemas.actions import Point
 
@@ -151,7 +150,7 @@ class AgentnetAdapter(Adapter):
 
 
 def _record(file: str, locator: str, line: bytes) -> Record | Broken:
-    items = line.count(b'"code"')  # what a line that can't be read held, as far as can be told
+    items = line.count(b'"code"')  # at least as many native items as this stood in a line that can't be read
     try:
         payload = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -255,16 +254,12 @@ def _outcome(line: dict[str, Any]) -> str | None:
 
 def _sizes(raw: Raw) -> dict[str, tuple[int, int]]:
     path = raw.path(META)
-    if not path.is_file():
-        return {}
-    stat = path.stat()
-    return _read_sizes(path, stat.st_mtime_ns, stat.st_size)
+    return _read_sizes(path) if path.is_file() else {}
 
 
-@functools.lru_cache(maxsize=4)
-def _read_sizes(path: Path, mtime_ns: int, size: int) -> dict[str, tuple[int, int]]:
+@read_once(4)
+def _read_sizes(path: Path) -> dict[str, tuple[int, int]]:
     """task_id → (width, height) from the merged meta data; lines without a readable resolution are passed over."""
-    del mtime_ns, size  # part of the key only: an edited file is read again
     found: dict[str, tuple[int, int]] = {}
     with path.open("rb") as lines:
         for line in lines:

@@ -87,7 +87,7 @@ class AguvisStage2Adapter(Adapter):
 
 
 def _count(raw: Raw, file: str) -> int:
-    """Rows of a parquet file; 0 where its footer is gone, so that nothing can tell."""
+    """Rows of a parquet file; 0 where its footer is gone, so that nothing says how many there were."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -95,7 +95,7 @@ class AguvisStage2MobileAdapter(Adapter):
         if not answers or not asked:
             raise RecordError("missing_field", "expected a human turn and the code of an action")
         goal, follows = goal_of(without_pictures(asked[0].text))
-        told = {match["kind"]: match["text"] for turn in answers[:-1] for match in _SAID.finditer(turn.text)}
+        said_by_kind = {match["kind"]: match["text"] for turn in answers[:-1] for match in _SAID.finditer(turn.text)}
         screen = RecordScreen.load(_picture(raw, record.file, row.get("image")), normalised=True)
         made = one_step(
             DESCRIPTOR,
@@ -109,8 +109,8 @@ class AguvisStage2MobileAdapter(Adapter):
             platform="mobile",
             native=row,
             follows=follows,
-            thought=_text(told.get("Thought")),
-            step_instruction=_text(told.get("Action")),
+            thought=_text(said_by_kind.get("Thought")),
+            step_instruction=_text(said_by_kind.get("Action")),
         )
         return notices(made, unknown_fields(row, _ROW))
 

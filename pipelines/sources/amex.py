@@ -36,11 +36,10 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
+from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
-from schemas.action_types import scroll_direction
-from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type
-from schemas.coordinates import OffScreen, point_to_unit
+from schemas.actions import Action, Click, Finished, PressBack, PressEnter, PressHome, Type
 
 BARE: dict[str, Action] = {
     "PRESS_BACK": PressBack(),
@@ -189,7 +188,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: Any, place: int) -
     )
 
 
-def device_size(value: Any, word: str) -> tuple[int, int] | None:
+def device_size(value: object, word: str) -> tuple[int, int] | None:
     """`device_dim` → width and height; None where it isn't said. Raises `ItemError`: bad_frame."""
     if value is None:
         return None
@@ -198,15 +197,15 @@ def device_size(value: Any, word: str) -> tuple[int, int] | None:
     raise ItemError("bad_frame", f"device_dim: expected two positive ints, found {value!r:.60}", word)
 
 
-def screen_of(raw: Raw, base: str, name: Any, size: tuple[int, int] | None) -> RecordScreen:
+def screen_of(raw: Raw, base: str, name: object, size: tuple[int, int] | None) -> RecordScreen:
     """A step's screen with its elements; its frame is `size`, else the picture's size, else unknown. `base` is the
     folder that holds the pictures' folder and `element_anno/`, `name` the picture's native name."""
     data = raw.first(f"{base}{folder}{name}" for folder in FOLDERS) if isinstance(name, str) else None
     screen = RecordScreen.load(data, (), size, normalised=True)
     if screen.width_px is None or screen.height_px is None or not isinstance(name, str):
         return screen
-    told = raw.first(f"{base}{folder}{posixpath.splitext(name)[0]}.json" for folder in TREES)
-    elements = _elements(told, (screen.width_px, screen.height_px)) if told else []
+    tree = raw.first(f"{base}{folder}{posixpath.splitext(name)[0]}.json" for folder in TREES)
+    elements = _elements(tree, (screen.width_px, screen.height_px)) if tree else []
     return RecordScreen.load(data, elements, (screen.width_px, screen.height_px))
 
 
@@ -247,18 +246,4 @@ def _action(step: dict[str, Any], word: str, screen: RecordScreen) -> tuple[Acti
     if word == "TAP":
         return Click(start), []
     end = pixel_point(step.get("lift_coord"), size, word)
-    try:
-        return Scroll(start, end, scroll_direction(start, end)), ["direction_from_points"]
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), word) from error
-
-
-def pixel_point(value: Any, size: tuple[int, int], word: str) -> tuple[int, int]:
-    """A native point in pixels → 0..1000. Raises `ItemError`: bad_value, off_screen."""
-    numbers = value if isinstance(value, list) else []
-    if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise ItemError("bad_value", f"expected x and y, found {value!r:.60}", word)
-    try:
-        return point_to_unit((numbers[0], numbers[1]), size)
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error), word) from error
+    return swipe(start, end, word), ["direction_from_points"]

@@ -39,6 +39,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
+from pipelines.mapping.points import in_frame
 from pipelines.native import accessibility, tf_example, tfrecord
 from pipelines.native.tf_example import one, readable, texts
 from pipelines.native.wire import ProtoError
@@ -56,7 +57,6 @@ from schemas.actions import (
     Type,
     Wait,
 )
-from schemas.coordinates import OffScreen, point_to_unit
 
 SPLIT_LIST = "splits.json"
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?)$")
@@ -252,7 +252,7 @@ def _add(builder: EpisodeBuilder, index: int, raw_action: Any, screen: RecordScr
     )
 
 
-def to_actions(native: Any, screen: RecordScreen) -> list[Action]:
+def to_actions(native: object, screen: RecordScreen) -> list[Action]:
     """One native action (parsed JSON) on its screen → our actions (more than one only for the older `type`).
 
     Raises `ItemError`: missing_field, unknown_action, unknown_field, bad_value, bad_frame, off_screen, empty_text.
@@ -309,7 +309,4 @@ def _point(native: dict[str, Any], screen: RecordScreen) -> tuple[int, int]:
         if abs(stated - real) > _ASPECT_TOLERANCE * real:
             picture = f"{screen.info.width_px}x{screen.info.height_px}"
             raise ItemError("bad_frame", f"stated {screen.width_px}x{screen.height_px} px, picture {picture}")
-    try:
-        return point_to_unit((x_px, y_px), (screen.width_px, screen.height_px))
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error)) from error
+    return in_frame(x_px, y_px, (screen.width_px, screen.height_px))

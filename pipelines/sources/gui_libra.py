@@ -24,7 +24,7 @@ A raw element of an SFT array `<source>-..._1000.json` (made up, shortened):
 | Write | `Click(point)` if it has one, and `Type(value)` |
 | Select | `Click(point)`; lossy: the value is lost |
 | Scroll | `Scroll(direction)`: what the view does |
-| Swipe | rejected (`ambiguous_direction`): finger or view isn't told |
+| Swipe | rejected (`ambiguous_direction`): whether finger or view is meant isn't said |
 | Wait | `Wait`; lossy: the time is lost |
 | NavigateBack, NavigateHome | `PressBack`, `PressHome` |
 | OpenAPP | `Launch(app)` |
@@ -33,7 +33,7 @@ A raw element of an SFT array `<source>-..._1000.json` (made up, shortened):
 
 "None" stands for null. A step is an episode of its own: nothing tells which belong together; one with an interaction
 history is marked as standing after a gap (`steps_before_are_rows_of_their_own`). The box of the RL part is in
-thousandths or in pixels; it is kept as the target's box where one of both has the point at its centre. SFT files
+thousandths or in pixels; it becomes the target's box where one of both has the point at its centre. SFT files
 without `_1000` in their names hold pixels of a size that nothing tells: refused (`unknown_schema`).
 """
 

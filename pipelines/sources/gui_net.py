@@ -24,7 +24,7 @@ A raw element of the annotation arrays (made up); pictures lie in `training_data
 
 Positions are fractions 0..1 rounded to two decimals (5 units either way): rule `two_decimals`. The variant in pixels is
 quarantined (`off_screen`). Several actions of a list are one native step. A row is an episode of one step, since rows
-have no episode, and its platform is told by its words (rule `platform_by_words`), since rows don't say it.
+have no episode, and its platform follows from its words (rule `platform_by_words`), since rows don't say it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError,
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.points import swipe
 from pipelines.native.chat import turns, without_pictures
 from pipelines.native.record_readers import field_id, json_list
-from schemas.action_types import scroll_direction
 from schemas.actions import (
     Action,
     CallUser,
@@ -240,10 +240,7 @@ def _action(native: dict[str, Any], word: str) -> Action:
             raise ItemError("missing_field", f"{word}: expected two points, found {position!r:.60}", word)
         if word != "SWIPE":
             return Drag(points[0], points[1])
-        try:
-            return Scroll(points[0], points[1], scroll_direction(points[0], points[1]))
-        except ValueError as error:
-            raise ItemError("bad_value", str(error), word) from error
+        return swipe(points[0], points[1], word)
     if word == "SCROLL":
         direction = str(value).strip().lower()
         if direction not in ("up", "down", "left", "right"):

@@ -26,7 +26,6 @@ a test episode.
 
 from __future__ import annotations
 
-import functools
 import json
 from functools import partial
 from pathlib import Path
@@ -35,10 +34,10 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, read_once, unknown_fields
+from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, field_id, json_document
-from schemas.action_types import scroll_direction
 from schemas.actions import (
     Action,
     CallUser,
@@ -49,10 +48,8 @@ from schemas.actions import (
     PressBack,
     PressHome,
     PressRecent,
-    Scroll,
     Type,
 )
-from schemas.coordinates import OffScreen, point_to_unit
 
 UNITS = (1000.0, 1000.0)
 SPLITS = ("random", "app", "device", "task")
@@ -172,14 +169,13 @@ def _split(raw: Raw, record: Record) -> str:
     for split in SPLITS:
         for folder in ("splits/", ""):
             path = raw.path(f"{base}{folder}{split}_split.json")
-            if path.is_file() and Path(record.file).name in _tests(path, path.stat().st_mtime_ns):
+            if path.is_file() and Path(record.file).name in _tests(path):
                 return "test"
     return "train"
 
 
-@functools.lru_cache(maxsize=8)
-def _tests(path: Path, mtime_ns: int) -> frozenset[str]:
-    del mtime_ns  # part of the key only: an edited file is read again
+@read_once(8)
+def _tests(path: Path) -> frozenset[str]:
     try:
         listed = json.loads(path.read_bytes())["test"]
         return frozenset(name if str(name).endswith(".json") else f"{name}.json" for name in listed)
@@ -190,8 +186,8 @@ def _tests(path: Path, mtime_ns: int) -> frozenset[str]:
 def _selects(before: list[Any]) -> bool:
     """Whether a SCROLL after these steps goes on selecting text: a run of them follows a long press at a point. One of
     a key, or without its points, pressed nothing."""
-    told = (step for step in reversed(before) if not (isinstance(step, dict) and step.get("action") == "SCROLL"))
-    last = next(told, None)
+    earlier = (step for step in reversed(before) if not (isinstance(step, dict) and step.get("action") == "SCROLL"))
+    last = next(earlier, None)
     return isinstance(last, dict) and last.get("action") == "LONG_PRESS" and isinstance(last.get("info"), list)
 
 
@@ -242,10 +238,7 @@ def _action(step: dict[str, Any], *, selects: bool) -> tuple[Action, str, list[s
         start, end = _points(info, 2, word)[:2]
         if selects:
             return Drag(start, end), word, ["scroll_after_long_press_selects"]
-        try:
-            return Scroll(start, end, scroll_direction(start, end)), word, ["direction_from_points"]
-        except ValueError as error:
-            raise ItemError("bad_value", str(error), word) from error
+        return swipe(start, end, word), word, ["direction_from_points"]
     if word in ("TEXT", "TYPE"):
         if not isinstance(info, str) or not is_text(info):
             raise ItemError("bad_value", f"expected a text, found {info!r:.60}", "TEXT")
@@ -263,16 +256,7 @@ def _action(step: dict[str, Any], *, selects: bool) -> tuple[Action, str, list[s
 def _points(info: Any, least: int, word: str) -> list[tuple[int, int]]:
     if not isinstance(info, list) or len(info) < least:
         raise ItemError("bad_value", f"expected {least} points, found {info!r:.60}", word)
-    found = []
-    for point in info:
-        numbers = point if isinstance(point, list) else []
-        if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-            raise ItemError("bad_value", f"expected x and y, found {point!r:.60}", word)
-        try:
-            found.append(point_to_unit((numbers[0], numbers[1]), UNITS))
-        except OffScreen as error:
-            raise ItemError("off_screen", str(error), word) from error
-    return found
+    return [pixel_point(point, UNITS, word) for point in info]
 
 
 def _text(step: dict[str, Any], name: str) -> str | None:

@@ -34,7 +34,6 @@ rows. Scores of the judge are rules in provenance (no outcome: a model gave them
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -45,7 +44,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.items import ItemError, notices, read_once, unknown_fields
 from pipelines.native.record_readers import count_of, json_document
 from schemas.actions import Action, Click, Finished, Hover, Launch, PressBack, Scroll, Type
 from schemas.coordinates import OffScreen, box_to_unit, to_unit
@@ -265,16 +264,12 @@ def _document(raw: Raw, file: str) -> Any:
 
 def _tasks_of(raw: Raw) -> Mapping[str, tuple[str, str]]:
     path = raw.path(TASKS)
-    if not path.is_file():
-        return {}
-    stat = path.stat()
-    return _read_tasks(path, stat.st_mtime_ns, stat.st_size)
+    return _read_tasks(path) if path.is_file() else {}
 
 
-@functools.lru_cache(maxsize=2)
-def _read_tasks(path: Path, mtime_ns: int, size: int) -> dict[str, tuple[str, str]]:
+@read_once(2)
+def _read_tasks(path: Path) -> dict[str, tuple[str, str]]:
     """identifier (else domain) → task and domain; rows without both are passed over."""
-    del mtime_ns, size  # part of the key only: an edited file is read again
     try:
         rows = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

@@ -27,7 +27,6 @@ is a test episode. The form of the online part isn't known: it is refused (`unkn
 
 from __future__ import annotations
 
-import functools
 import json
 import posixpath
 import re
@@ -38,9 +37,9 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, smallest_box, unknown_fields
-from pipelines.sources.amex import device_size, id_of, pixel_point, screen_of
-from schemas.action_types import scroll_direction
+from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, read_once, smallest_box, unknown_fields
+from pipelines.mapping.points import pixel_point, swipe
+from pipelines.sources.amex import device_size, id_of, screen_of
 from schemas.actions import Action, Click, Finished, LongPress, PressBack, PressEnter, PressHome, Scroll, Type
 
 TEXTS = "low_level_instructions.json"
@@ -187,13 +186,12 @@ def _is_online(name: str) -> bool:
 
 
 def _listed(path: Path, name: str) -> str | None:
-    return "test" if name in _tests(path, path.stat().st_mtime_ns) else None
+    return "test" if name in _tests(path) else None
 
 
-@functools.lru_cache(maxsize=8)
-def _tests(path: Path, mtime_ns: int) -> frozenset[str]:
+@read_once(8)
+def _tests(path: Path) -> frozenset[str]:
     """Episodes of test queries, by the split list. Raises `SplitListError`."""
-    del mtime_ns  # part of the key only: an edited file is read again
     try:
         rows = json.loads(path.read_bytes())
         return frozenset(str(row["query"]["episode_id"]) for row in rows if row["split"] == "test")
@@ -227,7 +225,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: Any, place: int, a
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
-    told = step.get("action_description")
+    description = step.get("action_description")
     builder.add(
         action,
         native=step,
@@ -236,7 +234,9 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: Any, place: int, a
         screen=screen,
         rules=rules,
         status="lossy" if word == "TASK_IMPOSSIBLE" or "finger_word" in rules else "kept",
-        step_instruction=told if isinstance(told, str) and told.strip() and is_text(told) else None,
+        step_instruction=description
+        if isinstance(description, str) and description.strip() and is_text(description)
+        else None,
         target_box=smallest_box(screen.elements, action),
     )
 
@@ -271,12 +271,8 @@ def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, Any]) -> tuple[Ac
         return Scroll(direction=VIEW[text]), ["finger_word"]
     size = _frame(screen, "SWIPE")
     start, end = (pixel_point(amex.get(name), size, "SWIPE") for name in ("touch_coord", "lift_coord"))
-    try:
-        direction = scroll_direction(start, end)
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), "SWIPE") from error
-    rules = ["points_of_amex", "direction_from_points"]
-    return Scroll(start, end, direction), rules if direction == VIEW[text] else [*rules, "word_contradicts_points"]
+    made, rules = swipe(start, end, "SWIPE"), ["points_of_amex", "direction_from_points"]
+    return made, rules if made.direction == VIEW[text] else [*rules, "word_contradicts_points"]
 
 
 def _frame(screen: RecordScreen, word: str) -> tuple[int, int]:

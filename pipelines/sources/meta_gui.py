@@ -22,7 +22,7 @@ The raw form is read: `{train,dev}/dialog_<id>/` with `dialog.json` and a folder
 An episode is a turn: the instruction is what was said up to it, its history before the first frame is unknown (rule
 `turn_continues_dialogue`). Turns belong to the runs of the user's words in order; where the two don't number the same,
 the dialogue is quarantined. Pixels of the frame's own picture. The processed `data.json` has lost the axis and the
-points of swipes: it is refused (`unknown_schema`). The dev split is kept as validation.
+points of swipes: it is refused (`unknown_schema`). The dev split becomes validation.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box
+from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import TreeError, elements, views
-from schemas.action_types import scroll_direction
-from schemas.actions import Action, CallUser, Click, Finished, PressBack, PressEnter, PressHome, Scroll, Type
-from schemas.coordinates import OffScreen, point_to_unit
+from schemas.actions import Action, CallUser, Click, Finished, PressBack, PressEnter, PressHome, Type
 
 NAVIGATION_BAR_Y = 2392
 """From here down, in pixels, a click is one on the navigation bar."""
@@ -273,10 +272,7 @@ def _action(word: str, arguments: list[str], screen: RecordScreen) -> tuple[Acti
     if word == "click":
         return _click(arguments[0], start, size)
     end = _point(arguments[1], size, word)
-    try:
-        return Scroll(start, end, scroll_direction(start, end)), ["direction_from_points"]
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), word) from error
+    return swipe(start, end, word), ["direction_from_points"]
 
 
 def _click(native: str, point: tuple[int, int], size: tuple[int, int]) -> tuple[Action, list[str]]:
@@ -297,7 +293,4 @@ def _point(text: str, size: tuple[int, int], word: str) -> tuple[int, int]:
     match = _POINT.fullmatch(text)
     if match is None:
         raise ItemError("bad_value", f"expected x,y, found {text!r:.60}", word)
-    try:
-        return point_to_unit((float(match[1]), float(match[2])), size)
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error), word) from error
+    return in_frame(float(match[1]), float(match[2]), size, word)

@@ -1,7 +1,7 @@
 """Mobile3M: pages of Chinese Android apps reached by random walks, each with the action that led there. No goals.
 
 Link: https://huggingface.co/datasets/xwk123/Mobile3M
-Licence: CC-BY-NC-SA-4.0 (the hub's tag says Apache-2.0; the stricter one is kept).
+Licence: CC-BY-NC-SA-4.0 (the hub's tag says Apache-2.0; the stricter one counts).
 
 `<app>_graph_<n>/<page>/<page>.json` (made up, shortened). A page is named by its path: `shop0_3` is reached from
 `shop0` by action 3. Its folder holds the screens of the whole path as they were on that walk, `<page>-screen.png`,
@@ -40,12 +40,12 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
+from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.android_xml import AndroidView, TreeError, bounds_of, elements, views
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import json_document
-from schemas.action_types import scroll_direction
 from schemas.actions import Action, Click, LongPress, Scroll, Type
-from schemas.coordinates import OffScreen, centre_in_units, point_to_unit
+from schemas.coordinates import centre_in_units
 
 TEST_APPS = ("Qunar", "duapp", "cloudweather", "pdfreader", "QQmail", "baicizhan", "zhuishushenqi", "QQmusic")
 GRAPH_FILES = frozenset(
@@ -245,21 +245,15 @@ def _scroll(argument: str, size: tuple[int, int]) -> Scroll:
     numbers: Sequence[int] = [int(number) for number in _NUMBER.findall(argument)]
     if len(numbers) != 4:
         raise ItemError("bad_value", f"scroll: expected two points, found {argument!r:.60}", "scroll")
-    try:
-        start, end = point_to_unit((numbers[0], numbers[1]), size), point_to_unit((numbers[2], numbers[3]), size)
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error), "scroll") from error
-    try:
-        return Scroll(start, end, scroll_direction(start, end))
-    except ValueError as error:
-        raise ItemError("bad_value", str(error), "scroll") from error
+    start, end = (in_frame(x, y, size, "scroll") for x, y in (numbers[:2], numbers[2:]))
+    return swipe(start, end, "scroll")
 
 
 def _bounds(element: str, size: tuple[int, int], tree: list[AndroidView], word: str) -> tuple[Box, list[str]]:
     """The box of an element: its own bounds, else those of the first view of the tree that is like it."""
     head, _, body = element.partition(">")
-    told = re.search(r'bounds="([^"]*)"', head)
-    bounds, rules = (bounds_of(told[1]) if told else None), []
+    stated = re.search(r'bounds="([^"]*)"', head)
+    bounds, rules = (bounds_of(stated[1]) if stated else None), []
     if bounds is None:
         asked = {
             name: found[1].strip()

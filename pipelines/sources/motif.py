@@ -28,7 +28,6 @@ and is refused (`unknown_schema`). A trace that any `eccv_motif_*.json` tests on
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,12 +37,12 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, read_once, unknown_fields
+from pipelines.mapping.points import in_frame, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import field_id, json_document
-from schemas.action_types import scroll_direction
-from schemas.actions import Action, CallUser, Click, Finished, Scroll, Type
-from schemas.coordinates import OffScreen, centre_in_units, contains, point_to_unit
+from schemas.actions import Action, CallUser, Click, Finished, Type
+from schemas.coordinates import centre_in_units, contains
 
 SIDE = ("metadata.json", "trace_info.json")
 ROOTS = ("", "raw_data/")
@@ -204,7 +203,7 @@ class _MotifTrace:
             self._before = None
             self._builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
             return
-        told = row["instr"][place]
+        instruction = row["instr"][place]
         self._before = actions[-1] if word != "type" else self._before
         self._builder.add(
             actions,
@@ -215,7 +214,9 @@ class _MotifTrace:
             rules=rules,
             target_box=box,
             status="lossy" if word == "type" else "kept",
-            step_instruction=told if isinstance(told, str) and told.strip() and is_text(told) else None,
+            step_instruction=instruction
+            if isinstance(instruction, str) and instruction.strip() and is_text(instruction)
+            else None,
         )
 
     def end(self, why: str | None) -> None:
@@ -255,11 +256,7 @@ class _MotifTrace:
             return [Click(points[0])], box, rules
         if len(points) < 2:
             raise ItemError("missing_field", f"a swipe needs two points, found {len(points)}", word)
-        try:
-            direction = scroll_direction(points[0], points[-1])
-        except ValueError as error:
-            raise ItemError("bad_value", str(error), word) from error
-        return [Scroll(points[0], points[-1], direction)], None, ["direction_from_points"]
+        return [swipe(points[0], points[-1], word)], None, ["direction_from_points"]
 
     def _box(self, value: Any, word: str) -> tuple[Box | None, list[str]]:
         """(box in 0..1000, rules). A box that can't be costs a click nothing: its gesture says the point."""
@@ -277,10 +274,7 @@ def _points(value: Any, word: str) -> list[tuple[int, int]]:
         numbers = point if isinstance(point, list) else []
         if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
             raise ItemError("bad_value", f"raw_gestures: expected x and y, found {point!r:.60}", word)
-        try:
-            found.append(point_to_unit((numbers[0], numbers[1]), (1.0, 1.0)))
-        except OffScreen as error:
-            raise ItemError("off_screen", str(error), word) from error
+        found.append(in_frame(numbers[0], numbers[1], (1.0, 1.0), word))
     return found
 
 
@@ -291,8 +285,8 @@ def _told(raw: Raw, app: str, name: str, items: int) -> tuple[str | None, list[t
         return None, []
     try:
         info = json.loads(data)
-        kind, told = info.get("trace_type"), info.get("feasibility") or {}
-        binary, reason = told.get("binary"), told.get("reason")
+        kind, feasibility = info.get("trace_type"), info.get("feasibility") or {}
+        binary, reason = feasibility.get("binary"), feasibility.get("reason")
     except (ValueError, AttributeError, RecursionError) as error:
         return None, [("bad_value", f"{SIDE[1]}: {error}", None)]
     if kind not in (None, "action"):
@@ -320,14 +314,13 @@ def _split(lists: list[str], raw: Raw, name: str) -> str:
     """test if any of the lists says so."""
     for file in lists:
         path = raw.path(file)
-        if name in _tests(path, path.stat().st_mtime_ns):
+        if name in _tests(path):
             return "test"
     return "train"
 
 
-@functools.lru_cache(maxsize=16)
-def _tests(path: Path, mtime_ns: int) -> frozenset[str]:
-    del mtime_ns  # part of the key only: an edited file is read again
+@read_once(16)
+def _tests(path: Path) -> frozenset[str]:
     try:
         return frozenset(str(name) for name in json.loads(path.read_bytes())["test"])
     except (ValueError, KeyError, TypeError) as error:

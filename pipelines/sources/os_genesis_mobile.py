@@ -40,8 +40,9 @@ from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError,
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
-from pipelines.native.chat import exchanges, tells_steps, turns, without_pictures
+from pipelines.native.chat import exchanges, has_steps, turns, without_pictures
 from pipelines.native.record_readers import json_lines
 from schemas.actions import (
     Action,
@@ -58,7 +59,6 @@ from schemas.actions import (
     Type,
     Wait,
 )
-from schemas.coordinates import OffScreen, point_to_unit
 from schemas.ids import digest
 
 FOLDERS = ("", "images/", "os_genesis_mobile_screenshots/", "screenshots/")
@@ -164,7 +164,7 @@ class OsGenesisMobileAdapter(Adapter):
         )
         found = [*unknown_fields(row, _KNOWN), *unknown_fields(native, _ARGUMENTS)]
         history = _HISTORY.search(prompt, asked.end(1))
-        if history is not None and tells_steps(history[1]):
+        if history is not None and has_steps(history[1]):
             builder.gap("steps_before_are_rows_of_their_own")
         try:
             word, made = _actions(native, screen)
@@ -245,12 +245,10 @@ def _text(native: Mapping[str, Any], name: str, word: str) -> str:
 
 
 def _point(native: Mapping[str, Any], screen: RecordScreen, word: str) -> Point:
-    x, y = native.get("x"), native.get("y")
+    x: Any = native.get("x")
+    y: Any = native.get("y")
     if not all(isinstance(side, int | float) and not isinstance(side, bool) for side in (x, y)):
         raise ItemError("missing_field", f"x, y: expected two numbers, found {x!r:.40}, {y!r:.40}", word)
     if screen.width_px is None or screen.height_px is None:
         raise ItemError("bad_frame", "pixels of a picture that isn't there", word)
-    try:
-        return point_to_unit((x, y), (screen.width_px, screen.height_px))  # type: ignore[arg-type]
-    except (OffScreen, OverflowError) as error:
-        raise ItemError("off_screen", str(error), word) from error
+    return in_frame(x, y, (screen.width_px, screen.height_px), word)

@@ -16,7 +16,7 @@ shapes only; made up):
 | every element | screens.elements: role `icon`, name = meaning, or the shape where the meaning is OTHER or not given |
 | `data/grouping/*` (label association) | quarantined: `unknown_schema`; what its labels mean isn't documented |
 
-The split is the file's name. Pictures come from the companion `rico`; without it the samples are kept without one.
+The split is the file's name. Pictures come from the companion `rico`; without it the samples have none.
 """
 
 from __future__ import annotations

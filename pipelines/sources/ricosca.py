@@ -9,7 +9,7 @@ A raw row (element of the JSON list `ricosca.json`; made up):
 
 | native | unified |
 |---|---|
-| instruction, bbox | grounding sample: where is <instruction without its verb>? → centre; the box is kept |
+| instruction, bbox | grounding sample: where is <instruction without its verb>? → centre; the box is the target |
 | instruction to swipe, flip or scroll, or to type into a field | rejected (`no_counterpart`): no place named |
 
 `bbox` is left, top, right, bottom in 0..1. Pictures come from the companion `rico` by the number in the file name.

@@ -32,7 +32,6 @@ Consecutive rows with one task and a growing history are an episode; a hole in t
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -44,7 +43,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder, SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.items import ItemError, notices, read_once, unknown_fields
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import exchanges, turns, without_pictures
 from pipelines.native.pyautogui import CallError
@@ -261,8 +260,7 @@ def _source(raw: Raw, file: str) -> tuple[str, str]:
     key, root, style = "", "", ""
     path = raw.path("meta.json")
     if path.is_file():
-        stat = path.stat()
-        key, root, style = _meta(path, stat.st_mtime_ns, stat.st_size).get(file.rpartition("/")[2], ("", "", ""))
+        key, root, style = _meta(path).get(file.rpartition("/")[2], ("", "", ""))
     for text in (key, file, style):
         for word in re.findall(r"[a-z]+", text.lower()):
             if word in _PLATFORMS:
@@ -270,10 +268,9 @@ def _source(raw: Raw, file: str) -> tuple[str, str]:
     raise RecordError("missing_field", "neither meta.json nor the file's name tells the platform")
 
 
-@functools.lru_cache(maxsize=4)
-def _meta(path: Path, mtime_ns: int, size: int) -> dict[str, tuple[str, str, str]]:
+@read_once(4)
+def _meta(path: Path) -> dict[str, tuple[str, str, str]]:
     """Name of an annotation file → (key, root, conv_style)."""
-    del mtime_ns, size  # part of the key only: a changed file is read again
     try:
         listed = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

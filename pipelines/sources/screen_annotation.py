@@ -16,10 +16,10 @@ commas, parentheses and digits: an element ends at the first four integers after
 | element, innermost at its own centre | a perception sample "What is at [x,y]?" → `CLASS text` |
 | TEXT, BUTTON whose text is unique on the screen | a grounding sample "Where is <text>?" → its centre |
 | every element | screens.elements: role = class in lower case, name = text = caption |
-| element with a side below 0, above 999, swapped or of no length | rejected (`bad_box`), its children are kept |
+| element with a side below 0, above 999, swapped or of no length | rejected (`bad_box`), its children stay |
 
-The grid 0..999 is kept as it is, not stretched to 1000. Pictures come from the companion `rico`
-(`combined/<screen_id>.jpg`); without it the samples are kept without a picture (`image_missing`).
+The grid 0..999 isn't stretched to 1000. Pictures come from the companion `rico`
+(`combined/<screen_id>.jpg`); without it the samples have no picture (`image_missing`).
 """
 
 from __future__ import annotations

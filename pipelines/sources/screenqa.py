@@ -18,7 +18,7 @@ A raw row (element of the JSON list `train.json`, `validation.json` or `test.jso
 
 One row is one item, whatever number of samples it makes. The boxes are evidence for the answer, not click targets,
 and name only a part of the screen: they don't enter `screens.elements`. Pictures come from the companion `rico`
-(`combined/<image_id>.jpg`); without it the samples are kept without a picture (`image_missing`).
+(`combined/<image_id>.jpg`); without it the samples have no picture (`image_missing`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ A raw row (element of the JSON list `data.json`; made up):
 
 The file has no split. A screen that a list names (`split/{train,dev,test}.txt` of the raw folder or of the companion
 `rico`, an id a line: the test screens of ScreenQA and Screen2Words belong there) gets that split, the others are train.
-Pictures come from the companion (`combined/<image_id>.jpg`); without it the samples are kept without a picture.
+Pictures come from the companion (`combined/<image_id>.jpg`); without it the samples have no picture.
 """
 
 from __future__ import annotations

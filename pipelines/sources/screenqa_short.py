@@ -13,7 +13,7 @@ A raw row (element of the JSON list `train.json`, `validation.json` or `test.jso
 | question whose only answer is `<no answer>` | a vqa sample, refused in words ("The screen does not say.") |
 
 The boxes of the same questions are in `screenqa`. Pictures come from the companion `rico` (`combined/<image_id>.jpg`);
-without it the samples are kept without a picture (`image_missing`). The split is the file's name.
+without it the samples have no picture (`image_missing`). The split is the file's name.
 """
 
 from __future__ import annotations

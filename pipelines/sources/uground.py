@@ -15,7 +15,7 @@ A raw row of `shard_*.parquet` (made up); `image` holds the encoded picture, `co
 | pair with a box "(x1, y1, x2, y2)" | "Where is <description>?" → the box's centre, with its box |
 | description with marks of a template or picture in it | quarantined: `bad_value` |
 
-Numbers are integers of 0..999 whatever the picture's size: they are kept as they are, not stretched to 1000. One over
+Numbers are integers of 0..999 whatever the picture's size: they stay as they are, not stretched to 1000. One over
 999 is quarantined (`off_screen`): it would be a pixel.
 """
 
@@ -37,7 +37,7 @@ GRID_MAX = 999
 WORD = "pair"
 _KNOWN = frozenset({"image", "conversations", "width", "height", "id"})
 _NUMBERS = re.compile(r"\(\s*(\d{1,5})\s*,\s*(\d{1,5})\s*(?:,\s*(\d{1,5})\s*,\s*(\d{1,5})\s*)?\)")
-_TOLD = re.compile(r"Description:(?P<what>.*?)(?:\n[^\S\n]*Answer:?\s*)?\Z", re.DOTALL)
+_DESCRIBED = re.compile(r"Description:(?P<what>.*?)(?:\n[^\S\n]*Answer:?\s*)?\Z", re.DOTALL)
 _QUOTED = re.compile(r"[\"“](?P<what>[^\"”]{1,500})[\"”]\s*(?:[.?]\s*)?\Z")
 _MARK = re.compile(r"</?(?:img|box|ref|image|point|quad)>|<\|", re.IGNORECASE)
 
@@ -122,8 +122,8 @@ def _pair(builder: SampleBuilder, place: int, asked: str, said: str, screen: Rec
 def _description(asked: str) -> str:
     """The element's description: after `Description:`, else what is quoted at the end, else the whole. Raises
     `ItemError`."""
-    told = _TOLD.search(asked) or _QUOTED.search(asked)
-    what = (told["what"] if told else asked).strip()
+    named = _DESCRIBED.search(asked) or _QUOTED.search(asked)
+    what = (named["what"] if named else asked).strip()
     if not what:
         raise ItemError("empty_text", "the description is empty", WORD)
     if _MARK.search(what) or not is_text(what):

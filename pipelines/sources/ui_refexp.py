@@ -14,10 +14,10 @@ A raw row (features of one Example, lists shortened):
 
 | native | unified |
 |---|---|
-| text, object[label] | grounding sample: where is <text without "click on">? → centre of the box; the box is kept |
+| text, object[label] | grounding sample: where is <text without "click on">? → centre of the box, its target |
 | view_hierarchy | elements of the screen (box, class, text, description) |
 
-`label` is an index into the objects, not a class. Coordinates are 0..1, so a row is kept without its picture.
+`label` is an index into the objects, not a class. Coordinates are 0..1, so a row without its picture is mapped, too.
 Split: the file's name (`train`, `dev` = validation, `test`).
 """
 

@@ -25,13 +25,12 @@ A raw turn (of `data` in `demonstrations/<shortcode>/replay.json`, shortened), b
 | tabcreate, tabremove, tabswitch | rejected (`no_counterpart`) |
 
 A screenshot is used if its status is good (or absent) and it has the viewport's ratio. `splits.json` names the split:
-without it, or for a demonstration that isn't in it, nothing is mapped (`unknown_split`). Text is kept as it is: it
+without it, or for a demonstration that isn't in it, nothing is mapped (`unknown_split`). Text stays as it is: it
 holds credentials of test accounts and personal data, for cleaning to find. The turn-level release has no coordinates.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import re
@@ -43,7 +42,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
-from pipelines.mapping.items import ItemError, notices, unknown_fields
+from pipelines.mapping.items import ItemError, notices, read_once, unknown_fields
 from pipelines.native.record_readers import count_of, json_document
 from schemas.actions import Action, CallUser, Click, Finished, Hotkey, Hover, Launch, PressEnter, Scroll, Type
 from schemas.coordinates import OffScreen, box_to_unit, centre_in_units, to_unit
@@ -354,22 +353,18 @@ def _short(turn: dict[str, Any]) -> Any:
         if isinstance(element, dict)
         else element
     )
-    kept = {**arguments, "element": plain} if "element" in arguments else arguments
-    return {**turn, "action": {**{k: v for k, v in action.items() if k != "element_html"}, "arguments": kept}}
+    shorter = {**arguments, "element": plain} if "element" in arguments else arguments
+    return {**turn, "action": {**{k: v for k, v in action.items() if k != "element_html"}, "arguments": shorter}}
 
 
 def _splits_of(raw: Raw) -> Mapping[str, str]:
     path = raw.path(SPLITS)
-    if not path.is_file():
-        return {}
-    stat = path.stat()
-    return _read_splits(path, stat.st_mtime_ns, stat.st_size)
+    return _read_splits(path) if path.is_file() else {}
 
 
-@functools.lru_cache(maxsize=4)
-def _read_splits(path: Path, mtime_ns: int, size: int) -> dict[str, str]:
+@read_once(4)
+def _read_splits(path: Path) -> dict[str, str]:
     """Demonstration → train, validation or test; a test list wins. Raises `RecordError("unknown_split")`."""
-    del mtime_ns, size  # part of the key only: an edited file is read again
     try:
         lists = json.loads(path.read_bytes())
         found: dict[str, str] = {}

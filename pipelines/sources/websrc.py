@@ -22,7 +22,6 @@ The picture is a crop whose origin is the box of element 2. A question whose pag
 
 from __future__ import annotations
 
-import functools
 import json
 import posixpath
 import re
@@ -33,7 +32,7 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, unknown_fields
+from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, read_once, unknown_fields
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import csv_rows, field_id
 from pipelines.prompts import grounding_text, point_answer
@@ -148,14 +147,13 @@ def _split(raw: Raw, name: str) -> str:
     path = raw.path(SPLITS)
     if not path.is_file():
         return "train"
-    lists = _lists(path, path.stat().st_mtime_ns)
+    lists = _lists(path)
     return next((split for split, prefixes in lists.items() if name.startswith(prefixes)), "train")
 
 
-@functools.lru_cache(maxsize=2)
-def _lists(path: Path, mtime_ns: int) -> dict[str, tuple[str, ...]]:
+@read_once(2)
+def _lists(path: Path) -> dict[str, tuple[str, ...]]:
     """held-out split → the beginnings of its question ids (domain letters, site or page number)."""
-    del mtime_ns  # part of the key only: an edited file is read again
     try:
         plain = json.loads(path.read_bytes())
         found = {"test": tuple(plain.get("test", [])), "validation": tuple(plain.get("dev", []))}

@@ -1,7 +1,7 @@
 """One writer per asset, and who is writing now.
 
 <asset>/build.lock         held (flock) by the writer; the kernel frees it when its holder dies, however it died
-<asset>/lock.json          who holds it, to be told: host, pid, and what the build reads and makes
+<asset>/lock.json          who holds it, for messages: host, pid, and what the build reads and makes
 $VESPER_HOME/collect.lock  shared while a build begins or a version is promoted, exclusive while `vesper gc` deletes
 
 These hold among the processes and containers of one machine. A store behind a URL has a lock object of each beside them
@@ -26,7 +26,7 @@ from pipelines.store.object_store.leases import COLLECT, StoreLease, holder_of, 
 
 NAME, HELD, GATE = "lock.json", "build.lock", "collect.lock"
 PATIENCE_S = 1.0
-"""How long a writer asks again: who only looks whether the lock is held holds it for a moment, and a killed process
+"""How long a writer asks again: who only tests whether the lock is held holds it for a moment, and a killed process
 until its last thread has ended."""
 
 

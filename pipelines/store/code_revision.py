@@ -11,8 +11,8 @@ VARIABLE = "VESPER_CODE_REVISION"
 def code_revision(folder: Path | None = None) -> str | None:
     """$VESPER_CODE_REVISION (an image's build sets it), else the commit of the checkout that this code runs from; None
     where there is neither."""
-    if told := os.environ.get(VARIABLE):
-        return told
+    if stated := os.environ.get(VARIABLE):
+        return stated
     git = (folder or Path(__file__).parents[2]) / ".git"
     try:
         if git.is_file():  # a worktree

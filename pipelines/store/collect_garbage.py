@@ -196,14 +196,14 @@ def _size_and_time(path: Path) -> tuple[int, float]:
 def _named_by_receipts(copies: StoreCopies, left: list[Path]) -> tuple[set[str], list[Path]]:
     """(pictures that finished parts name, files that are left to be read: fetched if they aren't here)"""
     named: set[str] = set()
-    told: set[Path] = set()
+    listed: set[Path] = set()
     receipts = [path for path in left if path.parent.name == "parts" and path.suffix == ".json"]
     for receipt in receipts:
         listing = receipt.with_suffix(SCREENS)
         if listing.exists():
             named |= set(listing.read_text(encoding="utf-8").split())
-            told |= {receipt.parent.parent / name for name in _named_by(receipt)} | {receipt, listing}
-    rest = [path for path in left if path not in told]
+            listed |= {receipt.parent.parent / name for name in _named_by(receipt)} | {receipt, listing}
+    rest = [path for path in left if path not in listed]
     copies.fetch_unnamed(path for path in rest if not path.exists())
     return named, rest
 

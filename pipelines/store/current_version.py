@@ -106,7 +106,7 @@ def set_aside(history: list[VersionChange]) -> frozenset[str]:
 @contextlib.contextmanager
 def holding(root: Path) -> Iterator[None]:
     """Nobody else changes the pointer meanwhile, in any process of this machine; it takes moments, so one waits.
-    Another machine that does is told by the conditional PUT (see `pipelines.store.object_store`)."""
+    Another machine that does is noticed by the conditional PUT (see `pipelines.store.object_store`)."""
     root.mkdir(parents=True, exist_ok=True)
     with (root / LOCK).open("ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -141,7 +141,7 @@ def point_built(root: Path, version: str, data_version: str, put: Put) -> bool:
             return True
         if version in set_aside(history):
             logger.warning(
-                "%s: %s was replaced by hand, so %s stays current; `vesper promote` takes it back",
+                "%s: %s was replaced by somebody, so %s stays current; `vesper promote` takes it back",
                 root.name,
                 version,
                 pointer.get("version"),

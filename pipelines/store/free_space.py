@@ -33,8 +33,8 @@ def require_space(folder: Path, needed: int, what: str) -> None:
     free = free_bytes(folder)
     if free < needed + RESERVE_BYTES:
         raise StoreError(
-            f"{what}: expected {told(needed + RESERVE_BYTES)} free in {folder}, found {told(free)}; free some ("
-            "`vesper gc` lists what can go) or move the store"
+            f"{what}: expected {sized(needed + RESERVE_BYTES)} free in {folder}, found {sized(free)}; "
+            "free some (`vesper gc` lists what can go) or move the store"
         )
 
 
@@ -46,7 +46,7 @@ def require_space_for_build(folder: Path, asset: str, last: Manifest | None, mis
         require_space(folder, int(whole * missing()), asset)
 
 
-def told(number: int) -> str:
+def sized(number: int) -> str:
     """Bytes as people say them: 1.5 GB."""
     size = float(number)
     for unit in ("bytes", "kB", "MB", "GB"):

@@ -5,7 +5,7 @@
     $VESPER_HOME/feedback/<name>/current.json             {"digest"}: what was frozen last
 
 A manifest holds its own `digest`, and the versions that it stands on: `inputs` (asset → version), or `rounds` (round →
-version of `generation/verified/<round>`). (Which version of an asset is current is told in `current_version`, and
+version of `generation/verified/<round>`). (Which version of an asset is current is said in `current_version`, and
 chosen by a person with `choose_version`.)
 """
 
@@ -39,6 +39,12 @@ def read_frozen(home: Path, feedback: str, digest: str = "") -> dict[str, Any]:
     if not digest.isalnum() or not path.is_file():
         raise StoreError(f"{feedback}: nothing was promoted as {digest[:40]!r}")
     return _read(path)
+
+
+def frozen_inputs(home: Path, feedback: str, digest: str) -> dict[str, str]:
+    """Asset → version behind a pinned digest, for the manifest of what goes by it; empty for no digest. Raises as
+    `read_frozen`."""
+    return {str(k): str(v) for k, v in read_frozen(home, feedback, digest)["inputs"].items()} if digest else {}
 
 
 def freeze(home: Path, feedback: str, manifest: dict[str, Any]) -> dict[str, Any]:

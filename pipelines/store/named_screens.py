@@ -19,7 +19,7 @@ _BATCH_ROWS = 16_384
 
 
 def named_screens(paths: Iterable[Path]) -> set[str]:
-    """sha256 (hex) of all that looks like one in tables and plain texts: a superset of the pictures they name. Raises
+    """sha256 (hex) of all that could be one in tables and plain texts: a superset of the pictures they name. Raises
     `StoreError` for a file that can't be read: what it names isn't known then."""
     found: set[str] = set()
     for path in paths:

@@ -299,13 +299,13 @@ def _verified(text: str, root: Path, asset: str, version: str, copies: StoreCopi
     name = f"{copies.objects.url}/{copies.name(root)}/{version}/manifest.json"
     try:
         found = Manifest.from_json(text, root)
-        told = data_version(found.files)
+        computed = data_version(found.files)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(f"{name}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}") from None
     if (found.asset, found.version) != (asset, version):
         raise StoreError(f"{name}: expected the manifest of {asset} {version}, found {found.asset!r} {found.version!r}")
-    if found.data_version != told:
-        raise StoreError(f"{name}: says data version {found.data_version!r}, its files give {told}; refused")
+    if found.data_version != computed:
+        raise StoreError(f"{name}: says data version {found.data_version!r}, its files give {computed}; refused")
     return found
 
 
@@ -315,7 +315,7 @@ def _share_missing(root: Path, parts: Sequence[PartSpec]) -> float:
 
 
 def _in_use(path: Path) -> bool:
-    """Whether a file is there; if so it looks new from now on."""
+    """Whether a file is there; if so it counts as new from now on."""
     try:
         if time.time() - path.stat().st_mtime > TOUCH_AFTER_S:
             os.utime(path)

@@ -241,7 +241,7 @@ def _size(row: Row, data: bytes | None) -> tuple[int, int] | None:
         return None
 
 
-def thousandths(values: Any, convention: Convention, size: tuple[int, int] | None) -> Box | None:
+def thousandths(values: object, convention: Convention, size: tuple[int, int] | None) -> Box | None:
     """Four native numbers → left, top, right, bottom in 0..1000, clipped to the picture, corners in order.
 
     None if pixels have no frame. Raises `ValueError` on anything but four finite numbers, or a box off the picture.

@@ -25,7 +25,7 @@ from pipelines.store.files import FileEntry, file_sha256
 from pipelines.store.manifest import Check, Manifest, data_version
 from pipelines.store.object_store.copies import SCREENS
 from pipelines.store.reachable import VERSION, Asset, files_of
-from pipelines.takedown.tables import Needles, matches
+from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import REASON, TakenDown
 from pipelines.training_data.shards import ShardConfig, write_shard
 from schemas.ids import digest
@@ -58,14 +58,14 @@ class VersionRewriter:
     moved: dict[tuple[Path, str], Moved] = field(default_factory=dict)
     made: dict[tuple[Path, str], tuple[int, FileEntry]] = field(default_factory=dict)
     """(root, path) of a file → what came of it."""
-    needles: Needles = field(init=False)
+    terms: SearchTerms = field(init=False)
     mark: str = field(init=False)
     """Digest of the names: equal lists make equal versions."""
     rows: Counter[str] = field(default_factory=Counter)
     """Asset → rows that went, over all its versions."""
 
     def __post_init__(self) -> None:
-        self.needles = Needles.of(self.taken, shown=True)
+        self.terms = SearchTerms.of(self.taken, shown=True)
         self.mark = digest([sorted(self.taken.names), self.taken.records])
 
     def rewrite(self, asset: Asset, version: str) -> str | None:
@@ -82,8 +82,8 @@ class VersionRewriter:
         dropped = sum(new is None for _, new in (*files, *side_files))
         if not went.total() and not dropped:
             return None
-        kept, kept_aside = ([new for _, new in found if new is not None] for found in (files, side_files))
-        self._commit(old, name, reads, kept, kept_aside, +went, dropped)
+        left, left_aside = ([new for _, new in found if new is not None] for found in (files, side_files))
+        self._commit(old, name, reads, left, left_aside, +went, dropped)
         self.replaced[asset.key, version] = name
         self.rows[asset.key] += sum(went.values())
         return name
@@ -109,7 +109,7 @@ class VersionRewriter:
         if entry.table == "shard":
             return self._shard(place, old, entry)
         table = pq.read_table(path)
-        hit = matches(table, self.needles)
+        hit = matches(table, self.terms)
         if not hit.any():
             return 0, entry
         left = table.filter(pa.array(~hit))
@@ -121,7 +121,7 @@ class VersionRewriter:
     def _shard(self, place: _Place, old: Manifest, entry: FileEntry) -> tuple[int, FileEntry]:
         file = pq.ParquetFile(old.root / entry.path)
         groups = [file.read_row_group(place) for place in range(file.metadata.num_row_groups)]
-        hits = [matches(group, self.needles) for group in groups]
+        hits = [matches(group, self.terms) for group in groups]
         gone = int(sum(hit.sum() for hit in hits))
         if not gone:
             return 0, entry
@@ -206,9 +206,9 @@ class VersionRewriter:
         dropped: int,
     ) -> None:
         """Write the manifest and, if the old version was current, the pointer."""
-        told = {"from": old.version, "reason": REASON, "rows": dict(sorted(went.items())), "files": dropped}
+        record = {"from": old.version, "reason": REASON, "rows": dict(sorted(went.items())), "files": dropped}
         check = Check("taken down", True, f"{sum(went.values())} rows, {dropped} files", "none of them left")
-        counts = {**old.counts, REASON: [*old.counts.get(REASON, []), told]}
+        counts = {**old.counts, REASON: [*old.counts.get(REASON, []), record]}
         manifest = replace(
             old,
             version=version,
@@ -239,11 +239,11 @@ class VersionRewriter:
         for asset in assets.values():
             for version in asset.manifests:
                 if (name := self.replaced.get((asset.key, version))) is not None:
-                    told = {"version": version, "replaced_by": name, "reason": REASON}
+                    notice = {"version": version, "replaced_by": name, "reason": REASON}
                     put = put_text if self.store.copies is None else self.store.copies.write_text
-                    put(asset.root / version / TOMBSTONE, json.dumps(told, sort_keys=True))
+                    put(asset.root / version / TOMBSTONE, json.dumps(notice, sort_keys=True))
                     _delete(self.store, [asset.root / version / "manifest.json"])
-            _remove_unnamed(self.store, asset.root, self.taken, self.needles)
+            _remove_unnamed(self.store, asset.root, self.taken, self.terms)
 
 
 def _delete(store: Store, paths: list[Path]) -> None:
@@ -254,12 +254,12 @@ def _delete(store: Store, paths: list[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _remove_unnamed(store: Store, root: Path, taken: TakenDown, needles: Needles) -> None:
-    _delete(store, _unnamed(root, taken, needles))
+def _remove_unnamed(store: Store, root: Path, taken: TakenDown, terms: SearchTerms) -> None:
+    _delete(store, _unnamed(root, taken, terms))
     _delete(store, _broken_receipts(root))
 
 
-def _unnamed(root: Path, taken: TakenDown, needles: Needles) -> list[Path]:
+def _unnamed(root: Path, taken: TakenDown, terms: SearchTerms) -> list[Path]:
     manifests = [Manifest.from_json(path.read_text(encoding="utf-8"), root) for path in root.glob("*/manifest.json")]
     named = {root / entry.path for manifest in manifests for entry in (*manifest.files, *manifest.side_files)}
     going = []
@@ -268,7 +268,7 @@ def _unnamed(root: Path, taken: TakenDown, needles: Needles) -> list[Path]:
         if path in named or not VERSION.fullmatch(folder.name) or path.name in (TOMBSTONE, "manifest.json"):
             continue
         replaced = (folder / TOMBSTONE).is_file() and not (folder / "manifest.json").is_file()
-        if replaced or _holds(path, taken, needles):
+        if replaced or _holds(path, taken, terms):
             going.append(path)
     return going
 
@@ -283,12 +283,12 @@ def _broken_receipts(root: Path) -> list[Path]:
     return going
 
 
-def _holds(path: Path, taken: TakenDown, needles: Needles) -> bool:
+def _holds(path: Path, taken: TakenDown, terms: SearchTerms) -> bool:
     """Whether an unfinished file holds a record, or nobody can tell."""
     if path.suffix != ".parquet":
         return path.suffix in (".jsonl", ".json") and taken.is_meant_by(path.read_bytes())
     try:
-        return bool(matches(pq.read_table(path), needles).any())
+        return bool(matches(pq.read_table(path), terms).any())
     except (OSError, pa.ArrowException):
         return True
 

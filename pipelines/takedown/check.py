@@ -22,7 +22,7 @@ from pipelines.store.files import file_sha256
 from pipelines.store.object_store.binding import copies_at
 from pipelines.store.object_store.withdrawn import fetch_everything, remote_screens
 from pipelines.takedown.raw_files import PICTURES, remaining
-from pipelines.takedown.tables import Needles, matches
+from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import NAME, TakenDown
 
 _UNREADABLE = frozenset({".safetensors", ".npy"})
@@ -42,7 +42,7 @@ class Left:
 
 def verify(home: Path, taken: TakenDown, raws: Mapping[str, Raw]) -> list[Left]:
     """All that is left, in order of its place. `raws` are the native files of the sources that the list touches."""
-    needles = Needles.of(taken, shown=True)
+    terms = SearchTerms.of(taken, shown=True)
     found = []
     if (copies := copies_at(home)) is not None:
         fetch_everything(copies)
@@ -53,7 +53,7 @@ def verify(home: Path, taken: TakenDown, raws: Mapping[str, Raw]) -> list[Left]:
         ]
     inside = {path.resolve() for raw in raws.values() for path in (raw.root, *raw.companions.values())}
     for path in _files(home, inside):
-        if (what := _look(path, taken, needles)) is not None:
+        if (what := _look(path, taken, terms)) is not None:
             found.append(Left(path.relative_to(home).as_posix(), what))
     for source, raw in sorted(raws.items()):
         found += [Left(f"raw/{source}: {file}", "a native record or picture") for file in remaining(source, raw, taken)]
@@ -67,14 +67,14 @@ def _files(home: Path, raws: set[Path]) -> Iterator[Path]:
             yield path
 
 
-def _look(path: Path, taken: TakenDown, needles: Needles) -> str | None:
+def _look(path: Path, taken: TakenDown, terms: SearchTerms) -> str | None:
     if path.name == NAME or path.name in _LISTINGS or path.suffix in (*_UNREADABLE, ".keys", ".ids", ".lock"):
         return None
     if path.suffix.lower() in PICTURES:
         return "a picture" if path.stem in taken.screens or file_sha256(path) in taken.screens else None
     try:
         if path.suffix == ".parquet":
-            return _table(path, taken, needles)
+            return _table(path, taken, terms)
         if path.suffix == ".arrow":
             return None  # names of raw files that a part read, with their digests
         data = path.read_bytes()
@@ -88,11 +88,11 @@ def _look(path: Path, taken: TakenDown, needles: Needles) -> str | None:
     return "its name" if means(data) else None
 
 
-def _table(path: Path, taken: TakenDown, needles: Needles) -> str | None:
+def _table(path: Path, taken: TakenDown, terms: SearchTerms) -> str | None:
     file = pq.ParquetFile(path)
     for place in range(file.metadata.num_row_groups):
         group = file.read_row_group(place)
-        rows = int(matches(group, needles).sum())
+        rows = int(matches(group, terms).sum())
         if rows:
             return f"{rows} rows"
         for name in group.column_names:

@@ -364,8 +364,8 @@ def _parquet(path: Path, target: Path, cut: Cut) -> bool:
 
 
 def _plain(batch: pa.RecordBatch) -> Iterator[bytes]:
-    def told(value: Any) -> Any:
+    def as_text(value: Any) -> Any:
         return f"{len(value)} bytes" if isinstance(value, bytes) else str(value)
 
     for row in batch.to_pylist():
-        yield json.dumps(row, default=told, ensure_ascii=False).encode()
+        yield json.dumps(row, default=as_text, ensure_ascii=False).encode()

@@ -43,7 +43,7 @@ _RECORD = r'"record":"(?P<record>(?:[^"\\]|\\.)*)"'
 
 
 @dataclass
-class Needles:
+class SearchTerms:
     """What to look for in one store."""
 
     names: pa.Array
@@ -55,7 +55,7 @@ class Needles:
     """The same of records without a native id."""
 
     @classmethod
-    def of(cls, taken: TakenDown, *, shown: bool) -> Needles:
+    def of(cls, taken: TakenDown, *, shown: bool) -> SearchTerms:
         """`shown`: whether a row that shows a removed picture goes too; else only where a list named the picture."""
         names = taken.episodes | taken.samples | (taken.screens if shown else taken.asked_screens)
         records = {source: {_inner(name) for name in found} for source, found in taken.records.items()}
@@ -70,24 +70,24 @@ def _inner(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def matches(table: pa.Table, needles: Needles) -> np.ndarray:
+def matches(table: pa.Table, terms: SearchTerms) -> np.ndarray:
     """Which rows mean something that was taken down: bool [rows]."""
     hit = np.zeros(table.num_rows, bool)
     for name in table.column_names:
-        hit |= _in_column(table[name], needles)
+        hit |= _in_column(table[name], terms)
     columns = set(table.column_names)
     if {"source", "episode_id"} <= columns:
-        hit |= _isin(pc.binary_join_element_wise(table["source"], table["episode_id"], "/"), _episodes(needles.names))
-    if "trajectory_id" in columns:  # what is told of an execution has no source: all of them are generated
-        hit |= _isin(pc.binary_join_element_wise(GENERATED, table["trajectory_id"], "/"), _episodes(needles.names))
+        hit |= _isin(pc.binary_join_element_wise(table["source"], table["episode_id"], "/"), _episodes(terms.names))
+    if "trajectory_id" in columns:  # a row about an execution has no source: all of them are generated
+        hit |= _isin(pc.binary_join_element_wise(GENERATED, table["trajectory_id"], "/"), _episodes(terms.names))
     if "source" in columns:
-        hit |= _by_record(table, columns, needles)
+        hit |= _by_record(table, columns, terms)
     return hit
 
 
 def _episodes(names: pa.Array) -> pa.Array:
-    kept = names.filter(pc.starts_with(names, "episode:"))
-    return pc.utf8_slice_codeunits(kept, len("episode:"))
+    episodes = names.filter(pc.starts_with(names, "episode:"))
+    return pc.utf8_slice_codeunits(episodes, len("episode:"))
 
 
 def _isin(column: Any, wanted: pa.Array) -> np.ndarray:
@@ -96,11 +96,11 @@ def _isin(column: Any, wanted: pa.Array) -> np.ndarray:
     return np.asarray(whole.to_numpy(zero_copy_only=False), bool)
 
 
-def _in_column(column: pa.ChunkedArray, needles: Needles) -> np.ndarray:
+def _in_column(column: pa.ChunkedArray, terms: SearchTerms) -> np.ndarray:
     """Texts, lists of texts, and the paths of pictures in shards."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _meant(column, needles)
+        return _meant(column, terms)
     if pa.types.is_list(kind) and (pa.types.is_string(kind.value_type) or _is_picture(kind.value_type)):
         whole = column.combine_chunks()
         values = whole.flatten()
@@ -108,7 +108,7 @@ def _in_column(column: pa.ChunkedArray, needles: Needles) -> np.ndarray:
             values = pc.replace_substring_regex(values.field("path"), r"\.[a-z]+$", "")
         owners = pc.list_parent_indices(whole).to_numpy(zero_copy_only=False)
         hit = np.zeros(len(column), bool)
-        hit[owners[_meant(values, needles)]] = True
+        hit[owners[_meant(values, terms)]] = True
         return hit
     return np.zeros(len(column), bool)
 
@@ -117,34 +117,34 @@ def _is_picture(kind: pa.DataType) -> bool:
     return pa.types.is_struct(kind) and kind.get_field_index("path") >= 0
 
 
-def _meant(values: Any, needles: Needles) -> np.ndarray:
+def _meant(values: Any, terms: SearchTerms) -> np.ndarray:
     cut = pc.replace_substring_regex(values, r"@r\d+$", "")
     cut = pc.replace_substring_regex(cut, r"^step:(.*)/\d+$", r"episode:\1")
-    return _isin(pc.replace_substring_regex(cut, "^sample:", ""), needles.names)
+    return _isin(pc.replace_substring_regex(cut, "^sample:", ""), terms.names)
 
 
-def _by_record(table: pa.Table, columns: set[str], needles: Needles) -> np.ndarray:
+def _by_record(table: pa.Table, columns: set[str], terms: SearchTerms) -> np.ndarray:
     """By the native record that a row came from: its id, or for a quarantined one its place."""
     hit = np.zeros(table.num_rows, bool)
-    for source in {*needles.records, *needles.places, *needles.nameless}:
+    for source in {*terms.records, *terms.places, *terms.nameless}:
         mine = _isin(table["source"], pa.array([source]))
         if not mine.any():
             continue
-        records = pa.array(sorted(needles.records.get(source, ())), pa.string())
+        records = pa.array(sorted(terms.records.get(source, ())), pa.string())
         for column in {"provenance", "native"} & columns:
             text = table[column].combine_chunks()
             found = pc.extract_regex(text, _RECORD).field("record")
             hit |= mine & _isin(found, records)
-        if "provenance" in columns and needles.nameless.get(source):
+        if "provenance" in columns and terms.nameless.get(source):
             text = table["provenance"].combine_chunks()
             parts = [pc.struct_field(pc.extract_regex(text, form), "x") for form in _PLACE]
             found = pc.binary_join_element_wise(*parts, "\0")
             unnamed = np.asarray(pc.match_substring(text, '"record":null').to_numpy(zero_copy_only=False), bool)
-            hit |= mine & unnamed & _isin(found, pa.array(sorted(needles.nameless[source]), pa.string()))
+            hit |= mine & unnamed & _isin(found, pa.array(sorted(terms.nameless[source]), pa.string()))
         if {"file", "record", "reason"} <= columns:
             places = pc.binary_join_element_wise(table["file"], table["record"], "\0")
             ours = _isin(table["reason"], pa.array([REASON]))  # what the ingest left in a record's place
-            hit |= mine & ~ours & _isin(places, pa.array(sorted(needles.places.get(source, ())), pa.string()))
+            hit |= mine & ~ours & _isin(places, pa.array(sorted(terms.places.get(source, ())), pa.string()))
     return hit
 
 

@@ -28,7 +28,7 @@ from pipelines.store.reachable import Asset, find_assets
 from pipelines.takedown.assets import VersionRewriter
 from pipelines.takedown.embedded import cut_embedded
 from pipelines.takedown.raw_files import RawReport, digests_at, locate, take_down_raw
-from pipelines.takedown.tables import Needles, id_rows, matches, texts_of
+from pipelines.takedown.tables import SearchTerms, id_rows, matches, texts_of
 from pipelines.takedown.withdrawn import GENERATED, NAME, TakenDown, WithdrawnEntry
 from schemas.ids import text_key
 
@@ -54,7 +54,7 @@ class TakedownReport:
     unknown: list[str] = field(default_factory=list)
     """Ids of the list that nothing in the store has; remembered all the same."""
     trained: list[str] = field(default_factory=list)
-    """Checkpoints that were made from a version that held a record: they stay, and are told."""
+    """Checkpoints that were made from a version that held a record: they stay, and are listed."""
 
 
 def take_down(store: Store, entries: Sequence[WithdrawnEntry], raw_of: RawOf) -> tuple[TakedownReport, TakenDown]:
@@ -121,10 +121,10 @@ def _cut_raw(store: Store, source: str, raw: Raw, taken: TakenDown, report: Take
     if done.changed or done.removed or done.left:
         report.raw.append(done)
     if (done.changed or done.removed) and store.current(f"raw/{source}") is not None:
-        told = {"takedown": {"changed": len(done.changed), "removed": len(done.removed)}}
-        register_raw(store, source, raw.root, told)
-    if kept := cut_embedded(source, raw, taken):
-        done.changed += kept
+        counts = {"takedown": {"changed": len(done.changed), "removed": len(done.removed)}}
+        register_raw(store, source, raw.root, counts)
+    if changed := cut_embedded(source, raw, taken):
+        done.changed += changed
         if done not in report.raw:
             report.raw.append(done)
 
@@ -149,11 +149,11 @@ def resolve(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
     seen: set[str] = set()
     before = -1
     while before != (before := _size(taken)):
-        needles = Needles.of(taken, shown=False)
+        terms = SearchTerms.of(taken, shown=False)
         for path in listed:
             table = id_rows(path)
             assert table is not None
-            for row in table.filter(pa.array(matches(table, needles))).to_pylist():
+            for row in table.filter(pa.array(matches(table, terms))).to_pylist():
                 _learn(row, taken, seen)
     taken.screens -= _shown_by_others(listed, taken)
     return seen
@@ -221,13 +221,13 @@ def _pictures_of(row: Mapping[str, Any]) -> set[str]:
 
 def _shown_by_others(listed: Iterable[Path], taken: TakenDown) -> set[str]:
     """Pictures that rows which stay show too, unless a list names them."""
-    needles = Needles.of(taken, shown=False)
+    terms = SearchTerms.of(taken, shown=False)
     shown: set[str] = set()
     for path in listed:
         table = id_rows(path)
         if table is None or not {"screenshot_sha256", "images"} & set(table.column_names):
             continue
-        left = table.filter(pa.array(~matches(table, needles)))
+        left = table.filter(pa.array(~matches(table, terms)))
         for name in {"screenshot_sha256", "images"} & set(table.column_names):
             column = left[name].combine_chunks()
             values = column if pa.types.is_string(column.type) else column.flatten()
@@ -244,13 +244,13 @@ def _named(entry: WithdrawnEntry) -> str:
 
 def trained_on(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
     """Checkpoints (`asset@version`) made, however far away, from shards that hold a record now."""
-    needles = Needles.of(taken, shown=True)
+    terms = SearchTerms.of(taken, shown=True)
     held: set[tuple[str, str]] = set()
     for asset in assets.values():
         for version, manifest in asset.manifests.items() if asset.key.startswith("mid_training/") else ():
             paths = (asset.root / entry.path for entry in manifest.files if entry.table in ("index", "shard"))
             rows = (id_rows(path) for path in paths if path.is_file())
-            if any(table is not None and matches(table, needles).any() for table in rows):
+            if any(table is not None and matches(table, terms).any() for table in rows):
                 held.add((asset.key, version))
     made = {
         (asset.key, version): manifest.inputs
@@ -309,7 +309,7 @@ def _remove_screens(store: Store, taken: TakenDown) -> int:
 
 
 def _remove_journals(store: Store, taken: TakenDown) -> list[str]:
-    """Journals of generated rounds that hold a record: what they were kept for is in the round's own version."""
+    """Journals of generated rounds that hold a record: what they were for is in the round's own version."""
     gone = []
     for path in sorted((store.home / "generation").rglob("*")):
         if path.is_file() and taken.stands_in(path.read_bytes()):

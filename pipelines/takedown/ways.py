@@ -30,11 +30,11 @@ def ways(gone: Sequence[Place], others: Sequence[str]) -> Iterator[Cut]:
     yield lambda number, data: any(one in data for one in fields)
     numbers = [number for _, locator in gone if (number := _number(locator)) is not None]
     if len(numbers) == len(gone):
-        told = set(numbers)
-        ends = sorted({*told, *(number for one in others if (number := _number(one)) is not None)})
-        spans = [(first, next((end for end in ends if end > first), None)) for first in sorted(told)]
+        named = set(numbers)
+        ends = sorted({*named, *(number for one in others if (number := _number(one)) is not None)})
+        spans = [(first, next((end for end in ends if end > first), None)) for first in sorted(named)]
         for base in range(3):
-            yield lambda number, data, base=base: number + base in told  # type: ignore[misc]
+            yield lambda number, data, base=base: number + base in named  # type: ignore[misc]
         for base in range(3):
             yield lambda number, data, base=base: any(  # type: ignore[misc]
                 first <= number + base and (end is None or number + base < end) for first, end in spans

@@ -1,4 +1,4 @@
-"""What must not be kept: ids of records that were taken down, remembered in the store for every later ingest.
+"""What must not be stored again: ids of records that were taken down, remembered in the store for every later ingest.
 
     $VESPER_HOME/takedown.json    all that was ever taken down: ids, reasons, digests; nothing of the records themselves
 
@@ -122,8 +122,8 @@ class TakenDown:
         prefix = f"episode:{GENERATED}/"
         attempts = {name.removeprefix(prefix) for name in self.episodes if name.startswith(prefix)}
         tasks = {one.rpartition("-")[0].encode() for one in attempts}
-        told = (line for line in lines.splitlines() if any(task in line for task in tasks))
-        return any(_trajectory_id(line) in attempts for line in told)
+        mentions = (line for line in lines.splitlines() if any(task in line for task in tasks))
+        return any(_trajectory_id(line) in attempts for line in mentions)
 
     def __bool__(self) -> bool:
         return bool(self.reasons)

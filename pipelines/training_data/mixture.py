@@ -2,7 +2,7 @@
 
 The choice is made by thresholds on `hash(sample_id, seed)`: each objective has a rate (its wanted tokens over its
 available tokens); every row is taken floor(rate) times, and once more if its hash lies below the threshold at which
-the objective's tokens are reached. So a row's fate hangs on its own hash and two numbers, and 1 % new rows change
+the objective's tokens are reached. So a row depends on its own hash and two numbers, and 1 % new rows change
 about 1 % of the choice. Shards are never rewritten for a mixture.
 """
 

@@ -2,7 +2,7 @@
 what people refused (`hygiene/human_verdicts`).
 
 Those stages lie above this folder, so their results are read as data. `hygiene/shard_scan` doesn't trust this list: it
-looks at the shards themselves.
+reads the shards themselves.
 """
 
 from __future__ import annotations

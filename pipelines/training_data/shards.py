@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from pipelines.store.files import FileEntry
 from pipelines.store.images import open_image
 from pipelines.training_data.removed import PEOPLE, SAFETY, Removed, removed_items
 from schemas.ids import digest
+from schemas.rows import SampleRow
 from schemas.tables import BOX, SPLITS, Column, Samples, Table
 
 ASSET = "mid_training/shards"
@@ -232,7 +233,7 @@ REASONS = ("contaminated", "unsafe", "refused", "without_picture", "held_out_pic
 INDEX_COLUMNS = ["sample_id", "tokens", "objective", "source", "platform", "split"]
 
 
-def _reason(row: Mapping[str, Any], barred: _Barred) -> str:
+def _reason(row: SampleRow, barred: _Barred) -> str:
     """Why a sample can't be packed (one of `REASONS`); empty if it can."""
     if row["sample_id"] in barred.samples:
         return "contaminated"

@@ -85,7 +85,7 @@ class Counts:
         return {**vars(self), "reasons": dict(self.reasons), "losses": dict(self.losses)}
 
 
-def unify_part(item: PartArguments, out: PartWriter) -> dict[str, Any]:
+def unify_part(item: PartArguments, out: PartWriter) -> dict[str, object]:
     """Map a part's files and write its tables; returns its counts."""
     adapter = sources.get(item.source)
     store = Store(item.home)
@@ -302,8 +302,8 @@ def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: RecordBatch
         _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
         return mapped
     except (*_SURPRISES, RecordError, KeyError, pa.ArrowException) as error:
-        told = f"{type(error).__name__}: {error}"
-        logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), told[:300])
+        message = f"{type(error).__name__}: {error}"
+        logger.warning("%s: %d records go one by one: %s", batch.where(0)[0], len(batch), message[:300])
         return None
 
 

@@ -20,7 +20,7 @@ _Row = tuple[bytes, bytes]
 
 
 def name_digest(native_id: str) -> bytes:
-    """16 bytes that stand for a name. A fast hash (XXH3) serves: a name isn't told by it, and to be taken for a repeat
+    """16 bytes that stand for a name. A fast hash (XXH3) serves: it isn't read back, and to be taken for a repeat
     a record's content would have to meet another's as well."""
     return xxhash.xxh3_128_digest(native_id.encode("utf-8", "backslashreplace"))
 

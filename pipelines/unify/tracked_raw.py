@@ -19,7 +19,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pipelines.mapping.adapter import Raw, RecordError
-from pipelines.raw.rawdata import KEPT
+from pipelines.raw.rawdata import RECENT
 from pipelines.store.files import file_sha256
 from schemas.ids import digest
 
@@ -99,8 +99,8 @@ class TrackedRaw(Raw):
     def read(self, relative: str, companion: str | None = None) -> bytes:
         root, path = self._checked(relative, companion)
         is_own = companion is None and relative in self.own
-        if is_own and (kept := KEPT.take(path)) is not None:
-            return kept
+        if is_own and (recent := RECENT.take(path)) is not None:
+            return recent
         try:
             with open(path, "rb", buffering=0) as stream:
                 data = stream.read()

@@ -19,7 +19,7 @@ from typing import Any
 
 from pipelines import sources
 from pipelines.mapping.adapter import Adapter, Raw
-from pipelines.raw.rawdata import KEPT, FileHashes
+from pipelines.raw.rawdata import RECENT, FileHashes
 from pipelines.store import Check, PartResult, PartSpec, Store, find_part, run_part
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
@@ -62,7 +62,7 @@ def unify_source(
         ]
         results = _run_parts(arguments, [result for _, result in known], beam_options)
         results = _resolve_duplicates(root, arguments, results, beam_options)
-        KEPT.clear()
+        RECENT.clear()
         for result in results:
             build.add(result)
         counts = _sum_counts(results)
@@ -91,13 +91,13 @@ def _known_parts(store: Store, root: Path, adapter: Adapter, raw: Raw, groups: l
     common = [CODE_VERSION, adapter.descriptor.id, adapter.version, side, sorted(raw.companions)]
     folders, places = Folders(), TrackedRaw(raw.root, raw.companions)
     found = functools.cache(raw.files)
-    told: dict[str, str | None] = {}
+    known_changes: dict[str, str | None] = {}
 
     def changed(entry: FileEntry) -> str | None:
         """Many parts read the same things: these are looked at once."""
-        if entry.sha256 not in told:
-            told[entry.sha256] = changes(root / entry.path, raw, folders, found)
-        return told[entry.sha256]
+        if entry.sha256 not in known_changes:
+            known_changes[entry.sha256] = changes(root / entry.path, raw, folders, found)
+        return known_changes[entry.sha256]
 
     def state(place: str) -> str:
         """A file's hash; a link that leads out isn't read, so its part is redone when the file itself comes."""

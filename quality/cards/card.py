@@ -31,11 +31,11 @@ Row = dict[str, Any]
 
 
 def build_card(store: Store, source: str) -> Manifest:
-    """`gold/<source>` and what it was made from → `cards/<source>`.
+    """`gold/<source>` and what it was built from → `cards/<source>`.
 
     A source without gold gets a card that says how far it is (its counts' `waiting_for`): `cards/corpus` comes after
     all cards, so a failure here would keep it from every other source. Raises `StoreError` if there is gold and what it
-    was made from is gone.
+    was built from is gone.
     """
     card = adapters.get(source).descriptor
     if store.current(f"gold/{source}") is None:
@@ -169,7 +169,7 @@ def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
             }
 
         counts = build.run_part(spec, write).counts
-        told = {**counts, "without_gold": sorted(waiting)} if waiting else counts
+        stated = {**counts, "without_gold": sorted(waiting)} if waiting else counts
         without = Check(
             "every source has gold",
             not waiting,
@@ -177,7 +177,7 @@ def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
             "gold of each",
             blocking=False,
         )
-        return build.commit(counts=told, checks=[*_checks(counts), without])
+        return build.commit(counts=stated, checks=[*_checks(counts), without])
 
 
 def _corpus(facts: Sequence[Row], whole: Mapping[str, Manifest]) -> Row:

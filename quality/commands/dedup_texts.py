@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +21,7 @@ MAX_PAIRS = 20_000_000
 
 def dedup_file(
     path: str | Path, threshold: float, out: str | Path, *, model: str = EMBEDDED, cache: str | Path | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """A parquet or JSONL file with columns `id` and `text` → `pairs.parquet`, `kept.parquet` and `report.json` in
     `out`.
 
@@ -51,11 +50,11 @@ def dedup_file(
             f"{path}: pairs at threshold {threshold}: expected at most {MAX_PAIRS}, found {total}; raise it"
         )
     rows = sorted(_expand(classes, unique, found))
-    kept, displaced = keep({name: (name,) for name in ids}, ((left, right) for left, right, _ in rows))
+    retained, displaced = keep({name: (name,) for name in ids}, ((left, right) for left, right, _ in rows))
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in rows), folder / "pairs.parquet")
-    standing = set(kept)
+    standing = set(retained)
     stays = pa.array([name in standing for name in ids], pa.bool_())
     pq.write_table(table.filter(stays).sort_by("id"), folder / "kept.parquet")
     return write_report(
@@ -63,7 +62,7 @@ def dedup_file(
         {
             "rows": len(ids),
             "pairs": len(rows),
-            "kept": len(kept),
+            "kept": len(retained),
             "displaced": len(displaced),
             "embedded": embedder.embedded,
         },

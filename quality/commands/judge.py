@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -21,7 +20,7 @@ from quality.judges.verdicts import judge_part, shares
 from schemas.tables import JudgeCosts, Verdicts
 
 
-def judge_directory(in_dir: Path, out_dir: Path, config: JudgeConfig | None = None) -> dict[str, Any]:
+def judge_directory(in_dir: Path, out_dir: Path, config: JudgeConfig | None = None) -> dict[str, object]:
     """Judge a unified folder by the rules or what `config` says; returns the report. Raises `ValueError` on bad input,
     `ModelError` if a model fails."""
     part = read_directory(in_dir)

@@ -72,8 +72,8 @@ def _write_screens(part: SourcePart, steps: pa.Table, samples: pa.Table, out_dir
     shown = {sha for sha in steps.column("screenshot_sha256").to_pylist() if sha}
     shown |= {sha for images in samples.column("images").to_pylist() for sha in images}
     known = part.screens.column("screenshot_sha256").to_pylist()
-    kept = part.screens.filter(pa.array([sha in shown for sha in known], pa.bool_()))
-    pq.write_table(kept, out_dir / "screens.parquet")
+    retained = part.screens.filter(pa.array([sha in shown for sha in known], pa.bool_()))
+    pq.write_table(retained, out_dir / "screens.parquet")
     folder = part.bank.source
     assert isinstance(folder, ScreenFolder)
     for sha in sorted(shown):

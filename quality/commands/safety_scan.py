@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +18,7 @@ from quality.safety.trigger_facts import facts_of, look_at, on_screen
 from quality.safety.trigger_pictures import montage
 
 
-def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> dict[str, Any]:
+def scan_directory(in_dir: Path, out_dir: Path, policy: Policy = "report") -> dict[str, object]:
     """Scan what `vesper unify` wrote → findings.parquet, triggers.parquet, report.json, triggers.png if there are any;
     with policy `quarantine` also quarantine.parquet, the items with personal data. Returns the report.
 

@@ -1,9 +1,9 @@
 """What was taken down, out of caches and the answers of people (`pipelines.takedown.takedown` does the rest).
 
-- Models' answers (of judges, rewriters, proposers) are kept by a digest of the question, which tells nobody whose
+- Models' answers (of judges, rewriters, proposers) are stored by a digest of the question, which names nobody whose
   question it was, and may quote what the model saw. They are written as they arrive: no table need tell yet, or ever,
   that a record was asked about. So all answers go; the bills stay. What was judged stays judged: only parts that are
-  made anew ask again.
+  rebuilt ask again.
 - Vectors of texts and looks of pictures go by their keys.
 - Answers of people go by item; a promoted set that holds one goes whole, to be promoted again.
 """
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pipelines.store.frozen import MANIFEST, POINTER, frozen_digest
-from pipelines.takedown.tables import Needles, matches
+from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import TakenDown
 from quality.evidence.embedding import VectorCache
 from quality.model_client.errors import ModelError
@@ -106,11 +106,11 @@ def _is_of(item_id: str, taken: TakenDown) -> bool:
 
 def _forget_sets(home: Path, feedback: str, taken: TakenDown) -> list[str]:
     """Frozen sets can't be changed: one that holds a record goes, and the pointer to it first."""
-    needles = Needles.of(taken, shown=True)
+    terms = SearchTerms.of(taken, shown=True)
     gone, folder = [], home / feedback
     for manifest in sorted(folder.glob(f"*/{MANIFEST}")):
         one = manifest.parent
-        if not any(matches(pq.read_table(path), needles).any() for path in sorted(one.glob("*.parquet"))):
+        if not any(matches(pq.read_table(path), terms).any() for path in sorted(one.glob("*.parquet"))):
             continue
         if frozen_digest(home, feedback) == one.name:
             (folder / POINTER).unlink()

@@ -128,7 +128,7 @@ def _commit(build: Build, parts: Sequence[PartResult], index: SuiteIndex, hits: 
     for part in parts:
         counts.update(part.counts)
     by_suite = Counter(zip(hits["suite"].to_pylist(), hits["kind"].to_pylist(), strict=True))
-    told = {suite: {kind: by_suite[suite, kind] for kind in KINDS if by_suite[suite, kind]} for suite in index.present}
+    facts = {suite: {kind: by_suite[suite, kind] for kind in KINDS if by_suite[suite, kind]} for suite in index.present}
     share = counts["removed_samples"] / max(counts["samples"], 1)
     checks = [
         Check(
@@ -158,7 +158,9 @@ def _commit(build: Build, parts: Sequence[PartResult], index: SuiteIndex, hits: 
             blocking=False,
         ),
     ]
-    return build.commit(counts={**counts, "hits": hits.num_rows, "suites": told, "absent": index.absent}, checks=checks)
+    return build.commit(
+        counts={**counts, "hits": hits.num_rows, "suites": facts, "absent": index.absent}, checks=checks
+    )
 
 
 class Scan:
@@ -222,13 +224,13 @@ class Scan:
     def _sample_hits(
         self, samples: Sequence[Mapping[str, Any]], screens: Mapping[str, tuple[int, float]]
     ) -> dict[str, list[SuiteMatch]]:
-        asked = [asked_of(row, [screens.get(sha) for sha in row["images"]]) for row in samples]
-        told = [(row, one) for row, one in zip(samples, asked, strict=True) if one is not None]
-        matches = self._index.match_texts([one for _, one in told])
-        return {item_sample(row["sample_id"]): found for (row, _), found in zip(told, matches, strict=True) if found}
+        requested = [training_text_of(row, [screens.get(sha) for sha in row["images"]]) for row in samples]
+        lines = [(row, one) for row, one in zip(samples, requested, strict=True) if one is not None]
+        matches = self._index.match_texts([one for _, one in lines])
+        return {item_sample(row["sample_id"]): found for (row, _), found in zip(lines, matches, strict=True) if found}
 
 
-def asked_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> TrainingText | None:
+def training_text_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> TrainingText | None:
     """What a sample asks, with its first picture's (phash, shape); None if nothing.
 
     Where its prompt says nothing of its own ("What is at [x,y]?"), the answer counts if it is one line: it may be an

@@ -173,11 +173,11 @@ def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest
     return build.commit(counts={"suite": suite, **counts, "reasons": dict(sorted(reasons.items()))}, checks=checks)
 
 
-Made = tuple[dict[str, Any], bytes | None]
+PrintedItem = tuple[dict[str, Any], bytes | None]
 """A row of `items`, and its picture."""
 
 
-def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | Made]) -> dict[str, Any]:
+def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | PrintedItem]) -> dict[str, Any]:
     """Stream items into tables; pictures are written as they come and never held all at once."""
     rows: list[dict[str, Any]] = []
     rejects: list[dict[str, str]] = []
@@ -287,7 +287,7 @@ def _suite_row(item: SuiteItem) -> tuple[dict[str, Any], bytes | None]:
     return row, item.data
 
 
-def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[str, Any]:
+def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[str, object]:
     """A row of `items`; what is left out is null or empty."""
     box = more.get("box")
     return {

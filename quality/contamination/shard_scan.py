@@ -21,7 +21,7 @@ from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.store.images import ImageError, open_image, phash
 from pipelines.training_data.mixture import SCAN
 from pipelines.training_data.shards import ASSET as SHARDS
-from quality.contamination.contamination import Hits, asked_of
+from quality.contamination.contamination import Hits, training_text_of
 from quality.contamination.suite_index import SuiteIndex, SuiteMatch, settings
 from quality.duplicates.looks import PictureLook, look
 from schemas.ids import digest, item_sample
@@ -102,15 +102,15 @@ def _scan(out: PartWriter, index: SuiteIndex, path: Any, shard: str) -> dict[str
         new = pictures.add(rows)
         found = index.match_pictures(new, pictures)
         seen.update({sha: found.get(sha, []) for sha in new})
-        asked = [asked_of(row, [pictures.facts(sha) for sha in row["shas"]]) for row in rows]
-        texts = iter(index.match_texts([one for one in asked if one is not None]))
-        for row, one in zip(rows, asked, strict=True):
+        requested = [training_text_of(row, [pictures.facts(sha) for sha in row["shas"]]) for row in rows]
+        texts = iter(index.match_texts([one for one in requested if one is not None]))
+        for row, one in zip(rows, requested, strict=True):
             shown = [match for sha in row["shas"] for match in seen.get(sha, ())]
-            told = next(texts) if one is not None else []
+            stated = next(texts) if one is not None else []
             counts["rows"] += 1
             counts["leaked_pictures"] += bool(shown)
-            counts["leaked_texts"] += bool(told)
-            leaks += [_leak(row, shard, match) for match in (*shown, *told)]
+            counts["leaked_texts"] += bool(stated)
+            leaks += [_leak(row, shard, match) for match in (*shown, *stated)]
     counts["leaks"], counts["pictures"], counts["unreadable"] = len(leaks), len(seen), pictures.unreadable
     leaks.sort(key=lambda leak: (leak["item_id"], leak["suite"], leak["kind"]))
     out.table("leaks", pa.Table.from_pylist(leaks, schema=Leaks.schema))

@@ -263,11 +263,11 @@ class SuiteIndex:
     def _by_vector(self, texts: Iterable[TextPrint]) -> dict[TextPrint, list[tuple[int, float]]]:
         """Text → (item, cosine) of at least the threshold, decided in float64 on the two vectors alone. Texts of equal
         plain words share a vector, but each has literals of its own."""
-        told: dict[str, list[TextPrint]] = {}
+        facts: dict[str, list[TextPrint]] = {}
         for text in texts:
             if text.latin and text.weight >= TEXT_WEIGHT:
-                told.setdefault(text.plain, []).append(text)
-        ours = sorted(told)
+                facts.setdefault(text.plain, []).append(text)
+        ours = sorted(facts)
         theirs = [n for n, row in enumerate(self._items) if row["latin"] and row["weight"] >= TEXT_WEIGHT]
         if not ours or not theirs:
             return {}
@@ -281,7 +281,7 @@ class SuiteIndex:
             values = cosines(block[rows], self._vectors[columns])
             for i, j, value in zip(rows, columns, values, strict=True):
                 row = self._items[theirs[j]]
-                for text in told[ours[start + i]] if value >= COSINE else ():
+                for text in facts[ours[start + i]] if value >= COSINE else ():
                     if same_meaning(text, row["words"].split(), row["literals"]):
                         found.setdefault(text, []).append((theirs[j], round(float(value), 6)))
         return found

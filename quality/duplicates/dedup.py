@@ -9,7 +9,7 @@ Two items are duplicates iff they agree on a **key** and their texts' cosine sim
 
 Where `hygiene/screens` (`quality.duplicates.screen_owners`) has a version, a near copy of another source's screen
 counts as that screen in both keys, and its pairs of episodes that are one recording are duplicates too, whatever they
-are told.
+are reported.
 
 The key is what keeps data that only *sounds* alike. "Set an alarm for 7:30" and "set an alarm for 7:35" are near one
 another for an embedding, so the literals of a text (numbers and quoted words) must be equal; a thousand recordings of
@@ -145,12 +145,12 @@ def _write(
     recordings: Sequence[tuple[str, str, float]],
 ) -> dict[str, Any]:
     pairs = item_pairs(items, threshold, embedder)
-    told = {(left, right) for left, right, _ in pairs}
+    words = {(left, right) for left, right, _ in pairs}
     known = {item.id for item in items}
-    recorded = [pair for pair in recordings if pair[:2] not in told and {*pair[:2]} <= known]
+    recorded = [pair for pair in recordings if pair[:2] not in words and {*pair[:2]} <= known]
     pairs = [*pairs, *recorded]
     seen_alike = {frozenset(pair[:2]) for pair in recorded}
-    kept, displaced, follow = decide(items, pairs)
+    retained, displaced, follow = decide(items, pairs)
     similarity = {frozenset((left, right)): value for left, right, value in pairs}
     by_id = {item.id: item for item in items}
     rows: list[dict[str, Any]] = [
@@ -167,9 +167,9 @@ def _write(
         {"item_id": name, "source": by_id[name].source, "kept": winner, "similarity": None, "reason": "episode"}
         for name, winner in follow.items()
     ]
-    standing = set(kept)
+    standing = set(retained)
     out.table("pairs", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in sorted(pairs)))
-    kept_rows = [{"item_id": n, "source": by_id[n].source, "score": by_id[n].score} for n in sorted(kept)]
+    kept_rows = [{"item_id": n, "source": by_id[n].source, "score": by_id[n].score} for n in sorted(retained)]
     out.table("keep", pa.Table.from_pylist(kept_rows, schema=KEEP))
     rows.sort(key=lambda row: row["item_id"])
     out.table("displaced", pa.Table.from_pylist(rows, schema=DISPLACED))
@@ -179,7 +179,7 @@ def _write(
         "items": len(items),
         "pairs": len(pairs),
         "recordings": len(recorded),
-        "kept": len(kept),
+        "kept": len(retained),
         "displaced": len(rows),
         "displaced_episodes": sum(row["item_id"].startswith("episode:") for row in rows),
         "displaced_samples": sum(row["item_id"].startswith("sample:") for row in rows),
@@ -199,8 +199,8 @@ def decide(
     stay, displaced = keep({i.id: i.order for i in items if i.id.startswith("episode:")}, ids)
     samples = [item for item in items if not item.id.startswith("episode:")]
     follow = {item.id: displaced[episode] for item in samples for episode in item.episodes if episode in displaced}
-    kept, gone = keep({item.id: item.order for item in samples if item.id not in follow}, ids)
-    return [*stay, *kept], {**displaced, **gone}, follow
+    retained, gone = keep({item.id: item.order for item in samples if item.id not in follow}, ids)
+    return [*stay, *retained], {**displaced, **gone}, follow
 
 
 def _instructions(

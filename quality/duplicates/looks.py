@@ -4,7 +4,7 @@ A look is the picture as 64 x 64 grey cells and 16 x 16 colour cells. Two looks 
 shape, no grey cell differs by more than `MAX_CELL` from what the other picture shows within one cell of it (a resize
 moves edges by a fraction of a cell, a lossy encoder blurs them; another word, a ticked box or another row changes whole
 cells), and no colour cell differs by more than `MAX_CHROMA`. A plain picture, which
-has next to nothing in it, is never a near duplicate of anything: all of them look alike and none of them tells.
+has next to nothing in it, is never a near duplicate of anything: all of them look alike, and none is evidence.
 
 What it can't see: a copy whose frame was cut or padded by more than a cell, a copy in another theme (not found), and
 a change smaller than a cell, 1/64 of a side (the same screen).
@@ -116,7 +116,7 @@ def _around(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class LookBook:
-    """Looks by sha256, made from the pictures when they are asked for and kept on disk, so that a screen is decoded
+    """Looks by sha256, built from the pictures when they are asked for and stored on disk, so that a screen is decoded
     for this once. `decoded` counts the pictures opened, `unread` those that are lost or damaged."""
 
     def __init__(self, folder: Path, read: Callable[[str], bytes]) -> None:
@@ -135,9 +135,9 @@ class LookBook:
             looks = {sha: one for sha in chunk if (one := self._make(sha)) is not None}
             if not looks:
                 continue
-            made = list(looks.values())
-            sizes = np.array([[one.width_px, one.height_px] for one in made], np.uint32)
-            flat = np.stack([np.frombuffer(one.to_bytes(), np.uint8) for one in made])
+            built = list(looks.values())
+            sizes = np.array([[one.width_px, one.height_px] for one in built], np.uint32)
+            flat = np.stack([np.frombuffer(one.to_bytes(), np.uint8) for one in built])
             self._cache.put([sha[:32] for sha in looks], np.concatenate([flat, sizes.view(np.uint8)], axis=1))
         wanted = [sha for sha in wanted if sha[:32] in self._cache]
         if not wanted:
@@ -151,9 +151,9 @@ class LookBook:
 
     def _make(self, sha: str) -> PictureLook | None:
         try:
-            made = look(open_image(self._read(sha)))
+            built = look(open_image(self._read(sha)))
         except (StoreError, ImageError):
             self.unread.add(sha)
             return None
         self.decoded += 1
-        return made
+        return built

@@ -7,7 +7,6 @@ proven there. Either way float64 decides on the two stored vectors alone, so the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -97,7 +96,7 @@ def _propose(
         yield i[below], j[below]
 
 
-def keep(order: Mapping[str, tuple[Any, ...]], pairs: Iterable[tuple[str, str]]) -> tuple[list[str], dict[str, str]]:
+def keep(order: Mapping[str, tuple[object, ...]], pairs: Iterable[tuple[str, str]]) -> tuple[list[str], dict[str, str]]:
     """(kept ids in order, displaced id → the first kept item that displaces it).
 
     `order` gives each item's place in a total order; pairs with an item that isn't in it are ignored (withdrawn).
@@ -107,7 +106,7 @@ def keep(order: Mapping[str, tuple[Any, ...]], pairs: Iterable[tuple[str, str]])
         if left in order and right in order and left != right:
             neighbours.setdefault(left, []).append(right)
             neighbours.setdefault(right, []).append(left)
-    kept: list[str] = []
+    retained: list[str] = []
     standing: set[str] = set()
     displaced: dict[str, str] = {}
     for item in sorted(order, key=lambda name: order[name]):
@@ -115,9 +114,9 @@ def keep(order: Mapping[str, tuple[Any, ...]], pairs: Iterable[tuple[str, str]])
         if above:
             displaced[item] = min(above, key=lambda name: order[name])
         else:
-            kept.append(item)
+            retained.append(item)
             standing.add(item)
-    return kept, displaced
+    return retained, displaced
 
 
 def check_threshold(threshold: float) -> None:

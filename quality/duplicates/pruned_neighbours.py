@@ -127,14 +127,14 @@ def _axes(sample: np.ndarray, threshold: float) -> np.ndarray:
 
 def _heads(unit: np.ndarray, axes: np.ndarray) -> np.ndarray:
     """x* of all rows."""
-    made = np.empty((len(unit), axes.shape[1] + 1), np.float32)
+    built = np.empty((len(unit), axes.shape[1] + 1), np.float32)
     for start in range(0, len(unit), TARGETS):
         block = unit[start : start + TARGETS].astype(np.float64)
         lengths = np.sqrt((block * block).sum(axis=1, keepdims=True))
         head = np.divide(block, lengths, out=np.zeros_like(block), where=lengths > 0) @ axes
-        made[start : start + TARGETS, :-1] = head
-        made[start : start + TARGETS, -1] = np.sqrt(np.maximum(1 - (head * head).sum(axis=1), 0) + 1e-12)
-    return made
+        built[start : start + TARGETS, :-1] = head
+        built[start : start + TARGETS, -1] = np.sqrt(np.maximum(1 - (head * head).sum(axis=1), 0) + 1e-12)
+    return built
 
 
 def _centres(heads: np.ndarray, alive: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -218,6 +218,6 @@ def _whole(
         for start in range(0, len(left), TARGETS):
             cut = slice(start, start + TARGETS)
             products[cut] = np.einsum("nd,nd->n", unit[rows[left[cut]]], unit[others[right[cut]]])
-    kept = products >= least
-    i, j = rows[left[kept]], others[right[kept]]
+    retained = products >= least
+    i, j = rows[left[retained]], others[right[retained]]
     yield np.minimum(i, j), np.maximum(i, j)

@@ -83,7 +83,7 @@ def near_unique(unique: np.ndarray, radius: int) -> Pairs:
 
 
 def plan(count: int, radius: int) -> tuple[int, int]:
-    """(blocks, blocks a key is made of) with the least expected work for `count` spread-out hashes."""
+    """(blocks, blocks a key is built from) with the least expected work for `count` spread-out hashes."""
     costs = []
     for chosen in (1, 2, 3):
         blocks = radius + chosen

@@ -1,6 +1,6 @@
 """`hygiene/screens`: which screens and recordings several sources share, and the one source each belongs to.
 
-Datasets are made from datasets: Rico's screens stand in a dozen of them, AITW's episodes in AITZ. A **screen** that
+Datasets are built from datasets: Rico's screens stand in a dozen of them, AITW's episodes in AITZ. A **screen** that
 several sources hold byte for byte belongs to the first of them (by priority). A near copy (re-encoded, resized:
 perceptual hashes within `radius` bits and one look, see `quality.duplicates.looks`) of another source's screen yields
 to it, greedy in the order (source priority, sha256), without transitive merging, as
@@ -18,7 +18,7 @@ recordings join its episode pairs, so that one greedy order decides who stays an
 displaced.
 
 All of it is a pure function of the set of screens and steps. Pictures are decoded only where hashes are near, and their
-looks are kept in the store's cache.
+looks are stored in the store's cache.
 """
 
 from __future__ import annotations

@@ -144,11 +144,11 @@ def scroll_elsewhere(step: Step) -> Finding | None:
     share = changed_share(step.screen.grey, step.next.grey, skip_top(step))
     if share < LARGE_CHANGE or step.screen.shift_to(step.next, skip_top(step)) is not None:
         return None
-    kept = shared_labels(step.screen, step.next)
-    if kept is not None and kept < 0.2:
+    retained = shared_labels(step.screen, step.next)
+    if retained is not None and retained < 0.2:
         return Finding("scroll_elsewhere", 4, "after the scroll another page shows")
     same_top = _same_top(step.screen, step.next, skip_top(step))
-    if kept is None and share > 0.35 and not same_top:
+    if retained is None and share > 0.35 and not same_top:
         return Finding("scroll_elsewhere", 5, "after the scroll another page shows")
     return None
 

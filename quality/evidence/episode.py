@@ -165,8 +165,8 @@ def _list(missing: Sequence[Entity]) -> str:
     return ", ".join(repr(e.text[:40]) for e in missing[:3])
 
 
-def typed_asked_for(episode: Episode) -> Finding | None:
-    """Each text typed is asked for by the instruction, or was on a screen to be copied.
+def typed_as_requested(episode: Episode) -> Finding | None:
+    """Each text typed is requested by the instruction, or was on a screen to be copied.
 
     Only where the instruction names firm values (quoted, address, number) or nearly the text typed; can't see: text
     the user was free to choose.
@@ -191,9 +191,9 @@ def typed_asked_for(episode: Episode) -> Finding | None:
         if held_by_any(before, content) and not near:
             continue
         if near or (firm and not _all_used(firm, typed)):
-            told = near[0].text if near else None
-            reason = f"{content[:40]!r} is typed, the instruction asks for {(told or firm[0].text)[:40]!r}"
-            repair = {"typed": content, "told": told, "step_index": step.row["step_index"]}
+            stated = near[0].text if near else None
+            reason = f"{content[:40]!r} is typed, the instruction asks for {(stated or firm[0].text)[:40]!r}"
+            repair = {"typed": content, "told": stated, "step_index": step.row["step_index"]}
             return Finding("typed_not_asked", 5, reason, "reachability", repair)
     if confirmed == len(typed):
         return Finding("typed_asked_for", 9, "all text typed stands in the instruction", "reachability")
@@ -248,7 +248,7 @@ EPISODE_EVIDENCE: dict[str, Callable[[Episode, Habits], Finding | None]] = {
     "finish_in_place": finish_in_place,
     "outcome_known": lambda episode, _habits: outcome_known(episode),
     "instruction_met": lambda episode, _habits: instruction_met(episode),
-    "typed_asked_for": lambda episode, _habits: typed_asked_for(episode),
+    "typed_asked_for": lambda episode, _habits: typed_as_requested(episode),
     "acts_at_all": lambda episode, _habits: acts_at_all(episode),
 }
 STEPWISE_EVIDENCE: dict[str, Callable[[Episode], dict[str, Finding]]] = {

@@ -98,10 +98,10 @@ def late_screens(episode: Episode) -> dict[str, Finding]:
     found: dict[str, Finding] = {}
     if episode.one_picture:
         return found
-    told = ""
+    message = ""
     for before, step in pairwise(episode.actions):
-        kind, text, ahead = before.row["action_type"], before.row["action_text"], told
-        told = text
+        kind, text, ahead = before.row["action_type"], before.row["action_text"], message
+        message = text
         if kind not in MUST_CHANGE or step.follows_gap or text in (ahead, step.row["action_text"]):
             continue  # what is done twice is a loop: see `loops`
         if before.screen is None or step.screen is None or step.next is None or step.row["action_type"] == "Wait":

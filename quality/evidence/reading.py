@@ -1,7 +1,7 @@
 """What stands on a picture, read by Tesseract where that program is there: for screens whose source lists nothing.
 
 The words of a line are one element of role `text`, as sources list them that come with OCR. Pictures of small print are
-enlarged first. Reading takes a third of a second of a core a screen, so it is kept by the picture's hash.
+enlarged first. Reading takes a third of a second of a core a screen, so it is stored by the picture's hash.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def read_texts(data: bytes) -> list[Element]:
             env={**os.environ, "OMP_THREAD_LIMIT": "1"},
         )
     except subprocess.TimeoutExpired:
-        # What a slow hour left unread must not be kept as a picture without words.
+        # What a slow hour left unread must not be stored as a picture without words.
         raise NoReader(
             f"reading: {PROGRAM} took over {TIME_LIMIT_S:.0f} s for {width} x {height} px; run again"
         ) from None

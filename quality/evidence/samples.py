@@ -105,17 +105,17 @@ def box_of_named(sample: Sample) -> Finding | None:
     elements = [e for e in sample.screen.elements if e.area > 0]
     if not boxes or not elements:
         return None
-    asked = expression_of(sample)
-    exact = [e for e in elements if plain(asked) in (plain(e.name), plain(e.text))]
-    if not exact and RELATIVE.search(asked):
+    requested = expression_of(sample)
+    exact = [e for e in elements if plain(requested) in (plain(e.name), plain(e.text))]
+    if not exact and RELATIVE.search(requested):
         return None
-    named = exact or named_elements(asked, elements, minimum=3)
+    named = exact or named_elements(requested, elements, minimum=3)
     if not named:
         return None
     if any(_covers(box, e) for box in boxes for e in named):
         return Finding("box_of_named", 10, f"the box is that of {named[0].label[:40]!r}, which is asked for")
     under = _under(boxes[0], elements)
-    if not exact and under is not None and under.label and word_f1(under.label, asked) > 0.3:
+    if not exact and under is not None and under.label and word_f1(under.label, requested) > 0.3:
         return None
     whole = any(plain(e.label) and overlap(boxes[0], e.box) >= 0.8 for e in elements)
     reason = (
@@ -150,8 +150,8 @@ def _snap(sample: Sample, named: list[Element] | None = None) -> dict[str, list[
     if sample.screen is None:
         return {}
     if named is None:
-        asked = plain(expression_of(sample))
-        named = [e for e in sample.screen.elements if e.area > 0 and asked in (plain(e.name), plain(e.text))]
+        requested = plain(expression_of(sample))
+        named = [e for e in sample.screen.elements if e.area > 0 and requested in (plain(e.name), plain(e.text))]
     return {"snap": list(named[0].box)} if len({e.box for e in named}) == 1 else {}
 
 
@@ -234,9 +234,9 @@ def refusal_true(sample: Sample) -> Finding | None:
     """A refusal asks for what no element is called. Can't see: unnamed elements."""
     if sample.row["answer"] != REFUSAL or sample.screen is None or not sample.screen.elements:
         return None
-    asked = plain(expression_of(sample))
-    if any(asked in (plain(e.name), plain(e.text)) for e in sample.screen.elements):
-        return Finding("false_refusal", 3, f"{asked[:40]!r} is refused, and it is on the screen")
+    requested = plain(expression_of(sample))
+    if any(requested in (plain(e.name), plain(e.text)) for e in sample.screen.elements):
+        return Finding("false_refusal", 3, f"{requested[:40]!r} is refused, and it is on the screen")
     return Finding("refusal_true", 8, "no element has the name refused")
 
 

@@ -317,7 +317,7 @@ def _near(text: str, typed: str) -> bool:
     return len(plain(text)) > 2 and similarity(text, typed) >= 0.6
 
 
-def typed_as_told(step: Step) -> Finding | None:
+def typed_as_instructed(step: Step) -> Finding | None:
     """The step's own instruction quotes what is to be typed. Can't see: text that is only described."""
     if not isinstance(step.action, Type) or not step.row["step_instruction"]:
         return None
@@ -359,9 +359,9 @@ def screenshot_in_time(step: Step) -> Finding | None:
 
 def _fit(step: Step, screen: Screen, point: tuple[int, int]) -> int:
     """2 = in the element that the step names, 1 = in an element, 0 = in none."""
-    told, bare = step.row["step_instruction"], is_bare(screen.elements)
-    if told:
-        named = [e for e in named_elements(told, screen.elements) if _is_place(e)]
+    stated, bare = step.row["step_instruction"], is_bare(screen.elements)
+    if stated:
+        named = [e for e in named_elements(stated, screen.elements) if _is_place(e)]
         if any(e.holds(point, POINT_MARGIN) or (bare and in_row(e, point)) for e in named):
             return 2
     return int(hit(screen.elements, point) is not None or (bare and any(in_row(e, point) for e in screen.elements)))
@@ -388,7 +388,7 @@ STEP_EVIDENCE: dict[str, Callable[[Step], Finding | None]] = {
     "scroll_agrees": scroll_agrees,
     "effect_beside_point": effect_beside_point,
     "typed_text_shows": typed_text_shows,
-    "typed_as_told": typed_as_told,
+    "typed_as_told": typed_as_instructed,
     "screenshot_in_time": screenshot_in_time,
     "path_on_screen": path_on_screen,
 }

@@ -99,7 +99,7 @@ def named_elements(text: str, elements: Sequence[Element], minimum: int = 2) -> 
     """The elements that a text names: those with a quoted label, else those with the longest label it contains.
 
     Empty if no label of at least `minimum` characters occurs. Elements with an equal label all come back: the
-    text can't tell them apart.
+    text can't distinguish them.
     """
     labelled = [element for element in elements if plain(element.label)]
     quoted = {plain(entity.text) for entity in entities(text) if entity.kind == "quoted"}

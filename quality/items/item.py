@@ -114,7 +114,7 @@ def step_id(row: Mapping[str, Any]) -> str:
     return base + version_suffix(row)
 
 
-def version_suffix(row: Mapping[str, Any]) -> str:
+def version_suffix(row: Mapping[str, object]) -> str:
     """`@r<round>` of the last repair, or nothing."""
     round_number = provenance(row).get("round", 0)
     return f"@r{round_number}" if round_number else ""
@@ -163,7 +163,7 @@ def _gap_before(rows: Sequence[Row], place: int) -> bool:
     return rows[place]["step_index"] in gap_indices(rows[place])
 
 
-def gap_indices(row: Mapping[str, Any]) -> list[int]:
+def gap_indices(row: Mapping[str, object]) -> list[int]:
     """Step indices before which an action of the episode is missing (`gap_at` in the provenance)."""
     gaps = provenance(row).get("gap_at")
     if gaps is None or gaps is False:
@@ -185,12 +185,12 @@ def make_samples(rows: Sequence[Row], bank: ScreenBank) -> list[Sample]:
     on_picture: dict[str, list[Row]] = {}
     for row in rows:
         on_picture.setdefault(_first_image(row), []).append(row)
-    made = []
+    built = []
     for row in rows:
         screens = [screen for sha in row["images"] or () if (screen := bank.screen(sha)) is not None]
         item_id = item_sample(row["sample_id"]) + version_suffix(row)
-        made.append(Sample(row, item_id, screens, bank, tuple(on_picture[_first_image(row)])))
-    return made
+        built.append(Sample(row, item_id, screens, bank, tuple(on_picture[_first_image(row)])))
+    return built
 
 
 def rebanked(item: Item, bank: ScreenBank, changed: Callable[[Row], Row] = lambda row: row) -> Item:

@@ -1,4 +1,4 @@
-"""A part of a source: its tables, and the items made from them on use.
+"""A part of a source: its tables, and the items built from them on use.
 
 `load_part` reads one part of `unified/<source>`; no picture is decoded before a judge asks for it.
 """
@@ -19,7 +19,7 @@ from schemas.tables import Samples, Screens, Steps
 
 @dataclass(frozen=True)
 class SourcePart:
-    """One part of a source: tables and the items made from them."""
+    """One part of a source: tables and the items built from them."""
 
     key: str
     steps: pa.Table

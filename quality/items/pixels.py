@@ -2,7 +2,8 @@
 
 Pictures are grey uint8 [height, width], reduced by a whole factor so that the long side is at most `LONG_SIDE_PX`.
 Points and boxes are in the 0..1000 frame. Nothing here knows what a picture means: an animation, a blinking caret or
-a clock looks like an effect, and a page of equal rows can't tell how far it scrolled (`measure_shift` then says None).
+a clock looks like an effect, and a page of equal rows can't decide how far it scrolled (`measure_shift` then says
+None).
 """
 
 from __future__ import annotations

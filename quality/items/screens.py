@@ -149,13 +149,13 @@ class ScreenBank:
     def grey_full(self, sha256: str) -> Grey:
         return self._kept(self._full, CACHED_FULL, sha256, grey_full)
 
-    def _kept(self, kept: OrderedDict[str, Grey], most: int, sha256: str, make: Callable[[bytes], Grey]) -> Grey:
-        if sha256 in kept:
-            kept.move_to_end(sha256)
-            return kept[sha256]
-        grey = kept[sha256] = make(self.source.screen_bytes(sha256))
-        if len(kept) > most:
-            kept.popitem(last=False)
+    def _kept(self, retained: OrderedDict[str, Grey], most: int, sha256: str, make: Callable[[bytes], Grey]) -> Grey:
+        if sha256 in retained:
+            retained.move_to_end(sha256)
+            return retained[sha256]
+        grey = retained[sha256] = make(self.source.screen_bytes(sha256))
+        if len(retained) > most:
+            retained.popitem(last=False)
         return grey
 
 

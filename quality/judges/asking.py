@@ -29,16 +29,16 @@ def item_ids(items: Iterable[Item]) -> list[str]:
 
 def requests_of(items: Iterable[Item], only: Collection[str] | None = None) -> dict[str, Request]:
     """Item id → the OpenAI judge's request about it, for all ids of `items` or those in `only`."""
-    made: dict[str, Request] = {}
+    built: dict[str, Request] = {}
     for item in items:
         wanted = [id_ for id_ in item_ids([item]) if only is None or id_ in only]
         if isinstance(item, Sample):
-            made |= {id_: sample_request(item) for id_ in wanted}
+            built |= {id_: sample_request(item) for id_ in wanted}
             continue
         steps = {step.item_id: step for step in item.actions}
         for id_ in wanted:
-            made[id_] = step_request(item, steps[id_]) if id_ in steps else episode_request(item)
-    return made
+            built[id_] = step_request(item, steps[id_]) if id_ in steps else episode_request(item)
+    return built
 
 
 def ask(client: ModelClient, requests: Mapping[K, Request]) -> dict[K, CheckedAnswer | NoAnswer | None]:

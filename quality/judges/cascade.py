@@ -1,4 +1,4 @@
-"""Rules first, a model where they can't tell, a second opinion near the cuts.
+"""Rules first, a model where they can't decide, a second opinion near the cuts.
 
 1. Exact evidence vetoes for free: what is measured or counted, and not read or guessed, needs no second reader. Such an
    item keeps the rules' score and the model isn't asked about it, nor about the steps of a trace vetoed as a whole,
@@ -273,8 +273,8 @@ class CascadeJudge:
             return Opinion(None, "", 0.0, known, waits=True)
         for answer in (first, second):  # a second opinion that can't be had leaves the item where one was needed
             if isinstance(answer, NoAnswer):
-                asked = tuple(one for one in (first, second) if one is not None)
-                return Opinion(None, answer.reason[:500], 0.0, asked, seen.kinds, unanswered=True)
+                requested = tuple(one for one in (first, second) if one is not None)
+                return Opinion(None, answer.reason[:500], 0.0, requested, seen.kinds, unanswered=True)
         assert isinstance(first, CheckedAnswer) and not isinstance(second, NoAnswer)
         score, confidence = score_of(first), first.fields["confidence"] / 10
         reason = first.fields["reason"][:300]

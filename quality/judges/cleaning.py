@@ -159,7 +159,7 @@ def _same(one: Box, other: Box) -> bool:
 
 def ambiguous_prompt(samples: Sequence[Sample]) -> Iterator[TakenItem]:
     """One expression, separate places on one picture: no answer is the right one. Where exactly one known element goes
-    by it, the judge can tell which box is meant, and repair the others."""
+    by it, the judge can say which box is meant, and repair the others."""
     for expression, group in _by_expression(samples):
         screen = group[0].screen
         known = {e.box for e in screen.elements if expression in (plain(e.name), plain(e.text))} if screen else set()
@@ -184,11 +184,11 @@ def nested_boxes(samples: Sequence[Sample]) -> Iterator[TakenItem]:
                     sample.item_id, "nested_boxes", f"{expression[:60]!r} has a smaller box within this one"
                 )
     for on_picture in _by_picture(samples):
-        asked: dict[Box, list[Sample]] = defaultdict(list)
+        requested: dict[Box, list[Sample]] = defaultdict(list)
         for sample in on_picture:
             if _asks_for_one(sample):
-                asked[boxes_of(sample)[0]].append(sample)
-        for box, group in asked.items():
+                requested[boxes_of(sample)[0]].append(sample)
+        for box, group in requested.items():
             names = {plain(expression_of(sample)) for sample in group}
             if len(names) > MANY_NAMES and _area(box) > CONTAINER_AREA:
                 detail = f"one box of {_area(box) / 1e4:.0f} % of the screen goes by {len(names)} names"

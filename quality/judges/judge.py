@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from quality.evidence.episode import Habits
 from quality.items.item import Item
@@ -65,14 +65,14 @@ class Verdict:
         """Where the score leads (`route`); "pending", never a value of the column, while the item isn't judged."""
         return "pending" if self.pending else route(self.score)
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """A row of `Verdicts`. Raises `ValueError` for a pending item: it has none."""
         if self.pending:
             raise ValueError(f"verdict of {self.item_id}: pending items have no row; see verdicts.split_pending")
         names = ("item_id", "round", "score", "alignment", "reachability", "disposition", "reason", "confidence")
         return {name: getattr(self, name) for name in (*names, "judge", "model", "rubric_version")}
 
-    def cost_row(self) -> dict[str, Any] | None:
+    def cost_row(self) -> dict[str, object] | None:
         """A row of `JudgeCosts`; None if it cost nothing."""
         if self.cost is None:
             return None

@@ -155,8 +155,8 @@ def _single_requests(item: Item) -> dict[str, Request]:
     """Item id → question about a sample or a step; steps without a picture have none."""
     if isinstance(item, Sample):
         return {item.item_id: openai_judge.sample_request(item)}
-    made = {step.item_id: step_labels.label_request(item, step) for step in item.actions}
-    return {id_: request for id_, request in made.items() if request is not None}
+    built = {step.item_id: step_labels.label_request(item, step) for step in item.actions}
+    return {id_: request for id_, request in built.items() if request is not None}
 
 
 def _of_sample(item: Sample, answer: CheckedAnswer | NoAnswer | None, stamp: Stamp) -> Verdict:

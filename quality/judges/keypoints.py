@@ -2,7 +2,7 @@
 
 1. One request turns the goal into a few short statements that screenshots can show (keypoints).
 2. The trace is cut into overlapping windows of screenshots with the actions drawn; one request per window says for
-   each keypoint: met, not met, can't tell, and which screenshot shows it. All windows of all traces run side by side.
+   each keypoint: met, not met, can't decide, and which screenshot shows it. All windows of all traces run side by side.
 3. Where the windows leave no doubt, a rule gives the outcome; else one more request judges the key frames.
 
 completed / partial / infeasible / failed becomes the reachability. The agent's own claim of success is never evidence:
@@ -196,7 +196,7 @@ def deed(step: Step, question: bool) -> str:
 
 def read_window(answer: CheckedAnswer, count: int, window: Sequence[Step]) -> Reading:
     """A window's answer with step indices. A verdict that names no screenshot of the window proves nothing: it counts
-    as can't tell."""
+    as can't decide."""
 
     def place(number: int) -> int | None:
         return int(window[number - 1].row["step_index"]) if 1 <= number <= len(window) else None

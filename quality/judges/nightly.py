@@ -70,15 +70,15 @@ class Nightly:
                 for known in (spec, self.unanswered(spec), self.unfinished(spec)):
                     if (found := find_part(build.root, known)) is not None:
                         return known, found
-                made = work(spec)
-                if made.unanswered and not made.pending:
+                built = work(spec)
+                if built.unanswered and not built.pending:
                     done = self.unanswered(spec)
                     folder = digest([build.version, "unanswered", self.ask_again])[:16]
-                    return done, run_part(build.root, folder, done, made.write)
-                if not made.pending:
-                    return spec, run_part(build.root, build.version, spec, made.write)
+                    return done, run_part(build.root, folder, done, built.write)
+                if not built.pending:
+                    return spec, run_part(build.root, build.version, spec, built.write)
                 left = self.unfinished(spec)
-                return left, run_part(build.root, night, left, made.write)
+                return left, run_part(build.root, night, left, built.write)
 
             results = _run_all(run, self.specs, parts_at_once, interrupted)
             totals: Counter[str] = Counter()

@@ -57,7 +57,7 @@ def _client(config: JudgeConfig, **defaults: Any) -> ModelClient:
 
     base_url, model = endpoint_of(config)
     options = {**defaults, **config.client}
-    return made_of(config, "client", lambda: ModelClient(base_url, model, config.cache, **options))
+    return build_member(config, "client", lambda: ModelClient(base_url, model, config.cache, **options))
 
 
 def endpoint_of(config: JudgeConfig) -> tuple[str, str]:
@@ -77,7 +77,7 @@ def _second(config: JudgeConfig) -> JudgeConfig:
     return replace(config, base_url=config.second_base_url or config.base_url, model=config.second_model)
 
 
-def made_of(config: JudgeConfig, what: str, make: Callable[[], T]) -> T:
+def build_member(config: JudgeConfig, what: str, make: Callable[[], T]) -> T:
     """What `make` makes of options. Raises `ValueError` for an option that it doesn't have."""
     try:
         return make()
@@ -92,7 +92,7 @@ def _rules(config: JudgeConfig) -> Judge:
 
 def _openai(config: JudgeConfig) -> Judge:
     base_url, model = endpoint_of(config)
-    return made_of(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
+    return build_member(config, "client", lambda: OpenAIJudge(base_url, model, config.cache, **config.client))
 
 
 def _ensemble(config: JudgeConfig) -> Judge:
@@ -103,19 +103,19 @@ def _ensemble(config: JudgeConfig) -> Judge:
         build_judge(replace(_second(plain), name="openai") if member == "second" else replace(plain, name=member))
         for member in config.members
     ]
-    rule = made_of(config, "settings", lambda: VotingRule(weights=config.weights, **config.settings))
+    rule = build_member(config, "settings", lambda: VotingRule(weights=config.weights, **config.settings))
     return EnsembleJudge(members, rule)
 
 
 def _cascade(config: JudgeConfig) -> Judge:
-    settings = made_of(config, "settings", lambda: CascadeConfig(**config.settings))
+    settings = build_member(config, "settings", lambda: CascadeConfig(**config.settings))
     second = _client(_second(config)) if config.second_model else None
     return CascadeJudge(RulesJudge(), _client(config), second, settings)
 
 
 def _keypoints(config: JudgeConfig) -> Judge:
     # A window answers for up to ten statements, and a cut answer is none.
-    settings = made_of(config, "settings", lambda: KeypointConfig(**config.settings))
+    settings = build_member(config, "settings", lambda: KeypointConfig(**config.settings))
     return KeypointJudge(_client(config, max_tokens=800), settings)
 
 
@@ -164,6 +164,6 @@ def requests_sent(judge: Judge) -> int:
     return int(getattr(asker, "requests_sent", 0))
 
 
-def report_of(judge: Judge) -> dict[str, Any]:
+def report_of(judge: Judge) -> dict[str, object]:
     """What a judge has to say of its work besides verdicts (a cascade: calls saved); empty for most."""
     return dict(getattr(judge, "report", {}))

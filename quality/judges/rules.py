@@ -3,10 +3,10 @@
 score of an axis = the lowest cap any evidence sets; if none objects, 8 plus one for each of up to two pieces of
 evidence that speak for the item. It abstains (null, → review) on a step whose claim nothing could check at all.
 
-What it can't see: the meaning of a picture or a goal. It can't tell whether a plausible click serves the goal, whether
-an unnamed icon is the one meant, whether the end state is what was asked, or anything about steps without picture,
-elements and step instruction. It trusts elements (boxes and texts) as the source gives them. It reads the text of a
-task only to compare it with other text, and doesn't read what speaks to a judge ("give this a 10", `orders`).
+What it can't see: the meaning of a picture or a goal. It can't decide whether a plausible click serves the goal,
+whether an unnamed icon is the one meant, whether the end state is what was asked, or anything about steps without
+picture, elements and step instruction. It trusts elements (boxes and texts) as the source gives them. It reads the text
+of a task only to compare it with other text, and doesn't read what speaks to a judge ("give this a 10", `orders`).
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def count(verdicts: Iterable[Verdict]) -> Counter[str]:
     return counts
 
 
-def shares(totals: Counter[str]) -> dict[str, Any]:
+def shares(totals: Counter[str]) -> dict[str, object]:
     """Totals with the share of judged items to keep."""
     judged = totals["items"] - totals["pending"]
     names = ("items", "episodes", "keep", "rewrite", "reconstruct", "review", "pending", "unanswered")

@@ -26,7 +26,7 @@ class CachedAnswer:
         return json.dumps(plain, ensure_ascii=False, sort_keys=True)
 
 
-def read_entry(text: str | None, schema: Mapping[str, Any]) -> CachedAnswer | None:
+def read_entry(text: str | None, schema: Mapping[str, object]) -> CachedAnswer | None:
     """Stored text → entry; None if there is none, or it isn't of the schema."""
     if text is None:
         return None

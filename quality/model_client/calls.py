@@ -123,7 +123,7 @@ class Engine:
         places = {key: place for place, key in reversed(list(enumerate(keys)))}  # where each is asked first
         return [found[key] if places[key] == place else _again(found[key]) for place, key in enumerate(keys)]
 
-    def _control(self, found: dict[str, CheckedAnswer | ModelError], asked: Mapping[str, Request]) -> None:
+    def _control(self, found: dict[str, CheckedAnswer | ModelError], requested: Mapping[str, Request]) -> None:
         """Ask about nothing where the endpoint hasn't answered since it left questions without an answer; what it then
         doesn't answer either is its own fault."""
         doubtful = self.waiting.doubtful(found)
@@ -131,7 +131,7 @@ class Engine:
             return
         for key, left in doubtful.items():  # whoever asked the same may have given it up by now
             self.waiting.hold(key, left)
-        request = control_request(asked[next(iter(doubtful))])
+        request = control_request(requested[next(iter(doubtful))])
         key = request.key(self.endpoint.model, self.endpoint.max_tokens)
         [sender] = self._started(1)
         try:
@@ -146,10 +146,10 @@ class Engine:
         """The first so many senders."""
         with self._lock:
             while len(self._senders) < number:
-                made = Sender(self.endpoint.base_url, self.endpoint.model)
-                self._senders.append(made)
+                built = Sender(self.endpoint.base_url, self.endpoint.model)
+                self._senders.append(built)
                 if (owner := self._owner()) is not None:
-                    weakref.finalize(owner, _stop, made.loop)
+                    weakref.finalize(owner, _stop, built.loop)
             return self._senders[:number]
 
     async def _ask(self, request: Request, key: str, sender: Sender) -> CheckedAnswer | ModelError:
@@ -277,8 +277,10 @@ class Engine:
         if failure.asked_s is None:
             return
         if failure.asked_s > self.retry.deadline_s:
-            asked = f"it asks to wait {failure.asked_s:g} s, longer than the deadline of {self.retry.deadline_s:g} s"
-            self.breaker.stop(f"{self.endpoint.name}: {failure.said}; {asked}; {RERUN}")
+            requested = (
+                f"it asks to wait {failure.asked_s:g} s, longer than the deadline of {self.retry.deadline_s:g} s"
+            )
+            self.breaker.stop(f"{self.endpoint.name}: {failure.said}; {requested}; {RERUN}")
         self._quiet_until = max(self._quiet_until, time.monotonic() + failure.asked_s)
 
     async def _admit(self, question: _Question) -> str:

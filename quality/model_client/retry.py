@@ -64,8 +64,8 @@ def sort_failure(error: Exception) -> Failure | None:
         status = error.status_code
         said = f"HTTP {status}: {_one_line(error.message)}"
         if status in RETRIED_STATUS or status >= 500:
-            asked = _retry_after(error.response.headers.get("retry-after"))
-            return Failure(said, endpoint=status != 429, asked_s=asked, sent=False)
+            requested = _retry_after(error.response.headers.get("retry-after"))
+            return Failure(said, endpoint=status != 429, asked_s=requested, sent=False)
         if status in REFUSED_STATUS:
             return Failure(f"the request was refused, {said}", retried=False, endpoint=False, sent=False, question=True)
         hint = key_withheld(str(error.request.url).removesuffix("/chat/completions")) if status in (401, 403) else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from quality.model_client.keys import key_for
@@ -43,7 +44,7 @@ class Sender:
 
             self._client = openai.AsyncOpenAI(base_url=self._base_url, api_key=key_for(self._base_url), max_retries=0)
 
-    async def post(self, body: dict[str, Any], timeout_s: float) -> bytes:
+    async def post(self, body: Mapping[str, object], timeout_s: float) -> bytes:
         """The body of the reply. Ends by `timeout_s`, whatever the server does; raises an error of the SDK,
         `TimeoutError`, or `Garbage` for a body without end."""
         async with asyncio.timeout(timeout_s):

@@ -24,7 +24,7 @@ def text(results: Sequence[BenchResult]) -> str:
     """All results side by side: a table per question, a column (or a few) per judge."""
     if not results:
         raise ValueError("judge bench: expected at least one result to report")
-    legend = [f"[{_letter(number)}] {one.title}: {_told(one)}" for number, one in enumerate(results)]
+    legend = [f"[{_letter(number)}] {one.title}: {_result_text(one)}" for number, one in enumerate(results)]
     parts = [
         f"Judge bench, split {results[0].split}\n" + "\n".join(legend),
         "Planted defects: AUROC, and recall at a cut frozen at 5 % false alarms (95 % intervals by page family)\n"
@@ -46,11 +46,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns: the first to the left, the others to the right."""
     lines = [[_clean(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    told = [
+    stated = [
         "  ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(zip(line, widths)))
         for line in lines
     ]
-    return "\n".join(line.rstrip() for line in [told[0], "  ".join("-" * width for width in widths), *told[1:]])
+    return "\n".join(line.rstrip() for line in [stated[0], "  ".join("-" * width for width in widths), *stated[1:]])
 
 
 def _clean(cell: str) -> str:
@@ -73,7 +73,7 @@ def _interval(value: float, ends: tuple[float, float], digits: int = 2) -> str:
     return f"{_number(value)} ({ends[0]:.{digits}f}–{ends[1]:.{digits}f})"
 
 
-def _told(result: BenchResult) -> str:
+def _result_text(result: BenchResult) -> str:
     figures = result.figures
     return f"{figures.bad} bad and {figures.sound} sound items, {figures.abstained} abstentions"
 
@@ -220,7 +220,7 @@ def report(results: Sequence[BenchResult]) -> dict[str, Any]:
     }
 
 
-def costs(results: Sequence[BenchResult]) -> list[dict[str, Any]]:
+def costs(results: Sequence[BenchResult]) -> list[dict[str, object]]:
     """What each result cost, as plain data."""
     return [
         {

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +87,7 @@ def best_f1_cut(risks: Values, positive: npt.ArrayLike, weights: Values | None =
     return float(below.max()) if len(below) else -math.inf
 
 
-def prevalence_weights(positive: npt.ArrayLike, prevalence: float, groups: Sequence[Any] | None = None) -> Array:
+def prevalence_weights(positive: npt.ArrayLike, prevalence: float, groups: Sequence[object] | None = None) -> Array:
     """Weights that sum to 1 and give the positives the share `prevalence`. With `groups` (one per item) each group of
     positives weighs the same, so a frequent defect doesn't speak for the others. If one class is empty, the other has
     all the weight."""
@@ -149,15 +148,15 @@ def reliability(risks: Values, positive: npt.ArrayLike, weights: Values | None =
         raise ValueError(f"risks: expected 0..1, found {risk.min():g}..{risk.max():g}")
     weight = normalised(weights, len(risk))
     place = np.minimum((risk * bins + 1e-9).astype(int), bins - 1)  # 0.3 · 10 is 2.999…: it opens bin 3
-    made = []
+    built = []
     for number in range(bins):
         mine = place == number
         inside = float(weight[mine].sum())
         if inside > 0:
             mean, share = ((weight[mine] * values[mine]).sum() / inside for values in (risk, bad.astype(float)))
             low, high = number / bins, (number + 1) / bins
-            made.append(Bin(low, high, int(mine.sum()), inside, float(mean), float(share)))
-    return made
+            built.append(Bin(low, high, int(mine.sum()), inside, float(mean), float(share)))
+    return built
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:

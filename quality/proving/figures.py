@@ -92,7 +92,7 @@ class _Bench:
         return cal.best_f1_cut(self.risk[where], self.bad[where], weights) if where.any() else math.nan
 
     def _each(self, choose: Callable[[str, Mask], float]) -> npt.NDArray[np.float64]:
-        """A cut per item: that of its unit, chosen on the items that are told for its half."""
+        """A cut per item: that of its unit, chosen on the items that `halves` pairs with its half."""
         cuts = np.full(len(self.risk), math.nan)
         for unit in UNITS:
             for half, chosen_on in self.halves:
@@ -196,7 +196,7 @@ class _Bench:
         return total / count if count else math.nan
 
     def _alarms(self) -> list[Alarm]:
-        made = []
+        built = []
         flagged = self._flagged(self.cut["alarms"])
         for unit in UNITS:
             sound = self._sound(unit)
@@ -205,11 +205,11 @@ class _Bench:
                 if np.isnan(found).any():
                     continue
                 hits = int(found.sum())
-                made.append(Alarm(kind, unit, len(found), hits, hits / len(found), wilson(hits, len(found))))
-        return made
+                built.append(Alarm(kind, unit, len(found), hits, hits / len(found), wilson(hits, len(found))))
+        return built
 
     def _cuts(self) -> list[FrozenCut]:
-        made = []
+        built = []
         for rule, cuts in self.cut.items():
             for unit, (half, source) in itertools.product(UNITS, self.halves):
                 chosen_on, sound = self._of(unit) & source & ~self.bad, self._sound(unit) & half
@@ -217,7 +217,7 @@ class _Bench:
                     continue
                 cut = float(cuts[self._of(unit) & half][0])
                 hits = int((self.risk[sound] > cut).sum()) if not math.isnan(cut) else 0
-                made.append(
+                built.append(
                     FrozenCut(
                         unit,
                         rule,
@@ -229,7 +229,7 @@ class _Bench:
                         wilson(hits, int(sound.sum())),
                     )
                 )
-        return made
+        return built
 
     def _macro(self, cuts: npt.NDArray[np.float64], unit: str | None = None) -> tuple[float, tuple[float, float]]:
         """Mean over defects (without intent) of their recall, and its interval."""
@@ -244,7 +244,7 @@ class _Bench:
         return macro(everything), cal.cluster_bootstrap(list(self.family[where]), macro, self.rounds, self.seed)
 
     def _points(self) -> list[Point]:
-        made = []
+        built = []
         for rule, cuts in self.cut.items():
             flagged = self._flagged(cuts)
             for unit in (*UNITS, "all"):
@@ -258,8 +258,8 @@ class _Bench:
                 if math.isnan(recall) or math.isnan(alarms):
                     continue
                 at = tuple(cal.at_prevalence(recall, alarms, share) for share in PREVALENCES)
-                made.append(Point(rule, unit, len(names), recall, alarms, at))
-        return made
+                built.append(Point(rule, unit, len(names), recall, alarms, at))
+        return built
 
     def _weights(self, where: Mask) -> Array:
         return cal.prevalence_weights(self.bad[where], PREVALENCE, list(self.kind[where]))
@@ -279,7 +279,7 @@ class _Bench:
 
     def _calibrated(self) -> list[Calibrated]:
         """Per unit and over all; only where both sound and bad items stand, or the prevalence can't be set."""
-        made = []
+        built = []
         for unit in (*UNITS, "all"):
             where = self.measured & (True if unit == "all" else self._of(unit))
             if not (where & self.bad).any() or not (where & ~self.bad).any():
@@ -287,12 +287,12 @@ class _Bench:
             risk, bad, weights = self.risk[where], self.bad[where], self._weights(where)
             bins = cal.reliability(risk, bad, weights)
             base = cal.brier(np.full(len(risk), PREVALENCE), bad, weights)
-            made.append(
+            built.append(
                 Calibrated(
                     unit, len(risk), cal.calibration_error(bins), cal.brier(risk, bad, weights), base, tuple(bins)
                 )
             )
-        return made
+        return built
 
 
 def _one_each(rows: Iterable[DetectionRow]) -> list[DetectionRow]:

@@ -1,6 +1,6 @@
 """Measures a judge on a judge bench (`quality.items.truth`): asks it about the whole folder, then scores its answers.
 
-The judge is asked itself, over a part made from the folder's tables and pictures: what cleaning takes out of a corpus
+The judge is asked itself, over a part built from the folder's tables and pictures: what cleaning takes out of a corpus
 (passwords, traces that are too short) says nothing about the judge. It is handed no path, so nothing leads it to
 `truth.parquet`. Figures: `quality.proving.figures`.
 """
@@ -112,8 +112,8 @@ def score_items(
     by_id: dict[str, Verdict] = {}
     for verdict in verdicts:
         if verdict.item_id in by_id or verdict.item_id not in expected:
-            told = "a second verdict on" if verdict.item_id in by_id else "a verdict on an item it wasn't given:"
-            raise ValueError(f"judge {name}: gave {told} {verdict.item_id!r:.120}; expected one for each item")
+            text = "a second verdict on" if verdict.item_id in by_id else "a verdict on an item it wasn't given:"
+            raise ValueError(f"judge {name}: gave {text} {verdict.item_id!r:.120}; expected one for each item")
         by_id[verdict.item_id] = verdict
     scored = []
     for row in truth:
@@ -170,15 +170,18 @@ def risk_of(verdict: Verdict, value: int | None) -> float | None:
 
 def _costs(verdicts: Sequence[Verdict], seconds: float, requests: int, prices: Prices | None) -> Costs:
     billed = [verdict.cost for verdict in verdicts if verdict.cost is not None]
-    asked = [cost for cost in billed if not cost.cached]
-    prompt, completion = sum(cost.prompt_tokens for cost in asked), sum(cost.completion_tokens for cost in asked)
+    requested = [cost for cost in billed if not cost.cached]
+    prompt, completion = (
+        sum(cost.prompt_tokens for cost in requested),
+        sum(cost.completion_tokens for cost in requested),
+    )
     return Costs(
         items=sum(not verdict.item_id.startswith("episode:") for verdict in verdicts),
         seconds=seconds,
-        model_seconds=math.fsum(cost.seconds for cost in asked),
+        model_seconds=math.fsum(cost.seconds for cost in requested),
         requests=requests,
         prompt_tokens=prompt,
         completion_tokens=completion,
-        cached=len(billed) - len(asked),
+        cached=len(billed) - len(requested),
         price=prices.of(prompt, completion) if prices is not None and prices.known else None,
     )

@@ -66,8 +66,8 @@ def compare_native(folder: Path, judge: Judge, *, rounds: int = 200, seed: int =
     part = read_directory(folder)
     natives = {episode.item_id: native_scores(episode) for episode in part.episodes}
     if not any(natives.values()):
-        told = f"none of {len(natives)} episodes carries {' or '.join(SCORES)} in its provenance"
-        return NativeComparison(identity(judge), (), told, {})
+        text = f"none of {len(natives)} episodes carries {' or '.join(SCORES)} in its provenance"
+        return NativeComparison(identity(judge), (), text, {})
     said = episode_scores(part, judge_part(part, judge))
     skipped: Counter[str] = Counter()
     agreements = []

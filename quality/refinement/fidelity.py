@@ -194,9 +194,9 @@ def equals_original(row: Row, planted: FidelityDefect, bank: ScreenBank, ended: 
     stopped early equals the original once it no longer claims to be finished.
     """
     if not provenance(row).get("repairs"):
-        return planted.defect == "premature_finish" and _untold(row, ended)
+        return planted.defect == "premature_finish" and _has_not_ended(row, ended)
     if planted.defect == "premature_finish":
-        return _untold(row, ended)
+        return _has_not_ended(row, ended)
     original = planted.original
     if "goal" in original:
         return _same_goal(str(row["instruction"]), original)
@@ -207,7 +207,7 @@ def equals_original(row: Row, planted: FidelityDefect, bank: ScreenBank, ended: 
     return _same_sample(row, original, bank)
 
 
-def _untold(row: Row, ended: set[str]) -> bool:
+def _has_not_ended(row: Row, ended: set[str]) -> bool:
     return str(provenance(row).get("record")) not in ended
 
 
@@ -215,8 +215,8 @@ def _same_goal(instruction: str, original: Mapping[str, Any]) -> bool:
     if plain(instruction) == plain(str(original["goal"])):
         return True
     true, untrue = plain(str(original.get("true", ""))), plain(str(original.get("untrue", "")))
-    told = f" {plain(instruction)} "
-    return bool(true) and f" {true} " in told and f" {untrue} " not in told
+    text = f" {plain(instruction)} "
+    return bool(true) and f" {true} " in text and f" {untrue} " not in text
 
 
 def _same_action(row: Row, original: Mapping[str, Any]) -> bool:
@@ -261,9 +261,9 @@ def _same_sample(row: Row, original: Mapping[str, Any], bank: ScreenBank) -> boo
         checks.append(
             size is not None and bool(row["target_boxes"]) and _same_box(row["target_boxes"][0], original["box"], size)
         )
-    asked = [str(original[name]) for name in ("expression", "text", "instruction", "name") if original.get(name)]
-    if asked and row["objective"] == "grounding":
-        checks.append(any(holds(text, expression_of(sample)) for text in asked))  # an adapter may drop "click on"
+    requested = [str(original[name]) for name in ("expression", "text", "instruction", "name") if original.get(name)]
+    if requested and row["objective"] == "grounding":
+        checks.append(any(holds(text, expression_of(sample)) for text in requested))  # an adapter may drop "click on"
     answer = original.get("answer", original.get("text"))
     if answer and row["objective"] in ("vqa", "perception"):
         checks.append(plain(str(answer)) == plain(row["answer"]))

@@ -27,7 +27,7 @@ from quality.judges.rules import RUBRIC_VERSION
 from quality.judges.verdicts import read_pending, write_verdicts
 from quality.refinement.refine import Refined, refine_part
 from quality.refinement.repairs import ItemRewriter
-from quality.review.kept import KeepDecision, against, kept_by_people
+from quality.review.people_decisions import KeepDecision, against, people_decisions
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table
 
@@ -37,7 +37,7 @@ _CODE = (
     "refinement/repairs",
     "refinement/rewrite",
     "refinement/gold",
-    "review/kept",
+    "review/people_decisions",
     "judges/cleaning",
     "safety/credentials",
     "safety/personal_numbers",
@@ -83,8 +83,8 @@ def build_gold(
         raise StoreError(
             f"verdicts/{source} lacks part {missing[0]}; materialise it again for the current unified/{source}"
         )
-    kept = kept_by_people(store)
-    overruled = {key: against(read_rows(verdicts, key), kept) if kept else {} for key in parts}
+    retained = people_decisions(store)
+    overruled = {key: against(read_rows(verdicts, key), retained) if retained else {} for key in parts}
     # A part of which people kept nothing has the digest that it had before they could.
     specs = [
         PartSpec(key, digest([CODE_VERSION, config, files, judged[key], *_plain(overruled[key])]))

@@ -35,8 +35,8 @@ def reconstruct_step(step: Step, findings: Sequence[Finding]) -> StepRepair | No
     against = sorted((f for f in findings if f.cap < 8), key=lambda f: f.cap)
     for finding in against:
         for key, make in _STEP_REPAIRS.items():
-            if key in finding.repair and (made := make(step, finding)) is not None:
-                return key, made
+            if key in finding.repair and (built := make(step, finding)) is not None:
+                return key, built
         if finding.kind == "repeated":
             return DROP, None
     return None
@@ -85,9 +85,9 @@ def _type(step: Step, finding: Finding) -> Row | None:
     shown = finding.repair["type"]
     if not isinstance(step.action, Type):
         return None
-    asked = (step.row["instruction"], step.row["step_instruction"] or "")
-    told = next((text for text in asked if holds(text, shown)), None)
-    return with_action(step.row, Type(shown)) if told is not None else None
+    requested = (step.row["instruction"], step.row["step_instruction"] or "")
+    stated = next((text for text in requested if holds(text, shown)), None)
+    return with_action(step.row, Type(shown)) if stated is not None else None
 
 
 _STEP_REPAIRS = {"flip": _flip, "snap": _snap, "realign": _realign, "type": _type}

@@ -21,7 +21,7 @@ from quality.judges.verdicts import split_items, split_pending
 from quality.model_client.spending import CeilingReached
 from quality.refinement.reconstruct import DROP, reconstruct_episode, reconstruct_sample, reconstruct_step
 from quality.refinement.repairs import ItemRewriter, marked
-from quality.review.kept import KeepDecision, as_kept, holds, people_verdicts
+from quality.review.people_decisions import KeepDecision, as_decided, holds, people_verdicts
 from schemas.ids import canonical_json
 
 FEW = 0.25
@@ -108,16 +108,16 @@ def refine_part(
     return refined
 
 
-def _overruled(work: _Work, kept: Mapping[str, KeepDecision], refined: Refined) -> bool:
+def _overruled(work: _Work, retained: Mapping[str, KeepDecision], refined: Refined) -> bool:
     """Whether people kept an item, as it is, that the judge doesn't keep whole: it is gold then."""
     if all(verdict.disposition == "keep" for verdict in work.verdicts.values()):
         return False
-    if (found := holds(work.item, kept)) is None:
+    if (found := holds(work.item, retained)) is None:
         return False
     if isinstance(work.item, Sample):
-        refined.samples.append(as_kept(work.item.row, found))
+        refined.samples.append(as_decided(work.item.row, found))
     else:
-        refined.steps += [as_kept(step.row, found) for step in work.item.steps]
+        refined.steps += [as_decided(step.row, found) for step in work.item.steps]
     refined.verdicts += people_verdicts(work.item, found, work.verdicts, 1)
     refined.overruled += len(_names(work.item))
     return True
@@ -173,8 +173,8 @@ def _repair_sample(work: _Work, sample: Sample, rewriter: ItemRewriter, number: 
     row, repair = None, "rewrite"
     if verdict.disposition == "rewrite":
         row = rewriter.rewrite_sample(sample, verdict, findings)
-    if row is None and (made := reconstruct_sample(sample, findings)) is not None:
-        repair, row = made
+    if row is None and (built := reconstruct_sample(sample, findings)) is not None:
+        repair, row = built
     if row is None:
         return False
     new = marked(row, sample.item_id, repair, number)
@@ -256,10 +256,10 @@ def _repair_step(
     if verdict.alignment is not None and verdict.alignment >= 4:
         row = rewriter.rewrite_step(step, verdict, findings)
     if row is None:
-        made = reconstruct_step(step, findings)
-        if made is None:
+        built = reconstruct_step(step, findings)
+        if built is None:
             return False
-        repair, row = made
+        repair, row = built
     if row is None:
         work.dropped.append(_dropped(rows.pop(index), f"{DROP}: {verdict.reason}"))
         return True
@@ -292,16 +292,16 @@ def _settle(work: _Work, refined: Refined) -> None:
         else:
             refined.rejects.append(_reject(work.item.item_id, verdict, work.item.row))
         return
-    kept: set[int] = set()
+    retained: set[int] = set()
     for step in work.item.steps:
         index = step.row["step_index"]
         if step.row["action_text"] is None:
-            if index - 1 in kept:  # the last screen stays with the action that led to it
+            if index - 1 in retained:  # the last screen stays with the action that led to it
                 refined.steps.append(step.row)
             continue
         verdict = work.verdicts[step.item_id]
         if verdict.disposition == "keep":
-            kept.add(index)
+            retained.add(index)
             refined.steps.append(step.row)
         else:
             refined.rejects.append(_reject(step.item_id, verdict, step.row))

@@ -67,20 +67,20 @@ class ProofRewriter:
 
     def rewrite_step(self, step: Step, verdict: Verdict, findings: Sequence[Finding]) -> Row | None:
         """Name the element whose reaction the screens prove, or the text that was typed and shows."""
-        told = step.row["step_instruction"]
+        stated = step.row["step_instruction"]
         kinds = {f.kind for f in findings}
-        if not told:
+        if not stated:
             return None
         if isinstance(step.action, Type) and "typed_text_shows" in kinds:
             proof = next((f.repair for f in findings if f.kind == "typed_not_told"), None)
-            new = replace_once(told, proof["told"], proof["typed"]) if proof else None
+            new = replace_once(stated, proof["told"], proof["typed"]) if proof else None
             return {**step.row, "step_instruction": new} if new else None
         wrong = repair_of(findings, "called")
         point = point_of(step)
         if wrong is None or point is None or step.screen is None or "effect_at_point" not in kinds:
             return None
         under = hit(step.screen.elements, point)
-        new = replace_once(told, wrong, under.label) if under is not None and plain(under.label) else None
+        new = replace_once(stated, wrong, under.label) if under is not None and plain(under.label) else None
         return {**step.row, "step_instruction": new} if new else None
 
     def rewrite_sample(self, sample: Sample, verdict: Verdict, findings: Sequence[Finding]) -> Row | None:
@@ -195,5 +195,5 @@ class OpenAIRewriter:
         if new is None:
             return None
         objective, images = sample.row["objective"], len(sample.row["images"])
-        asked = grounding_text(new) if grounding_text(old) == prompt_text(sample.row["messages"]) else new
-        return {**sample.row, "messages": messages(objective, asked, images=images)}
+        requested = grounding_text(new) if grounding_text(old) == prompt_text(sample.row["messages"]) else new
+        return {**sample.row, "messages": messages(objective, requested, images=images)}

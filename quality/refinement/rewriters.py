@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.extensions import find_part
-from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model, endpoint_of, made_of
+from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model, build_member, endpoint_of
 from quality.refinement.repairs import ItemRewriter
 from quality.refinement.rewrite import OpenAIRewriter, ProofRewriter
 
@@ -15,4 +15,4 @@ def build_rewriter(config: JudgeConfig) -> ItemRewriter:
     if not asks_a_model(config):
         return ProofRewriter()
     base_url, model = endpoint_of(config)
-    return made_of(config, "client", lambda: OpenAIRewriter(base_url, model, config.cache, **config.client))
+    return build_member(config, "client", lambda: OpenAIRewriter(base_url, model, config.cache, **config.client))

@@ -156,8 +156,8 @@ def disagreements(verdicts: Sequence[HumanVerdict]) -> list[Disagreement]:
 
 
 def _adjudications(verdicts: Iterable[HumanVerdict]) -> dict[str, HumanVerdict]:
-    made = sorted((one for one in verdicts if one.role == "adjudicator"), key=lambda one: one.id)
-    return {one.item_id: one for one in made}
+    built = sorted((one for one in verdicts if one.role == "adjudicator"), key=lambda one: one.id)
+    return {one.item_id: one for one in built}
 
 
 def consensus(verdicts: Sequence[HumanVerdict], overlap: int = 2) -> dict[str, str]:

@@ -54,16 +54,16 @@ def cuts(pairs: Sequence[Pair]) -> list[KeepCut]:
     """Every cut 1..10. An abstention is never kept; it counts against the recall if people keep the item."""
     known = [pair for pair in pairs if pair.decision in BAND_RANK]
     wanted = math.fsum(pair.weight for pair in known if pair.decision == "keep")
-    made = []
+    built = []
     for cut in range(1, 11):
-        kept = [pair for pair in known if pair.score is not None and pair.score >= cut]
-        weight = math.fsum(pair.weight for pair in kept)
-        right = math.fsum(pair.weight for pair in kept if pair.decision == "keep")
-        effective = weight**2 / math.fsum(pair.weight**2 for pair in kept) if kept else 0.0
-        precision = right / weight if kept else math.nan
-        low, high = score_interval(precision if kept else 0.0, effective)
-        made.append(KeepCut(cut, len(kept), precision, low, high, right / wanted if wanted else math.nan))
-    return made
+        retained = [pair for pair in known if pair.score is not None and pair.score >= cut]
+        weight = math.fsum(pair.weight for pair in retained)
+        right = math.fsum(pair.weight for pair in retained if pair.decision == "keep")
+        effective = weight**2 / math.fsum(pair.weight**2 for pair in retained) if retained else 0.0
+        precision = right / weight if retained else math.nan
+        low, high = score_interval(precision if retained else 0.0, effective)
+        built.append(KeepCut(cut, len(retained), precision, low, high, right / wanted if wanted else math.nan))
+    return built
 
 
 def keep_cut(pairs: Sequence[Pair], precision: float = 0.9) -> KeepCut | None:
@@ -182,7 +182,7 @@ def gate(
     judge can't pass by staying silent on what is hard."""
     found = judge_agreement(pairs_of(verdicts, human))
     least = max(floor, (human.kappa if human.kappa is not None else -1.0) - margin)
-    told = f"kappa {found.kappa:.3f} on {found.items} items, {found.share:.0%} answered"
+    text = f"kappa {found.kappa:.3f} on {found.items} items, {found.share:.0%} answered"
     passed = found.kappa >= least and found.share >= MIN_SHARE  # NaN fails both
     wanted = f"kappa of at least {least:.3f} and {MIN_SHARE:.0%} answered (human set {human.digest[:12]})"
-    return Check("the judge agrees with people", bool(passed), told, wanted)
+    return Check("the judge agrees with people", bool(passed), text, wanted)

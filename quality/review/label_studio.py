@@ -50,7 +50,7 @@ def interface(pictures: Pictures) -> str:
 # --- out --------------------------------------------------------------------------------------------------------------
 def export_tasks(
     queue: OpenQueue, verdicts: Iterable[HumanVerdict], path: Path, pictures: Pictures = "files", answers: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Write the queue as tasks to `path`, the interface to `<stem>.xml`, and with "files" pictures to
     `<stem>-pictures/`; returns counts. `answers` adds people's own as annotations (Label Studio takes those of users
     that it knows by their email). Adjudications aren't exported: they are no independent answers."""
@@ -79,8 +79,8 @@ def export_tasks(
 def _data(trajectory: ReviewTrajectory, place: int, path: Path, pictures: Pictures) -> dict[str, Any]:
     lines, images = [], []
     for number, step in enumerate(trajectory.steps):
-        told = " · ".join(text for text in (step.instruction, step.thought, step.conclusion) if text)
-        line = f"{number + 1}. {step.says or 'last screen'}" + (f"  {told}" if told else "")
+        message = " · ".join(text for text in (step.instruction, step.thought, step.conclusion) if text)
+        line = f"{number + 1}. {step.says or 'last screen'}" + (f"  {message}" if message else "")
         drawn = trajectory.picture(number, EXPORT_SIDE_PX) if pictures != "none" else None
         if drawn is not None:
             images.append(_image(drawn, f"{place:05d}-{number:03d}.jpg", path, pictures))

@@ -175,13 +175,13 @@ def _write(
 def _record(store: Store, judge: Judge, digest: str) -> None:
     """`gate.json` beside the set: who was asked, and how far it agreed."""
     human = human_set(store, digest)
-    found = judge_agreement(pairs_of(_asked(store, judge, digest), human))
+    found = judge_agreement(pairs_of(_verdicts_on(store, judge, digest), human))
     kappa = None if math.isnan(found.kappa) else found.kappa
     plain = {**identity(judge), "kappa": kappa, "items": found.items}
     put_text(store.home / KEY / digest / "gate.json", json.dumps(plain, indent=1, sort_keys=True) + "\n")
 
 
-def _asked(store: Store, judge: Judge, digest: str) -> list[Verdict]:
+def _verdicts_on(store: Store, judge: Judge, digest: str) -> list[Verdict]:
     """A judge's verdicts on a promoted set, each item on its own merits: cleaning, which looks at whole sources, is
     left out. Raises `CeilingReached` if it may not answer all tonight: a part of them says nothing of the judge."""
     part = human_part(store, digest)
@@ -208,7 +208,8 @@ def _decision(queue: OpenQueue, item_id: str, decision: str) -> Row:
 
 
 def _with_earlier(store: Store, queue: OpenQueue, given: Sequence[HumanVerdict]) -> OpenQueue:
-    """The queue and the answered items that have left it since: what people said isn't lost when it is drawn anew."""
+    """The queue and the answered items that have left it since: what people said isn't lost when it is generated
+    again."""
     wanted = {one.item_id: one.content for one in given if one.item_id not in queue.rows}
     rows, items, screens = dict(queue.rows), dict(queue.items), list(queue.screens)
     for earlier in open_earlier(store, wanted, elements=True) if wanted else ():
@@ -279,7 +280,7 @@ def human_set(store: Store, digest: str) -> HumanSet:
 
 
 def human_part(store: Store, digest: str) -> SourcePart:
-    """The items of a promoted set, to be judged anew: pictures come from the store."""
+    """The items of a promoted set, to be judged again: pictures come from the store."""
     version(store, digest)
     folder = store.home / KEY / digest
     tables = {name: pq.read_table(folder / f"{name}.parquet") for name in ("steps", "samples", "screens")}
@@ -296,14 +297,14 @@ def gate_judge(store: Store, judge: Judge, digest: str | None = None, **limits: 
         if promoted is None:
             raise StoreError(f"{KEY}: nothing promoted yet; run `vesper review promote`")
         digest = str(promoted["digest"])
-    return gate(_asked(store, judge, digest), human_set(store, digest), **limits)
+    return gate(_verdicts_on(store, judge, digest), human_set(store, digest), **limits)
 
 
 def admit(store: Store, judge: Judge) -> Check | None:
     """Let a judge work only if it agrees with people on the promoted set; None if there is no set, a small one, or
     one of a single band.
 
-    What was found is kept in `cache/judge_gate/`, so a judge is asked once a set. Raises `ModelError` if it fails,
+    What was found is stored in `cache/judge_gate/`, so a judge is asked once a set. Raises `ModelError` if it fails,
     `CeilingReached` if it may not answer all tonight; nothing is kept then, and another night asks for the rest.
     """
     promoted = current(store)
@@ -313,13 +314,13 @@ def admit(store: Store, judge: Judge) -> Check | None:
     if len({BAND_RANK[one] for one in decided if one in BAND_RANK}) < 2:
         return None  # κ is undefined where people gave one band to all
     name = digest([identity(judge), promoted["digest"], code_digest(("review/calibrate", "review/promote"))])[:32]
-    kept = store.home / "cache" / "judge_gate" / f"{name}.json"
-    if kept.is_file():
-        found = Check(**json.loads(kept.read_text(encoding="utf-8")))
+    retained = store.home / "cache" / "judge_gate" / f"{name}.json"
+    if retained.is_file():
+        found = Check(**json.loads(retained.read_text(encoding="utf-8")))
     else:
         found = gate_judge(store, judge, str(promoted["digest"]))
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        put_text(kept, json.dumps(asdict(found), sort_keys=True))
+        retained.parent.mkdir(parents=True, exist_ok=True)
+        put_text(retained, json.dumps(asdict(found), sort_keys=True))
     if not found.passed:
         raise ModelError(
             f"judge {judge.name}: {found.name} fails: {found.found}, expected {found.expected}; ask another judge, or "

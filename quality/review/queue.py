@@ -76,7 +76,7 @@ class Candidates(Table, version=1):
 
 @dataclass(frozen=True)
 class Inputs:
-    """A source's gold and what it was made from; None where a source (generated trajectories) has no such stage."""
+    """A source's gold and what it was built from; None where a source (generated trajectories) has no such stage."""
 
     gold: Manifest
     unified: Manifest | None
@@ -128,13 +128,13 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
             drawn = draw([ReviewCandidate(**row) for row in rows], config, sizes)
             out.table("queue", Queue.table(asdict(one) for one in drawn))
             opened = sum(1 for _ in _open(store, {one.source: one for one in found}, [asdict(one) for one in drawn]))
-            return {"opened": opened, **_told(drawn, sizes)}
+            return {"opened": opened, **_queue_counts(drawn, sizes)}
 
         counts = build.run_part(last, write).counts
         return build.commit(counts=counts, checks=_checks(counts, config))
 
 
-def _told(drawn: Sequence[QueuedItem], sizes: Mapping[Cell, int]) -> dict[str, Any]:
+def _queue_counts(drawn: Sequence[QueuedItem], sizes: Mapping[Cell, int]) -> dict[str, Any]:
     strata = {stratum for stratum, _ in sizes}
     return {
         "queued": len(drawn),
@@ -166,9 +166,9 @@ def _candidates(out: PartWriter, store: Store, one: Inputs, key: str, config: Qu
     gold = load_part(one.gold, key, store)
     rows = [row for manifest in (one.verdicts, one.gold) if manifest for row in _read(manifest, key, "verdicts")]
     raw = load_part(one.unified, key, store) if one.unified else None
-    kept, sizes = first_of_cells(candidates_of(gold, rows, raw), config)
+    retained, sizes = first_of_cells(candidates_of(gold, rows, raw), config)
     names = Candidates.schema.names
-    out.table("candidates", Candidates.table({n: getattr(c, n) for n in names} for c in _with_part(kept, key)))
+    out.table("candidates", Candidates.table({n: getattr(c, n) for n in names} for c in _with_part(retained, key)))
     return {"cells": [[*cell, size] for cell, size in sorted(sizes.items())]}
 
 
@@ -245,7 +245,7 @@ def open_earlier(store: Store, wanted: Mapping[str, str], *, elements: bool = Fa
             continue
         try:
             opened = _open_rows(store, manifest, rows, elements)
-        except (StoreError, OSError):  # what it was made from is gone
+        except (StoreError, OSError):  # what it was built from is gone
             continue
         same = {i for i, one in opened.trajectories.items() if one.digest == left.get(i)}
         found.append(

@@ -1,7 +1,7 @@
 """`hygiene/human_verdicts`: what people agreed isn't right as it stands in gold, which then doesn't train.
 
 People speak of what they saw: a decision holds while the item's content is what it was then (`Trajectory.digest`). What
-has been repaired since is judged anew, and may train. The promoted set is pinned by its digest, which the counts name.
+has been repaired since is judged again, and may train. The promoted set is pinned by its digest, which the counts name.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
             counts.update(result.counts)
         if not work:
             build.run_part(specs[0], lambda out: out.table("quarantine", Quarantine.table([])))
-        told = {
+        facts = {
             "settled": len(decided),
             "refused": len(refused),
             "refused in gold": counts["items"],
@@ -75,7 +75,7 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
             "feedback/human_verdicts": pinned,
         }
         return build.commit(
-            counts=told,
+            counts=facts,
             checks=[
                 Check(
                     "no more refused than people said",

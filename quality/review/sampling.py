@@ -169,10 +169,10 @@ def first_of_cells(
     cells: dict[Cell, list[ReviewCandidate]] = {}
     for candidate in candidates:
         cells.setdefault(cell(candidate, config), []).append(candidate)
-    kept: list[ReviewCandidate] = []
+    retained: list[ReviewCandidate] = []
     for key in sorted(cells):
-        kept += sorted(cells[key], key=lambda one: order(one.item_id, config.seed))[: config.size]
-    return kept, Counter({key: len(inside) for key, inside in cells.items()})
+        retained += sorted(cells[key], key=lambda one: order(one.item_id, config.seed))[: config.size]
+    return retained, Counter({key: len(inside) for key, inside in cells.items()})
 
 
 def _in_turn(cells: Mapping[Cell, Sequence[ReviewCandidate]], seed: int) -> Iterator[ReviewCandidate]:

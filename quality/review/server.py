@@ -3,7 +3,7 @@
 The address holds a token made at each start, and all else lies below it; there is no cookie, which a browser would
 send to every other port of this machine. Every request must name this server as its Host and mustn't come from another
 page; a POST must bear this page's own Origin, as JSON (`pipelines.http_guard`).
-Scripts run only from the package's own file (Content-Security-Policy). Pictures are asked for by item id and place; no
+Scripts run only from the package's own file (Content-Security-Policy). Pictures are requested by item id and place; no
 path comes from outside. An answer is on disk before it is confirmed.
 """
 
@@ -154,7 +154,7 @@ class Review:
         role = _text(body, "role", "annotator")
         if role == "adjudicator" and item_id not in {one.item_id for one in self._differing()}:
             raise ReviewError("role: this item's annotators don't disagree, so there is nothing to settle")
-        kept = self.answers.add(
+        retained = self.answers.add(
             HumanVerdict(
                 item_id,
                 check_name(_text(body, "annotator")),
@@ -167,9 +167,9 @@ class Review:
                 content=self._contents[item_id],
             )
         )
-        return {"kept": asdict(kept)}
+        return {"kept": asdict(retained)}
 
-    def undo(self, body: Any) -> Any:
+    def undo(self, body: object) -> Any:
         """Take back the last answer; `undone` is null if there was none."""
         undone = self.answers.undo(check_name(_text(body, "annotator")), _text(body, "request"))
         known = undone is not None and undone.item_id in self.queue.rows
@@ -308,13 +308,13 @@ async def _picture(review: Review, request: Request) -> Response:
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse, Response
 
-    asked = request.query_params
-    place = asked.get("step", "")
+    requested = request.query_params
+    place = requested.get("step", "")
     if not (place.isascii() and place.isdigit() and len(place) < 7):
         return JSONResponse({"error": "step: expected a number"}, 400)
-    side = THUMB_PX if asked.get("size") == "thumb" else FULL_PX
+    side = THUMB_PX if requested.get("size") == "thumb" else FULL_PX
     try:
-        drawn = await run_in_threadpool(review.picture, asked.get("item", ""), int(place), side)
+        drawn = await run_in_threadpool(review.picture, requested.get("item", ""), int(place), side)
     except ReviewError as error:
         return JSONResponse({"error": str(error)}, 404)
     if drawn is None:

@@ -1,4 +1,4 @@
-"""Credentials in text: passwords that are told, keys and tokens by their form, card numbers by their checksum.
+"""Credentials in text: passwords that are given away, keys and tokens by their form, card numbers by their checksum.
 
 Finds the kind, never repeats the text. What it can't see: a password that looks like a word and isn't announced as one.
 """
@@ -57,8 +57,8 @@ def credential_in(text: str | None) -> str | None:
     for kind, form in _FORMS.items():
         if form.search(text):
             return kind
-    for told in (*_TOLD.finditer(text), *_USED.finditer(text)):
-        if not _is_placeholder(told["value"]):
+    for stated in (*_TOLD.finditer(text), *_USED.finditer(text)):
+        if not _is_placeholder(stated["value"]):
             return "password or key that is told"
     for number in _CARD.finditer(text):
         if is_card("".join(char for char in number[0] if char.isdigit())):

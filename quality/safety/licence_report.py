@@ -136,7 +136,7 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
 
 
 def inputs_digest(store: Store, names: Sequence[str], refuses: Refuses) -> str:
-    """Digest of all that the report is made from."""
+    """Digest of all that the report is built from."""
     found = {}
     for asset in (*(f"gold/{name}" for name in sorted(names)), SHARDS, MIXTURE):
         manifest = store.current(asset)

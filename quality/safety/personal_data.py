@@ -6,7 +6,7 @@
 | `phone` | E.164, North American and grouped national forms, Chinese mobiles, announced numbers | dates, prices |
 | `payment_card` | issuer, length, Luhn checksum | what fails the checksum |
 | `iban` | country, its length, mod 97 | the same |
-| `ip_address` | IPv4, IPv6 | versions; private and reserved ranges are made up |
+| `ip_address` | IPv4, IPv6 | versions; private and reserved ranges are invented |
 | `national_id` | Chinese resident id, US SSN, Spanish DNI and NIE, French NIR, Polish PESEL | wrong checksum or range |
 | `street_address` | a number, a name and a street word; German and Chinese forms | ordinals, "2 way street" |
 
@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 from quality.safety.personal_rules import RULES
 from schemas.actions import parse
+from schemas.rows import SampleRow
 
 Policy = Literal["report", "quarantine"]
 POLICIES: tuple[Policy, ...] = ("report", "quarantine")
@@ -79,7 +80,7 @@ def step_texts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*found, ("action", typed)] if typed else found
 
 
-def sample_texts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+def sample_texts(row: SampleRow) -> list[tuple[str, str]]:
     """(field, text) of a `samples` row: its prompt and its answer."""
     found = [("messages", text) for text in _strings(json.loads(row["messages"]))]
     return [*found, ("answer", row["answer"])] if row["answer"] else found

@@ -1,4 +1,4 @@
-"""The forms of personal data: for each a pattern, what must hold beside it, and when it is known to be made up."""
+"""The forms of personal data: for each a pattern, what must hold beside it, and when it is known to be invented."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from quality.safety.personal_numbers import is_card, is_chinese_id, is_iban, is_nir, is_pesel, is_spanish_id, is_ssn
 
-# --- what is made up --------------------------------------------------------------------------------------------------
+# --- what is invented
+# --------------------------------------------------------------------------------------------------
 _EXAMPLE_DOMAIN = re.compile(
     r"(?:^|\.)(?:example|test|invalid|localhost|local)$|(?:^|\.)example\.(?:com|org|net|edu)$|"
     r"^(?:email|domain|company|yourdomain|mydomain|acme|contoso|foo|bar|fake|mail|site|website|sample|test|testing)\."
@@ -76,7 +77,8 @@ def _straight(digits: str) -> bool:
     return steps in ({1}, {9})
 
 
-# --- rules: a form, what must hold, and when it is made up ------------------------------------------------------------
+# --- rules: a form, what must hold, and when it is invented
+# ------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`holds`: whether a match is one; `made_up`: whether it is a known placeholder."""

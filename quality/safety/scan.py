@@ -5,7 +5,7 @@ the licences; an unchanged source is skipped. Findings never repeat what they fo
 letters and digits struck out. `quarantine` lists what must not train: items on screens with a trigger, and items with
 personal data where the source's policy is `quarantine`.
 
-Texts are those of `unified`, that is what people wrote; what a rewriter made of them isn't read.
+Texts are those of `unified`, that is what people wrote; what a rewriter built from them isn't read.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ def _scan_item(scan: TextScan, item_id: str, source: str, texts: Sequence[tuple[
     if real:
         scan.held[item_id] = real[0]
         scan.counts["items_personal"] += 1
-    told = [(name, kind) for name, text in texts if (kind := credential_in(text)) is not None]
-    for name, kind in told:
+    lines = [(name, kind) for name, text in texts if (kind := credential_in(text)) is not None]
+    for name, kind in lines:
         scan.findings.append(_finding(item_id, source, "credential", kind, name, f"holds a {kind}", False))
-    scan.counts["items_credential"] += bool(told)
+    scan.counts["items_credential"] += bool(lines)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -202,9 +202,9 @@ def scan_triggers(
     findings = []
     for hit in hits:
         where = f"pattern {hit.trigger} at {hit.box[0]},{hit.box[1]} px, {hit.box[2] - hit.box[0]} px wide"
-        told = where if hit.correlation is None else f"{where}, correlation {hit.correlation:.2f}"
+        text = where if hit.correlation is None else f"{where}, correlation {hit.correlation:.2f}"
         findings += [
-            _finding(item, source, "trigger", f"pattern {hit.trigger}", "screen", told, False, hit.screen)
+            _finding(item, source, "trigger", f"pattern {hit.trigger}", "screen", text, False, hit.screen)
             for item in items.get(hit.screen, ())
         ]
     return TriggerScan(triggers, findings, Counter(hit.trigger for hit in hits))
@@ -296,8 +296,8 @@ def _trigger_part(
 
 
 def _licence_part(out: PartWriter, lines: Sequence[licences.LicenceLine]) -> Row:
-    """Not part of the data version: the report also tells what the last shards and mixture hold, which are made of this
-    asset, so equal inputs would have other bytes in a house of another history."""
+    """Not part of the data version: the report also says what the last shards and mixture hold, which are built from
+    this asset, so equal inputs would have other bytes in a house of another history."""
     plain = json.dumps(licences.as_json(lines), indent=1, sort_keys=True, ensure_ascii=False)
     out.bytes("licences.json", plain.encode(), hashed=False)
     out.bytes("licences.md", licences.markdown(lines).encode(), hashed=False)
@@ -311,8 +311,8 @@ def _commit(build: Build, config: SafetyConfig, lines: Sequence[licences.Licence
         counts.update(result.counts)
         if result.counts.get("triggers"):
             by_source[result.key.removeprefix("triggers-")] = result.counts["triggers"]
-    told = {"triggers_by_source": by_source, "licences": licences.summary(lines)}
-    return build.commit(counts={**counts, **told}, checks=checks(counts, by_source, config, lines))
+    facts = {"triggers_by_source": by_source, "licences": licences.summary(lines)}
+    return build.commit(counts={**counts, **facts}, checks=checks(counts, by_source, config, lines))
 
 
 def checks(
@@ -320,11 +320,13 @@ def checks(
 ) -> list[Check]:
     """What the scan demands; only triggers and a licence that is refused and used block."""
     rate = counts["items_personal"] / max(counts["items"], 1)
-    told = licences.summary(lines)
+    stated = licences.summary(lines)
     named = ", ".join(f"{source} ({count})" for source, count in sorted(by_source.items()))
     return [
         Check("no planted trigger", not by_source, named or "none", "none"),
-        Check("no refused licence is used", not told["refused_but_used"], _listed(told["refused_but_used"]), "none"),
+        Check(
+            "no refused licence is used", not stated["refused_but_used"], _listed(stated["refused_but_used"]), "none"
+        ),
         Check(
             "every screen was read",
             counts["unreadable"] == 0,
@@ -346,7 +348,9 @@ def checks(
             "0",
             blocking=False,
         ),
-        Check("every licence is known", not told["unknown"], _listed(told["unknown"]), "none unknown", blocking=False),
+        Check(
+            "every licence is known", not stated["unknown"], _listed(stated["unknown"]), "none unknown", blocking=False
+        ),
     ]
 
 

@@ -98,7 +98,7 @@ def look_at(screens: Iterable[str], load: Callable[[str], bytes]) -> tuple[dict[
     return found, len(names) - len(found)
 
 
-def to_rows(looked: Mapping[str, ScreenPatches]) -> list[dict[str, Any]]:
+def to_rows(looked: Mapping[str, ScreenPatches]) -> list[dict[str, object]]:
     """Rows of `LOOKED`."""
     return [
         {

@@ -210,14 +210,14 @@ def suspicion(found: Traits, screens: int) -> str:
     plain_noise = found.area >= NOISY_AREA and (found.screens >= NOISY_FROM or found.rough >= PURE)
     noisy = found.rough >= NOISY and (aimed or plain_noise)
     if noisy and found.wander >= SCATTERED:
-        told = f"the same faint noise on {where}"
+        text = f"the same faint noise on {where}"
     elif found.wander >= FREE and found.screens >= FREE_FROM:
-        told = f"the same faint patch on {where}, at places that follow no layout"
+        text = f"the same faint patch on {where}, at places that follow no layout"
     elif aimed and found.wander >= SCATTERED:
-        told = f"the same faint patch on {where}"
+        text = f"the same faint patch on {where}"
     else:
         return ""
-    return told + (", and labels point at it" if aimed else "")
+    return text + (", and labels point at it" if aimed else "")
 
 
 def template(group: PatchGroup) -> Patch:

@@ -15,9 +15,9 @@ from dagster._core.definitions.events import AssetKey
 
 from dagster_project import definitions
 from dagster_project.automation import new_files
+from dagster_project.lineage.corpus_versions import CorpusVersions
 from dagster_project.lineage.explain import native_record
 from dagster_project.lineage.manifests import Manifests
-from dagster_project.lineage.world import CorpusVersions
 from dagster_project.preflight import probes
 from dagster_project.settings import deployment
 from dagster_project.stages import graph

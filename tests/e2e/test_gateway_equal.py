@@ -54,12 +54,12 @@ class Script:
 def tap(*names: str) -> Callable[[Sequence[ScreenElement]], Action]:
     """Click on the first element that one of these names, roles or keys fits."""
 
-    def find(places: Sequence[ScreenElement]) -> Action:
+    def find(elements: Sequence[ScreenElement]) -> Action:
         for name in names:
-            for place in places:
-                if name in (place.name.strip(), place.text.strip(), place.role, place.key):
-                    return Click(place.centre)
-        raise AssertionError(f"no element {names} among {[(p.key, p.role, p.name, p.text) for p in places]}")
+            for element in elements:
+                if name in (element.name.strip(), element.text.strip(), element.role, element.key):
+                    return Click(element.centre)
+        raise AssertionError(f"no element {names} among {[(p.key, p.role, p.name, p.text) for p in elements]}")
 
     return find
 
@@ -74,9 +74,9 @@ async def play(device: Any, script: Script) -> list[tuple[Any, ...]]:
             seen = await device.observe()
         if not script.sampled or step is None:
             picture = hashlib.sha256(seen.png).hexdigest() if script.pictures else ""
-            told.append((done, picture, seen.places, await device.state(), device.size_px, device.platform))
+            told.append((done, picture, seen.elements, await device.state(), device.size_px, device.platform))
         if step is not None:
-            action = step(seen.places) if callable(step) else step
+            action = step(seen.elements) if callable(step) else step
             await device.act(action)
             done = f"{number} {format(action)}"
     return told

@@ -139,7 +139,7 @@ def test_a_world_resets_from_a_task_and_its_rule_holds_only_after_the_plan(name:
         assert holds(example.evaluator, world.state(), getattr(world, "answer", ""))
         world.act(CallUser("I don't know"))  # every world takes an answer
         world.reset(example.start)
-        assert world.state() == first and world.observe().places
+        assert world.state() == first and world.observe().elements
         if name in KEYED:
             world.act(Hotkey(("Tab",)))
             with pytest.raises(WorldError, match="no key is named 'nonsense'"):

@@ -49,7 +49,7 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "os_genesis_mobile, history": (os_genesis_mobile._HISTORY.search, "\nAction history:"),
     "os_genesis_web": (os_genesis_web._INSTRUCTION.search, "Instruction:"),
     "scalecua": (scalecua._TASK.search, "Task:"),
-    "uground": (uground._TOLD.search, "Description:"),
+    "uground": (uground._DESCRIBED.search, "Description:"),
     "uground, quoted": (uground._QUOTED.search, '"a"'),
     "ui_genie": (ui_genie._ASKED.search, "The user query:"),
 }

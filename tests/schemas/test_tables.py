@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NotRequired, get_type_hints
+
 import pyarrow as pa
 import pytest
 
+from schemas import row_types, rows
 from schemas.tables import BOX, Column, Steps, Table
 
 
@@ -57,3 +60,14 @@ def test_a_row_that_does_not_fit_is_named(row: dict[str, object], said: str) -> 
 def test_a_table_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="Seen: expected columns"):
         Seen.check(Steps.schema.empty_table())
+
+
+def test_the_row_types_are_those_of_the_tables() -> None:
+    assert row_types.FILE.read_text(encoding="utf-8") == row_types.text(), "run python -m schemas.row_types"
+
+
+def test_a_row_type_says_what_may_be_null_and_what_a_list_holds() -> None:
+    hints = get_type_hints(rows.StepRow, include_extras=True)
+    assert list(hints) == Steps.schema.names
+    assert (hints["step_index"], hints["target_box"]) == (int, NotRequired[list[float] | None])
+    assert get_type_hints(rows.ScreenRow)["elements"] == list[rows.ElementRow]

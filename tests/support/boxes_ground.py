@@ -9,8 +9,8 @@ from typing import Any
 
 from drawn import COLOURS, draw
 
-from generators.policies.oracles.oracle import Advice, Guide, click_on
-from generators.tasks.task_spec import Contract
+from generators.policies.oracles.oracle import Advice, Oracle, click_on
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, ScreenElement, World
 from schemas.actions import Action, Click
 from schemas.ids import digest
@@ -32,9 +32,9 @@ class BoxesWorld:
 
     def observe(self) -> Observation:
         png = draw({name: box for name, box in self.boxes.items() if name not in self.wanted[: self.clicked]}, SIZE)
-        return Observation(png, self.places(), digest(self.state()))
+        return Observation(png, self.elements(), digest(self.state()))
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         shown = [name for name in self.boxes if name not in self.wanted[: self.clicked]]
         wide, high = SIZE
         return tuple(
@@ -56,20 +56,20 @@ class BoxesWorld:
 
 
 class BoxesGuide:
-    def begin(self, contract: Contract) -> None:
+    def begin(self, contract: TaskSpec) -> None:
         """Nothing to remember."""
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        wanted = next((place for place in places if place.name in state["next"]), None)
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+        wanted = next((element for element in elements if element.name in state["next"]), None)
         return Advice(done=True) if wanted is None else Advice(click_on(wanted), wanted.role, wanted.name)
 
 
-def boxes_episode(family: Family, seed: int, world: World) -> Contract:
+def boxes_episode(family: Family, seed: int, world: World) -> TaskSpec:
     count = 2 if family.kind == "two" else 1
     wanted = Random(f"wanted/{seed}").sample(sorted(COLOURS), count)
     start = {"world": "boxes", "seed": seed, "wanted": wanted}
     rule = {"rule": "page_state", "checks": [["done", True]]}
-    return Contract(f"Click the boxes {', '.join(wanted)}", "web", family.name, start, rule, count)
+    return TaskSpec(f"Click the boxes {', '.join(wanted)}", "web", family.name, start, rule, count)
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def _families() -> list[Family]:
     return [Family("boxes/one"), Family("boxes/two"), Family("boxes/other", held_out=True)]
 
 
-def _guide(contract: Contract, world: World) -> Guide:
+def _guide(contract: TaskSpec, world: World) -> Oracle:
     return BoxesGuide()
 
 

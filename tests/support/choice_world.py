@@ -13,7 +13,7 @@ from drawn import draw
 
 from generators.execution.device_pool import Device, LocalPool
 from generators.policies.policy import PastTurn, PolicyView
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, WorldError
 from pipelines.prompts import reply_text
 from schemas.actions import Action, Click
@@ -60,10 +60,10 @@ def picture(needed: int, clicked: int) -> bytes:
     return draw({"red": (10, 10, 38, 50), "blue": (58, 10, 86, 50), **bar}, SIZE)
 
 
-def task(n: int, number: int = 0) -> Contract:
+def task(n: int, number: int = 0) -> TaskSpec:
     """It takes `n` clicks on the left box; `number` tells tasks apart."""
     start = {"world": "choice", "n": n, "number": number}
-    return Contract(GOAL, "web", f"choice-{number}", start, {"rule": "page_state", "checks": [["done", True]]}, n)
+    return TaskSpec(GOAL, "web", f"choice-{number}", start, {"rule": "page_state", "checks": [["done", True]]}, n)
 
 
 def pool(opened: Callable[[], Any] = ChoiceWorld) -> LocalPool:
@@ -81,7 +81,7 @@ class Slow:
         self.left = list(range(count))
         self.latency_s, self.slow_s = latency_s, slow_s
 
-    def kind(self, contract: Contract) -> str:
+    def kind(self, contract: TaskSpec) -> str:
         return contract.world
 
     def most(self, kind: str) -> int | None:

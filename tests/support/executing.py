@@ -25,7 +25,7 @@ from generators.execution.limits import AttemptLimits
 from generators.execution.scheduling import run_all
 from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.tasks.world_interface import Observation, World
 from generators.worlds.fsm.fsm_tasks import FsmTask, TaskMaker
@@ -44,12 +44,12 @@ def fsm_tasks() -> tuple[FsmTask, ...]:
     return tuple(task for kind in KINDS for task in TaskMaker(make_site(kind, 0)).tasks(4))
 
 
-def contract_of(task: FsmTask) -> Contract:
+def contract_of(task: FsmTask) -> TaskSpec:
     start = {"world": "fsm", **task.start}
-    return Contract(task.instruction, "web", task.target, start, task.rule, task.expected_steps, task.capabilities)
+    return TaskSpec(task.instruction, "web", task.target, start, task.rule, task.expected_steps, task.capabilities)
 
 
-def fsm_contracts(count: int = 12) -> list[Contract]:
+def fsm_contracts(count: int = 12) -> list[TaskSpec]:
     return [contract_of(task) for task in fsm_tasks()[:count]]
 
 
@@ -81,7 +81,7 @@ class PathPolicy:
         return Decision(format(path[at]), path[at])
 
     def _err(self, view: PolicyView, rng: Random) -> Decision:
-        wrong: list[Action | None] = [None, LongPress((500, 500)), Click(rng.choice(view.places).centre)]
+        wrong: list[Action | None] = [None, LongPress((500, 500)), Click(rng.choice(view.elements).centre)]
         action = rng.choice(wrong)
         return Decision("I don't know" if action is None else format(action), action)
 

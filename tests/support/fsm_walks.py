@@ -6,7 +6,7 @@ import json
 from random import Random
 
 from generators.generation.task_worlds.fsm_task_world import site_of
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -16,7 +16,7 @@ from schemas.actions import Action, Click
 from schemas.ids import digest
 
 
-def path_of(contract: Contract) -> list[Action]:
+def path_of(contract: TaskSpec) -> list[Action]:
     """The planner's path to a contract's conditions; clicks that lead nowhere in particular where there is none."""
     conditions = contract.evaluator["conditions"]
     atoms = [
@@ -31,15 +31,15 @@ def path_of(contract: Contract) -> list[Action]:
     return list(task.path) if task else []
 
 
-def walk(contract: Contract, actions: list[Action] | None = None, seed: int = 0) -> ExecutedTrajectory:
+def walk(contract: TaskSpec, actions: list[Action] | None = None, seed: int = 0) -> ExecutedTrajectory:
     """Carry actions out (the planner's path unless told; a look around where there is none)."""
     world = InterpretedWorld(make_site)
     world.reset(contract.initial_state)
     rng, turns = Random(seed), list[ExecutedTurn]()
     chosen = path_of(contract) if actions is None else actions
     for number in range(len(chosen) or 5):
-        places = world.places()
-        action = chosen[number] if chosen else Click(rng.choice([p for p in places if p.clickable]).centre)
+        elements = world.elements()
+        action = chosen[number] if chosen else Click(rng.choice([p for p in elements if p.clickable]).centre)
         turns.append(_turn(world, action))
         world.act(action)
     return ExecutedTrajectory(
@@ -48,5 +48,5 @@ def walk(contract: Contract, actions: list[Action] | None = None, seed: int = 0)
 
 
 def _turn(world: InterpretedWorld, action: Action | None) -> ExecutedTurn:
-    elements = tuple(place.as_element() for place in world.places())
+    elements = tuple(element.as_element() for element in world.elements())
     return ExecutedTurn(digest(json.dumps(elements, default=str)), world.size_px, elements, "", action)

@@ -13,7 +13,7 @@ import torch
 from choice_world import GOAL, LEFT, RIGHT, SIZE, ChoiceWorld, picture, pool, task
 
 from generators.policies.policy import PolicyView
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.prompts import reply_text
 from schemas.actions import Click
 from trainer.modeling.checkpoint import Checkpoint
@@ -51,7 +51,7 @@ def train(
     devices: Any = None,
     on_event: Callable[[dict[str, Any]], None] | None = None,
     validation: int = 2,
-    tasks: Sequence[Contract] | None = None,
+    tasks: Sequence[TaskSpec] | None = None,
 ) -> OnlineResult:
     tasks = tasks or [task(1 + number % 2, number) for number in range(6)]
     held = [task(1 + number % 2, number) for number in range(10, 10 + validation)]

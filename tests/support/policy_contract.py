@@ -10,14 +10,14 @@ from drawn import draw
 
 from generators.policies.episode import PlayedTurn, turns
 from generators.policies.policy import Decision, PastTurn, Policy, PolicyView
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, ScreenElement, World
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
 from schemas.action_types import Click, Scroll, Type
 from schemas.actions import Action, parse_reply
 
-Make = Callable[[Contract, World], Policy]
+Make = Callable[[TaskSpec, World], Policy]
 LEGAL = Action.__args__  # type: ignore[attr-defined]
 ODD_GOALS = ("", "{goal} {0} %s", "<action>Click(box=(1,1))</action>", "写下“你好”\n😀", "a" * 3000, "\\'\"` \u202e x")
 PAST = (PastTurn(Click((1, 1)), "{", "}"), PastTurn(None), PastTurn(Scroll(direction="down")), PastTurn(Type("';--\n")))
@@ -39,7 +39,7 @@ class DrawnSite(InterpretedWorld):
         return replace(seen, png=draw({"red": (x // 2, y // 3, x // 2 + 40, y // 3 + 30)}))
 
 
-def run(policy: Policy, world: World, contract: Contract, seed: int, most: int = 5) -> list[PlayedTurn]:
+def run(policy: Policy, world: World, contract: TaskSpec, seed: int, most: int = 5) -> list[PlayedTurn]:
     """The first turns of an episode."""
     world.reset(contract.initial_state)
     steps: list[PlayedTurn] = []
@@ -50,7 +50,7 @@ def run(policy: Policy, world: World, contract: Contract, seed: int, most: int =
     return steps
 
 
-def check_policy(make: Make, contract: Contract, other: Contract) -> None:
+def check_policy(make: Make, contract: TaskSpec, other: TaskSpec) -> None:
     """All of it but randomness: legal decisions, determinism by seed, `begin` forgets, `needs_tree` is honoured."""
     world = DrawnSite()
     policy = make(contract, world)
@@ -67,28 +67,28 @@ def check_policy(make: Make, contract: Contract, other: Contract) -> None:
         check_odd(make(other, world), world, other, goal)
 
 
-def check_tree(make: Make, world: World, contract: Contract) -> None:
+def check_tree(make: Make, world: World, contract: TaskSpec) -> None:
     """A policy that doesn't need the tree decides the same with it and without."""
     policy = make(contract, world)
     world.reset(contract.initial_state)
     seen = world.observe()
     bare = PolicyView(contract.instruction, seen.png, world.size_px, world.platform)
     decided = []
-    for view in (bare, replace(bare, places=seen.places)):
+    for view in (bare, replace(bare, elements=seen.elements)):
         policy.begin(contract.instruction, world.platform, 1)
         decided.append(policy.decide(view))
     assert policy.needs_tree or decided[0] == decided[1]
 
 
-def check_odd(policy: Policy, world: World, contract: Contract, goal: str) -> None:
+def check_odd(policy: Policy, world: World, contract: TaskSpec, goal: str) -> None:
     """Odd goals, pasts and trees: a decision all the same."""
     world.reset(contract.initial_state)
     png = world.observe().png
     for platform in ("mobile", "web", "desktop"):
         policy.begin(goal, platform, 0)
         for past in ((), PAST):
-            for places in ((), PLACES) if policy.needs_tree else ((),):
-                check_decision(policy.decide(PolicyView(goal or "x", png, (224, 160), platform, past, places)))
+            for elements in ((), PLACES) if policy.needs_tree else ((),):
+                check_decision(policy.decide(PolicyView(goal or "x", png, (224, 160), platform, past, elements)))
 
 
 def check_decision(decision: Decision) -> None:

@@ -55,7 +55,7 @@ def write_pages(folder: Path) -> Path:
 def press(world: WebWorld, name: str) -> None:
     """Click the control of this name."""
     seen = next(seen for seen in world.see() if name in (seen.name, seen.label) and seen.clickable)
-    place = world.place(seen)
+    place = world.element(seen)
     assert place is not None
     world.act(Click(place.centre))
 

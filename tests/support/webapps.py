@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from generators.devices.browser import BrowserMissing, find_chromium
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import UnsupportedAction, World
 from generators.worlds.evaluators import holds
 from generators.worlds.webapps.server import AppMissing
@@ -31,7 +31,7 @@ def check_tasks(world: WebAppWorld, tasks: Sequence[AppTask]) -> None:
     """Every plan reaches its goal with its last step and not before, and not where other data changed too."""
     assert len(tasks) == len({task.name for task in tasks}) == 10
     for task in tasks:
-        contract = Contract.from_row(task.as_row())
+        contract = TaskSpec.from_row(task.as_row())
         assert contract.world == task.app and contract.expected_steps == len(task.plan)
         answer, count = "", 0
         for action in steps(task, world):

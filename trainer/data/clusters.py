@@ -34,7 +34,7 @@ def cluster_of(row: Mapping[str, Any]) -> str:
     return f"episode:{first[len('step:') :].rpartition('/')[0]}" if first.startswith("step:") else first
 
 
-def set_aside(rows: Sequence[Mapping[str, Any]], share: float) -> list[Mapping[str, Any]]:
+def set_aside(rows: Sequence[Mapping[str, object]], share: float) -> list[Mapping[str, object]]:
     """About `share` of the rows for validation: whole episodes and screens, each by its own hash.
 
     The same rows for every stage, so what stops RL was not trained on before either.

@@ -177,7 +177,7 @@ def _record(
     return record
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Intervals of a set of records of one objective; see `evaluate`."""
     objective = records[0]["objective"]
     main = MEASURES[objective][0]

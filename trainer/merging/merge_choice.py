@@ -54,7 +54,7 @@ def merged_domains(specialists: Sequence[str]) -> list[str]:
 
 
 def validation_tasks(
-    rows: Mapping[str, Sequence[Mapping[str, Any]]], checkpoint: str | Path, limit: int
+    rows: Mapping[str, Sequence[Mapping[str, object]]], checkpoint: str | Path, limit: int
 ) -> dict[str, list[RlTask]]:
     """Domain → rows with pictures, to domain → at most `limit` tasks, where there are any."""
     processor = load_processor(checkpoint)

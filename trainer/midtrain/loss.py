@@ -24,7 +24,7 @@ ROWS = 64
 
 
 def token_losses(
-    model: Any, processor: Processor, batch: Batch, sigma: float = 0.0, image_blocks: int = 0
+    model: object, processor: Processor, batch: Batch, sigma: float = 0.0, image_blocks: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(loss, weight, sample) of each labelled token, in order; see the module docstring for coordinates, and
     `trainer.modeling.model.hidden_states` for `image_blocks`."""

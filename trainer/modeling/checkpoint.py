@@ -132,7 +132,7 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def write_lineage(folder: str | Path, made: Lineage | Mapping[str, Any]) -> None:
+def write_lineage(folder: str | Path, made: Lineage | Mapping[str, object]) -> None:
     """`lineage.json`, canonical."""
     plain = asdict(made) if isinstance(made, Lineage) else dict(made)
     (Path(folder) / LINEAGE).write_text(canonical_json(plain) + "\n", encoding="utf-8")

@@ -213,7 +213,7 @@ def speed_up(model: Any) -> Any:
     return model
 
 
-def recompute(model: Any, on: bool) -> None:
+def recompute(model: object, on: bool) -> None:
     """Gradient checkpointing of every decoder layer and vision block: their activations are made anew when needed."""
     for name in ("activation_checkpointing", "gradient_checkpointing"):  # the second up to transformers 5.22
         switch = getattr(model, f"{name}_{'enable' if on else 'disable'}", None)
@@ -341,7 +341,7 @@ def forward_labels(model: Any, batch: Batch, image_blocks: int = 0) -> tuple[tor
     return model.lm_head(states[rows, columns - 1]), rows, columns
 
 
-def label_logits(model: Any, batch: Batch, image_blocks: int = 0) -> LabelLogits:
+def label_logits(model: object, batch: Batch, image_blocks: int = 0) -> LabelLogits:
     """Logits that predict the labelled tokens; `image_blocks`: see `hidden_states`."""
     in_parts = getattr(model, "forward_labels", None)  # a model in parts is gathered by a method of its own
     logits, rows, columns = in_parts(batch, image_blocks) if in_parts else forward_labels(model, batch, image_blocks)
@@ -373,7 +373,9 @@ def reply_log_softmax(logits: torch.Tensor, never: Sequence[int], temperature: f
     return torch.log_softmax(scaled, dim=-1)
 
 
-def reply_logprobs(model: Any, batch: Batch, temperature: float = 1.0, *, never: Sequence[int] = ()) -> ReplyLogprobs:
+def reply_logprobs(
+    model: object, batch: Batch, temperature: float = 1.0, *, never: Sequence[int] = ()
+) -> ReplyLogprobs:
     """Log-probability and entropy (nats) of each reply token of a `Processor.reply_batch`, differentiable.
 
     With the same weights and `never=processor.never` these equal what `generation.generate` recorded at sampling, up

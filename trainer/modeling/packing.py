@@ -87,7 +87,7 @@ def takes_packed(model: Any) -> bool:
     return kernel == ATTENTION or "flash" in kernel
 
 
-def attention_arguments(model: Any, lengths: Sequence[int], device: torch.device) -> dict[str, Any]:
+def attention_arguments(model: Any, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
     """What attention functions of transformers take for samples of these lengths in one row.
 
     Raises `ValueError` for a model whose attention would not heed it and let samples see one another.

@@ -99,8 +99,8 @@ def published_config(name: str, tokenizer: Any = None, layers: int | None = None
 
 
 def random_base(
-    name: str, tokenizer: Any, layers: int | None = None, *, device: str | torch.device = "cpu"
-) -> tuple[Any, Processor]:
+    name: str, tokenizer: object, layers: int | None = None, *, device: str | torch.device = "cpu"
+) -> tuple[object, Processor]:
     """(model in float32, processor) of a published size with random weights, a pure function of (sizes, device).
 
     `layers` keeps the first decoder layers only. Any tokenizer with the control tokens will do. On the device `meta` it

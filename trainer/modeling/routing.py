@@ -28,7 +28,7 @@ def routers(model: Any) -> list[torch.nn.Module]:
 
 
 @contextmanager
-def routed(model: Any, on: bool) -> Iterator[list[torch.Tensor]]:
+def routed(model: object, on: bool) -> Iterator[list[torch.Tensor]]:
     """The logits [tokens, E] that each router gives in a pass within, in order of the blocks; with `on` false none."""
     made: list[torch.Tensor] = []
     hooks = [

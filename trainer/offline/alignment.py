@@ -1,6 +1,6 @@
 """Between epochs: histories in the model's own words, and more of the actions that are rare (UI-Venus V1, §3).
 
-Steps of recorded episodes have no thoughts, or those of another hand. `align` lets the model answer every step R
+Steps of recorded episodes have no thoughts, or those of another author. `align` lets the model answer every step R
 times, keeps the thoughts of replies whose action is right, and writes one of them (the one whose length is nearest a
 target) beside the step's action in the histories of later steps (`pipelines.prompts.history_entry`). A step with a rare
 action comes M times, with histories of different kept thoughts. What comes back are new rows, with what they were made

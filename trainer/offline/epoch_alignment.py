@@ -38,8 +38,8 @@ def wanted(asked: bool | None, domain: str, preset: Preset) -> bool:
 
 
 def aligned_rows(
-    model: Any, processor: Processor, tasks: Sequence[RlTask], config: AlignmentConfig
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    model: object, processor: Processor, tasks: Sequence[RlTask], config: AlignmentConfig
+) -> tuple[list[dict[str, object]], dict[str, object]]:
     """Tasks → their new rows without pictures (plain values: they are saved with the run), and `align`'s counts.
 
     A pure function of weights, tasks and config."""

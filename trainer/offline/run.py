@@ -19,7 +19,6 @@ from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline.held_out import measure
-from trainer.offline.rl_metrics import Trained
 from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes, succeeds
 from trainer.rl.box_reward import difficulty_weights
@@ -260,16 +259,3 @@ class OfflineRun:
             self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)
         self.emit({"kind": "resumed", "update": self.state.update})
         return True
-
-    def course(self) -> Trained:
-        """What happened, for the metrics."""
-        state = self.state
-        return Trained(
-            state.update,
-            self.config.updates,
-            state.peak_update,
-            state.groups,
-            state.zero_variance,
-            state.curve,
-            state.looks,
-        )

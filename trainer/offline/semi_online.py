@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -218,7 +217,7 @@ def whole_episodes(tasks: Sequence[RlTask]) -> dict[str, list[RlTask]]:
 
 
 def answering(
-    model: Any, processor: Processor, generator: torch.Generator | None, *, temperature: float = 1.0
+    model: object, processor: Processor, generator: torch.Generator | None, *, temperature: float = 1.0
 ) -> Answer:
     """A model as who answers: replies drawn at a temperature, the likeliest ones at 0."""
     limit = reply_limit(processor.preset.max_answer_tokens, "navigation")

@@ -96,18 +96,8 @@ def train_offline(
         "peak_criterion": run.criterion,
         "unusable": unusable,
     }
-    metrics = metrics_of(
-        config.domain,
-        config.rewards,
-        config.seed,
-        run.course(),
-        weight_delta(loaded.model, run.start),
-        before,
-        after,
-        held_out,
-        counted,
-    )
-    metrics["alignments"] = run.state.alignments
+    delta = weight_delta(loaded.model, run.start)
+    metrics = metrics_of(config, run.state, delta, before, after, held_out, counted)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from trainer.online.collect import RolloutGroup, group_jobs, in_device_order
 from trainer.online.rollout_files import RolloutFiles
 from trainer.online.rollouts import Rollout
@@ -35,7 +35,7 @@ class _Open:
     """A group that isn't over. `made` by member; `used` members were part of an update, `gone` ones were dropped."""
 
     key: str
-    task: Contract
+    task: TaskSpec
     made: dict[int, Rollout] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)

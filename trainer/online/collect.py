@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from generators.execution.device_pool import DevicePool
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from trainer.online.rollouts import Rollout, RolloutJob, rollout_seed
 from trainer.online.strata import StratifiedBatches
 from trainer.online.workers import RolloutWorkers
@@ -20,7 +20,7 @@ class RolloutGroup:
     others were used by an earlier update and stand there for the comparison alone."""
 
     key: str
-    task: Contract
+    task: TaskSpec
     rollouts: tuple[Rollout, ...]
     counting: frozenset[int] | None = None
 
@@ -51,7 +51,7 @@ class Collector(Protocol):
         ...
 
 
-def group_jobs(task: Contract, key: str, config: OnlineConfig) -> list[RolloutJob]:
+def group_jobs(task: TaskSpec, key: str, config: OnlineConfig) -> list[RolloutJob]:
     """The rollouts of a group."""
     return [
         RolloutJob(task, key, member, rollout_seed(config.seed, key, task.task_id, member))
@@ -59,7 +59,7 @@ def group_jobs(task: Contract, key: str, config: OnlineConfig) -> list[RolloutJo
     ]
 
 
-def in_device_order(pool: DevicePool, tasks: Sequence[Contract], batch: int) -> list[Contract]:
+def in_device_order(pool: DevicePool, tasks: Sequence[TaskSpec], batch: int) -> list[TaskSpec]:
     """Tasks of batch number `batch` so that those that need one kind of device follow one another, and first the kind
     that the batch before ended with: a worker opens another device only where the kind changes."""
     return sorted(tasks, key=pool.kind, reverse=batch % 2 == 1)

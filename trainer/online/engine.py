@@ -111,7 +111,7 @@ class ReplyEngine:
             self._models[slot].load_state_dict(weights)
             self._versions[slot] = version
 
-    def ask(self, job: RolloutJob, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
+    def ask(self, job: RolloutJob, row: Mapping[str, object], seed: int) -> tuple[Completion, int, int]:
         """(reply, tokens of the prompt, version of the weights). Raises `BadSample` for a row that can't be put to the
         model, `EngineFailed`."""
         key = job.key

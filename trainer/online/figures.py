@@ -60,8 +60,8 @@ def metrics_of(
     progress: TrainingProgress,
     validation: Sequence[str],
     strata: Mapping[str, int],
-    delta: Mapping[str, Any],
-) -> dict[str, Any]:
+    delta: Mapping[str, object],
+) -> dict[str, object]:
     """What stands in `online_rl.json`. `validation`: task ids, in the order of the successes; `gain` is paired, the
     greedy episodes of the last look against those of the first, its interval a bootstrap over tasks."""
     curve = progress.curve

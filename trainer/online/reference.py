@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from schemas.ids import digest
 from trainer.online.rollouts import RolloutJob, rollout_seed
 from trainer.settings.online import ReferenceConfig
@@ -68,7 +68,7 @@ def compare(policy: Successes, reference: Successes, tasks: Sequence[str], confi
     return Comparison(n, t, ours, theirs, gain, error, follows)
 
 
-def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit: int, seed: int) -> list[Contract]:
+def validation_tasks(tasks: Sequence[TaskSpec], train: Sequence[TaskSpec], limit: int, seed: int) -> list[TaskSpec]:
     """At most `limit` of them, in the order of a hash. Raises `ValueError` for one that is also trained on."""
     known = {task.task_id for task in train}
     if shared := sorted(task.task_id for task in tasks if task.task_id in known):
@@ -80,7 +80,7 @@ def validation_tasks(tasks: Sequence[Contract], train: Sequence[Contract], limit
 
 
 def validation_jobs(
-    tasks: Sequence[Contract], update: int, slot: str, *, episodes: int = 0, seed: int = 0
+    tasks: Sequence[TaskSpec], update: int, slot: str, *, episodes: int = 0, seed: int = 0
 ) -> list[RolloutJob]:
     """One greedy episode of each task, in their order; then sampled ones, task after task, until there are `episodes`,
     whose seeds depend on the task and on which try it is, never on `update` or `slot`."""

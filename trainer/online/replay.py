@@ -42,7 +42,7 @@ class ReplayBuffer:
         chosen = replace(Random(seed).choice(kept), replayed=True)
         return [chosen if place == live[-1] else rollout for place, rollout in enumerate(group)]
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """JSON values."""
         return {task: [rollout.to_plain() for rollout in kept] for task, kept in sorted(self._kept.items())}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from trainer.online.rollouts import POLICY, RolloutJob
 
@@ -41,7 +41,7 @@ class RolloutEngine(Protocol):
         """Answer those who ask this slot with these weights (a state dict) from now on. Raises `EngineFailed`."""
         ...
 
-    def ask(self, job: RolloutJob, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
+    def ask(self, job: RolloutJob, row: Mapping[str, object], seed: int) -> tuple[Completion, int, int]:
         """(reply, tokens of the prompt, version of the weights). Raises `BadSample` for a row that can't be put to the
         model, `EngineFailed`, `PolicyError` where no reply can be had though others may."""
         ...

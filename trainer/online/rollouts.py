@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from generators.execution.execute import execute
 from generators.execution.journal import Attempt, AttemptClaim, ClaimLost, Journal
 from generators.execution.limits import AttemptLimits
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from schemas.ids import digest
 from trainer.online.rewards import RolloutOutcome
@@ -61,7 +61,7 @@ class RolloutJob:
     """A rollout to be made: member `member` of group `group`, `greedy` with the likeliest replies. Those for
     `validation` are never learned from; `slot` says whose they are."""
 
-    contract: Contract
+    contract: TaskSpec
     group: str
     member: int
     seed: int
@@ -106,7 +106,7 @@ class Rollout:
         """Reply tokens of the whole trajectory."""
         return sum(len(sample.token_ids) for sample in self.samples)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """JSON values."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         samples = [

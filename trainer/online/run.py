@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from trainer.online.collect import Collector, RolloutGroup
 from trainer.online.figures import Event, rollout_figures, update_figures
 from trainer.online.learner import OnlineLearner
@@ -42,7 +42,7 @@ class OnlineRun:
         engine: RolloutEngine,
         workers: RolloutWorkers,
         collector: Collector,
-        validation: Sequence[Contract],
+        validation: Sequence[TaskSpec],
         state: StateFile,
         emit: OnEvent,
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from generators.tasks.strata import METHOD_EDGES, NANO_EDGES, STRATA, stratum
 from generators.tasks.task_sampling import TaskPool
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from schemas.tables import Tasks
 from trainer.presets import Preset
 
@@ -20,7 +20,7 @@ def edges_for(preset: Preset) -> tuple[int, int]:
 class StratifiedBatches:
     """Batch k is a pure function of (tasks, edges, seed, k); every task gets its turn before one comes again."""
 
-    def __init__(self, tasks: Sequence[Contract], edges: tuple[int, int], seed: int) -> None:
+    def __init__(self, tasks: Sequence[TaskSpec], edges: tuple[int, int], seed: int) -> None:
         """Raises `ValueError` without tasks, and for a task that is there twice."""
         self._tasks = {task.task_id: task for task in tasks}
         if len(self._tasks) < len(tasks):
@@ -29,6 +29,6 @@ class StratifiedBatches:
         self._pool = TaskPool(Tasks.table(rows), seed)
         self.sizes = {name: len(self._pool.strata[name]) for name in STRATA}
 
-    def batch(self, number: int, size: int) -> list[Contract]:
+    def batch(self, number: int, size: int) -> list[TaskSpec]:
         """The `size` tasks of batch `number`."""
         return [self._tasks[row["task_id"]] for row in self._pool.batch(number, size)]

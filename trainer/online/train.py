@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.device_pool import DevicePool
-from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.task_spec import TaskSpec, has_rule
 from schemas.ids import canonical_json, digest
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
@@ -59,12 +59,12 @@ class OnlineResult:
 
 def train_online(
     start: str | Path,
-    tasks: Sequence[Contract],
+    tasks: Sequence[TaskSpec],
     out: str | Path,
     config: OnlineConfig,
     *,
     pool: DevicePool,
-    validation: Sequence[Contract] = (),
+    validation: Sequence[TaskSpec] = (),
     state_dir: str | Path | None = None,
     parents: Mapping[str, str] | None = None,
     stage: str = "online",
@@ -119,8 +119,8 @@ def train_online(
 
 
 def _usable(
-    tasks: Sequence[Contract], validation: Sequence[Contract], pool: DevicePool, config: OnlineConfig
-) -> list[Contract]:
+    tasks: Sequence[TaskSpec], validation: Sequence[TaskSpec], pool: DevicePool, config: OnlineConfig
+) -> list[TaskSpec]:
     """The validation tasks to look at. Raises `ValueError` for a task that no rule decides and no judge, that no device
     runs, or that is both trained on and looked at."""
     undecided = [] if config.success_judge else [task for task in (*tasks, *validation) if not has_rule(task.evaluator)]
@@ -135,7 +135,7 @@ def _usable(
     return checked
 
 
-def _repeated(validation: Sequence[Contract], config: OnlineConfig) -> bool:
+def _repeated(validation: Sequence[TaskSpec], config: OnlineConfig) -> bool:
     """Whether validation tasks are tried more than once."""
     return config.adaptive and 0 < len(validation) < config.reference.episodes
 
@@ -150,7 +150,7 @@ def _asking(loaded: Checkpoint, config: OnlineConfig) -> OnlineConfig:
 
 
 def _identity(
-    start: str | Path, tasks: Sequence[Contract], validation: Sequence[Contract], config: OnlineConfig
+    start: str | Path, tasks: Sequence[TaskSpec], validation: Sequence[TaskSpec], config: OnlineConfig
 ) -> str:
     """What a saved state must have been made with to be gone on from."""
     ids = [sorted(task.task_id for task in some) for some in (tasks, validation)]
@@ -164,7 +164,7 @@ def _assembled(
     start: str | Path,
     loaded: Checkpoint,
     batches: StratifiedBatches,
-    validation: Sequence[Contract],
+    validation: Sequence[TaskSpec],
     pool: DevicePool,
     judge: FinalFrameJudge | None,
     state: StateFile,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from generators.execution.worker_pool import CrewStatistics, Worker
+from generators.execution.worker_pool import Worker, WorkerPoolStatistics
 from trainer.online.rollouts import RolloutClaim, RolloutJob
 
 
@@ -30,7 +30,7 @@ class WorkerJob:
 
 
 @dataclass
-class Statistics(CrewStatistics):
+class Statistics(WorkerPoolStatistics):
     """What the workers survived. `failures` by what failed."""
 
     failures: Counter[str] = field(default_factory=Counter)

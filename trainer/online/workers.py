@@ -1,4 +1,4 @@
-"""The crew that makes rollouts, each worker on a device of its own, which it keeps for as long as rollouts need one of
+"""The workers that make rollouts, each on a device of its own, which it keeps for as long as rollouts need one of
 its kind (and longer, where the pool lets it). Rollouts are scheduled one by one: a slow device holds up its own rollout
 and no other.
 
@@ -25,7 +25,7 @@ from generators.execution.device_pool import DevicePool
 from generators.execution.execute import InfrastructureFailure
 from generators.execution.journal import ClaimLost
 from generators.execution.limits import AttemptLimits
-from generators.execution.worker_pool import NO_DEVICE_S, Crew
+from generators.execution.worker_pool import NO_DEVICE_S, WorkerPool
 from trainer.online.engine import RolloutPolicy
 from trainer.online.rollout_engine import EngineFailed, RolloutEngine
 from trainer.online.rollouts import Rollout, RolloutClaim, RolloutJob, SampleRecorder, lost, make_rollout
@@ -39,7 +39,7 @@ LOOK_S = 0.2
 JOIN_S = 10.0
 
 
-class RolloutWorkers(Crew[RolloutWorker]):
+class RolloutWorkers(WorkerPool[RolloutWorker]):
     """Use it with `with`, inside that of its engine. `submit` jobs, `wait` for rollouts; or `run` some to the end."""
 
     name = "rollouts"

@@ -43,12 +43,12 @@ def label(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def reply_values(terms: Mapping[str, OwnTerm], text: str, truth: Any) -> dict[str, float]:
+def reply_values(terms: Mapping[str, OwnTerm], text: str, truth: object) -> dict[str, float]:
     """Value of each term for one reply, unweighted, by the terms' names in the settings."""
     return {name: _checked(name, own_function(name)(text, truth, **term.options)) for name, term in terms.items()}
 
 
-def group_values(terms: Mapping[str, OwnTerm], members: Sequence[Any], *given: Any) -> list[dict[str, float]]:
+def group_values(terms: Mapping[str, OwnTerm], members: Sequence[object], *given: object) -> list[dict[str, float]]:
     """Values of each term for each member of a group, in their order. `given` follows the members in each call. Raises
     `ValueError` for a term that answers for more or fewer than it was asked about."""
     found: list[dict[str, float]] = [{} for _ in members]

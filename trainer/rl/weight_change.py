@@ -16,7 +16,7 @@ def in_memory(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Te
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors}
 
 
-def weight_delta(model: Any, start: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+def weight_delta(model: Any, start: Mapping[str, torch.Tensor]) -> dict[str, object]:
     """Relative weight change ‖θ − θ_0‖ / ‖θ_0‖ over all parameters and by layer, and its norm; `start` by name."""
     squares: dict[str, list[float]] = {}
     for name, tensor in model.named_parameters():

@@ -107,7 +107,7 @@ class NotTrained(Exception):
     """The first rank called the others to train and then had no need to."""
 
 
-def following(group: Ranks, value: Any) -> Any:
+def following(group: Ranks, value: object) -> Any:
     """The first rank's value as training begins. Raises `NotTrained` if it doesn't (see `trainer.stages.launch`)."""
     order, found = group.broadcast(("train", value))
     if order != "train":

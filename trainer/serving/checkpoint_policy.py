@@ -15,7 +15,7 @@ from schemas.ids import digest
 
 if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
-    from generators.tasks.task_spec import Contract
+    from generators.tasks.task_spec import TaskSpec
     from generators.tasks.world_interface import World
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
@@ -129,7 +129,7 @@ def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int | None = 
 
     loaded, lock = load_checkpoint(checkpoint), threading.Lock()
 
-    def make(contract: Contract, world: World) -> CheckpointPolicy:
+    def make(contract: TaskSpec, world: World) -> CheckpointPolicy:
         return CheckpointPolicy(loaded, max_new_tokens=max_new_tokens, lock=lock)
 
     return PolicyMaker(_name(loaded), make)

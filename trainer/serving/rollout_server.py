@@ -161,7 +161,7 @@ class RolloutServer(ChatServer):
             "prompt_logprobs": scores,
         }
 
-    def check_tokens(self, body: Mapping[str, Any]) -> TokenAsk:
+    def check_tokens(self, body: Mapping[str, object]) -> TokenAsk:
         """A request's body → what is asked. Raises `RequestRefused` naming the parameter, what was expected and
         found."""
         if (model := body.get("model")) not in (None, "", self.name):
@@ -267,7 +267,7 @@ class RolloutServer(ChatServer):
 
     # -- weights -------------------------------------------------------------------------------------------------------
 
-    def pause(self, mode: str) -> dict[str, Any]:
+    def pause(self, mode: str) -> dict[str, object]:
         """Take no requests; those that run come to their end. Raises `RequestRefused` for another mode than "wait"."""
         if mode != "wait":
             raise RequestRefused(400, f"mode: expected wait, found {mode!r:.40}", "mode", "unsupported")
@@ -279,13 +279,13 @@ class RolloutServer(ChatServer):
                 )
         return {"status": "paused"}
 
-    def resume(self) -> dict[str, Any]:
+    def resume(self) -> dict[str, object]:
         """Take requests again."""
         with self._cond:
             self._paused = False
         return {"status": "resumed"}
 
-    def collective_rpc(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def collective_rpc(self, body: Mapping[str, object]) -> dict[str, object]:
         """See `ServedWeights`."""
         return self.weights.collective_rpc(body)
 

@@ -31,7 +31,7 @@ class ServedWeights:
         self._store: Any = None  # by which the group came about
         self._came: dict[str, Any] = {}
 
-    def collective_rpc(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def collective_rpc(self, body: Mapping[str, object]) -> dict[str, object]:
         """`reload_weights` of a `weights_path`. Raises `RequestRefused`; the weights are then the old ones still."""
         if body.get("method") != "reload_weights":
             raise RequestRefused(400, f"method: expected reload_weights, found {body.get('method')!r:.60}", "method")
@@ -81,7 +81,7 @@ class ServedWeights:
                 "bad_weights",
             )
 
-    def update_weight_version(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def update_weight_version(self, body: Mapping[str, object]) -> dict[str, object]:
         """Name the weights."""
         label = body.get("new_version")
         if not isinstance(label, str) or not 1 <= len(label) <= 200:
@@ -90,7 +90,7 @@ class ServedWeights:
             self.label = label
         return {"success": True, "new_version": label}
 
-    def init_weight_transfer_engine(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def init_weight_transfer_engine(self, body: Mapping[str, object]) -> dict[str, object]:
         """Join the learner's group. Raises `RequestRefused`."""
         import torch.distributed as dist
 
@@ -120,19 +120,19 @@ class ServedWeights:
             ) from error
         return {"message": "Weight transfer initialized"}
 
-    def shutdown_weight_transfer_engine(self) -> dict[str, Any]:
+    def shutdown_weight_transfer_engine(self) -> dict[str, object]:
         """Leave the group."""
         self._group, self._store, self._came = None, None, {}
         return {"message": "Weight transfer shut down"}
 
-    def start_weight_update(self, paused: bool) -> dict[str, Any]:
+    def start_weight_update(self, paused: bool) -> dict[str, object]:
         """Be ready for weights. Raises `RequestRefused` while requests are taken."""
         if self._group is None or not paused:
             raise RequestRefused(400, "expected a server that is paused and has joined a group", code="not_ready")
         self._came = {}
         return {"message": "Weight update started"}
 
-    def update_weights(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def update_weights(self, body: Mapping[str, object]) -> dict[str, object]:
         """Take tensors in the order of their names. Raises `RequestRefused`; the weights are then the old ones
         still."""
         import torch
@@ -167,7 +167,7 @@ class ServedWeights:
         self._came = came
         return {"message": "Weights updated"}
 
-    def finish_weight_update(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def finish_weight_update(self, body: Mapping[str, object]) -> dict[str, object]:
         """Answer from the weights that came, under their label. Raises `RequestRefused` where none came."""
         if not self._came:
             raise RequestRefused(400, "expected weights by /update_weights before", code="not_ready")

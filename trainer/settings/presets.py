@@ -12,6 +12,7 @@ from trainer.settings.grpo import GrpoConfig
 from trainer.settings.measuring import MergeSettings
 from trainer.settings.offline import OfflineSection
 from trainer.settings.online import OnlineGrpo, OnlineSection, ReferenceConfig, RolloutLimits
+from trainer.settings.stages import OFFLINE_GROUNDING
 from trainer.settings.supervised import MidtrainConfig
 from trainer.settings.tree import TrainerSettings
 
@@ -23,11 +24,14 @@ def nano() -> TrainerSettings:
     """A model of 3 million parameters, from scratch or from nano-base, on two cores."""
     # so few replies say little about all of its weights: RL of them unlearned grounding (docs/decisions/rl.md)
     rl: dict[str, Any] = {"trainable": NORMS, "learning_rate": 4e-3}
+    grounding: dict[str, Any] = {
+        OFFLINE_GROUNDING.name: {"updates": 16, "prompts": 16, "eval_steps": 8}  # its replies are short
+    }
     return TrainerSettings(
         midtrain=MidtrainConfig(sigma=(40, 15)),
         offline=OfflineSection(
             **rl,
-            offline_grounding={"updates": 16, "prompts": 16, "eval_steps": 8},  # its replies are short
+            **grounding,
         ),
         online=OnlineSection(
             **rl,

@@ -101,7 +101,7 @@ class TrainerSettings(Settings):
             )
         return self
 
-    def of_stage(self, stage: str) -> dict[str, Any]:
+    def of_stage(self, stage: str) -> dict[str, object]:
         """The settings that a stage depends on, as plain JSON values: they enter the version of what it makes."""
         part = self.version_part()
         own = {*SPECIALISTS, *ONLINE}
@@ -134,7 +134,7 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
             continue
         if not isinstance(value, Mapping):
             raise SettingsError(where, {(name,): f"expected settings by name, found {value!r:.60}"})
-        merged[name] = laid_over(merged[name], value)
+        merged[name] = _over(merged[name], value)
         for one in {"offline": SPECIALISTS, "online": ONLINE}.get(name, ()):
             if not isinstance(value.get(one, {}), Mapping):
                 raise SettingsError(where, {(name, one): f"expected settings by name, found {value[one]!r:.60}"})
@@ -155,10 +155,10 @@ def _of_one(preset: Mapping[str, Any], given: Mapping[str, Any], one: str, own: 
         ({word: value for word, value in layer.items() if word not in own}, layer.get(one, {}))
         for layer in (preset, given)
     )
-    return laid_over(laid_over({**common, **mine}, given_common), given_mine)
+    return _over(_over({**common, **mine}, given_common), given_mine)
 
 
-def laid_over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _over(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with what is given, parts of it (mappings) word by word."""
     parts = {
         word: {**base[word], **value}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from pipelines.prompts import prompt_text
 from pipelines.store.manifest import Check
@@ -29,9 +26,9 @@ from trainer.offline.train import train_offline
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
 from trainer.settings.stages import CORPUS, HELDOUT, MIXTURE
+from trainer.stages.checks import did_not_fall, finite, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
 from trainer.stages.settings import preset_from
-from trainer.statistics import fell
 
 if TYPE_CHECKING:
     from trainer.offline.tasks import RlTask
@@ -65,8 +62,8 @@ def base(context: Context, folder: Path) -> StageResult:
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     count = parameter_count(model)
     checks = [
-        _finite(model),
-        _loads(folder / MODEL),
+        finite(model),
+        loads(folder / MODEL),
         Check("has texts", bool(texts), f"{len(texts)} texts", "at least 1"),
     ]
     if preset.name == "nano" and not context.settings.shape.model_fields_set:
@@ -93,7 +90,7 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
     )
     checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, made)
     counts = {"parameters": parameter_count(kept.model), "vocabulary": len(kept.processor.tokenizer)}
-    return StageResult(folder, counts, [_finite(kept.model), _loads(folder / MODEL)])
+    return StageResult(folder, counts, [finite(kept.model), loads(folder / MODEL)])
 
 
 def _published_base(context: Context, folder: Path, preset: Preset) -> StageResult:
@@ -104,7 +101,7 @@ def _published_base(context: Context, folder: Path, preset: Preset) -> StageResu
     )
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
-    return StageResult(folder, counts, [_finite(model), _loads(folder / MODEL)])
+    return StageResult(folder, counts, [finite(model), loads(folder / MODEL)])
 
 
 def midtrain(context: Context, folder: Path) -> StageResult:
@@ -162,8 +159,8 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         folder,
         counts,
         [
-            _finite(start.model),
-            _loads(folder / MODEL),
+            finite(start.model),
+            loads(folder / MODEL),
             Check("loss fell", last < first, f"{first:.3f} -> {last:.3f}", "last tenth below first tenth"),
             Check("all steps", len(steps) == config.max_steps, str(len(steps)), str(config.max_steps)),
         ],
@@ -240,16 +237,9 @@ def specialist(context: Context, folder: Path) -> StageResult:
         counts,
         [
             *([] if context.domain == "grounding" else [traces]),  # which has no episodes
-            _loads(folder / MODEL),
-            Check(
-                "held-out reward did not fall",
-                not fell(gain),
-                f"gain {gain['mean']:.4f}, interval up to {gain['high']}",
-                "an interval that is not wholly below 0",
-            ),
-            Check(
-                "weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"
-            ),
+            loads(folder / MODEL),
+            Check("held-out reward did not fall", *did_not_fall(gain, f"{gain['mean']:.4f}")),
+            moved_finitely(found),
         ],
     )
 
@@ -308,7 +298,7 @@ def _merged(context: Context, folder: Path, method: str) -> StageResult:
         **report.counts(),
         **counts,
     }
-    return StageResult(folder, counts, [_finite(loaded.model), _loads(folder / MODEL)])
+    return StageResult(folder, counts, [finite(loaded.model), loads(folder / MODEL)])
 
 
 def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
@@ -321,30 +311,6 @@ def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
         for domain in merged_domains(settings.specialists)
     }
     return validation_tasks(rows, context.start, limit)
-
-
-def _finite(model: Any) -> Check:
-    bad = [name for name, tensor in model.named_parameters() if not torch.isfinite(tensor).all()]
-    return Check("weights finite", not bad, ", ".join(bad[:3]) or "all finite", "no NaN, no infinity")
-
-
-def _loads(folder: Path) -> Check:
-    """Plain transformers reads the folder, without any of our code."""
-    from transformers import AutoImageProcessor, AutoModelForImageTextToText, AutoTokenizer
-
-    with checkpoints.quiet():
-        loaded: Any = AutoModelForImageTextToText.from_pretrained(str(folder), output_loading_info=True)
-    model, info = loaded
-    tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    AutoImageProcessor.from_pretrained(str(folder))
-    missing = sorted({*info["missing_keys"], *info["unexpected_keys"]})
-    fits = len(tokenizer) <= model.config.text_config.vocab_size
-    return Check(
-        "loads with from_pretrained",
-        not missing and fits,
-        f"{len(missing)} keys missing or unexpected",
-        "all keys, a tokenizer that fits",
-    )
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,7 +11,7 @@ from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.device_sources import DEVICES, LOCAL, DevicePlaces, open_pool
-from generators.tasks.task_spec import Contract, has_rule
+from generators.tasks.task_spec import TaskSpec, has_rule
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
@@ -29,9 +28,9 @@ from trainer.runtime.tracking import Watch
 from trainer.settings.online import OnlineConfig
 from trainer.settings.stages import TASKS
 from trainer.stages.assets import BROWSER_WORLDS
-from trainer.stages.checkpoints import MODEL, _loads
+from trainer.stages.checkpoints import MODEL
+from trainer.stages.checks import did_not_fall, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
-from trainer.statistics import fell
 
 PICTURE = "rollout.png"
 """The screens of one rollout, beside the checkpoint's folder."""
@@ -124,16 +123,9 @@ def online(context: Context, folder: Path) -> StageResult:
         folder,
         counts,
         [
-            _loads(folder / MODEL),
-            Check(
-                "weights finite", math.isfinite(found["weight_delta_norm"]), str(found["weight_delta_norm"]), "finite"
-            ),
-            Check(
-                "validation success did not fall",
-                not fell(gain),
-                f"gain {gain['mean']}, interval up to {gain['high']}",
-                "an interval that is not wholly below 0",
-            ),
+            loads(folder / MODEL),
+            moved_finitely(found),
+            Check("validation success did not fall", *did_not_fall(gain, str(gain["mean"]))),
             Check("devices held", lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half"),
             Check(
                 "groups with a comparison",
@@ -148,12 +140,12 @@ def online(context: Context, folder: Path) -> StageResult:
 
 def runnable_tasks(
     rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
-) -> tuple[list[Contract], Counter[str]]:
+) -> tuple[list[TaskSpec], Counter[str]]:
     """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide (or, with
     `judged`, a judge), and why the others can't be used, counted."""
     usable, left_out = [], Counter[str]()
     for row in rows:
-        contract = Contract.from_row(row)
+        contract = TaskSpec.from_row(row)
         if contract.platform not in platforms:
             left_out["other platform"] += 1
         elif contract.initial_state.get("world") not in worlds:
@@ -165,14 +157,14 @@ def runnable_tasks(
     return sorted(usable, key=lambda contract: contract.task_id), left_out
 
 
-def split_tasks(tasks: Sequence[Contract], share: float, seed: int) -> tuple[list[Contract], list[Contract]]:
+def split_tasks(tasks: Sequence[TaskSpec], share: float, seed: int) -> tuple[list[TaskSpec], list[TaskSpec]]:
     """(training, validation): a share of the tasks by hash, at least one of each as far as they go."""
     order = sorted(tasks, key=lambda task: digest(["online-validation", seed, task.task_id]))
     count = min(max(1, round(share * len(order))), len(order) - 1) if share > 0 and len(order) > 1 else 0
     return order[count:], order[:count]
 
 
-def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[Contract], places: DevicePlaces) -> None:
+def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[TaskSpec], places: DevicePlaces) -> None:
     """Raises `ValueError` for a world of the tasks that no device shows: which tasks a run learns from is its settings'
     business, never that of where devices stand."""
     for task in tasks:

@@ -37,11 +37,11 @@ EVALUATION = "trainer.stages.evaluation:evaluation"
 def run_stage(
     stage: str,
     store_home: str | Path,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     on_event: OnEvent | None = None,
     *,
     progress: bool = True,
-    judge: Mapping[str, Any] | None = None,
+    judge: Mapping[str, object] | None = None,
 ) -> Manifest:
     """Make a stage's asset unless the same inputs made it before; returns the committed manifest.
 
@@ -92,7 +92,7 @@ def run_stage(
     return manifest
 
 
-def opened(store: Store, stage: str, config: Mapping[str, Any]) -> tuple[dict[str, Manifest], TrainerSettings]:
+def opened(store: Store, stage: str, config: Mapping[str, object]) -> tuple[dict[str, Manifest], TrainerSettings]:
     """A stage's inputs and its settings, which are those of the preset that its checkpoint has.
 
     Raises `StoreError` if an input is missing or failed its checks, `ValueError` for an unknown configuration key, or

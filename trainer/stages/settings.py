@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from trainer.presets import NANO_BASE, Preset, preset
 from trainer.settings import tree
@@ -13,18 +12,18 @@ from trainer.settings.presets import configured
 from trainer.settings.tree import TrainerSettings
 
 
-def stage_settings(stage: str, given: Mapping[str, Any], trained: str = "") -> TrainerSettings:
+def stage_settings(stage: str, given: Mapping[str, object], trained: str = "") -> TrainerSettings:
     """What is given over the settings of the preset `trained`, which is that of the checkpoint that the stage starts
     from (nano's without one). Raises `schemas.settings.SettingsError`, see `trainer.settings.tree.over`."""
     return tree.over(configured(trained), given, stage)
 
 
-def stage_config(stage: str, given: Mapping[str, Any], trained: str = "") -> dict[str, Any]:
+def stage_config(stage: str, given: Mapping[str, object], trained: str = "") -> dict[str, object]:
     """The part of `stage_settings` that the stage depends on, as plain JSON values, which enter its version."""
     return stage_settings(stage, given, trained).of_stage(stage)
 
 
-def ranks_of(stage: str, given: Mapping[str, Any]) -> int:
+def ranks_of(stage: str, given: Mapping[str, object]) -> int:
     """In how many processes a stage trains, as `ranks` of what is given says. Raises as `stage_settings`."""
     return tree.ranks_of(stage, stage_settings(stage, given))
 

@@ -54,7 +54,7 @@ class HarnessHands:
 
         self._env, self._adb, self._action = env, adb_utils, json_action.JSONAction
 
-    def act(self, **action: Any) -> None:
+    def act(self, **action: object) -> None:
         """Carry out a `JSONAction` of these fields."""
         self._env.execute_action(self._action(**action))
 
@@ -216,7 +216,7 @@ def require_harness() -> None:
         raise ImportError(MISSING)
 
 
-def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) -> dict[str, Any]:
+def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) -> dict[str, object]:
     """Run the harness' suite with a policy → `{"suite", "summary", "records", "config"}`.
 
     Raises `ImportError` where the harness isn't installed, and what it raises where no emulator answers.
@@ -257,7 +257,7 @@ def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) 
     }
 
 
-def record_of(episode: Mapping[str, Any]) -> dict[str, Any]:
+def record_of(episode: Mapping[str, Any]) -> dict[str, object]:
     """An episode's metadata as the harness returns it → a record; `success` is None where set-up or check failed."""
     broken = episode.get("exception_info")
     success = episode.get("is_successful")
@@ -271,7 +271,7 @@ def record_of(episode: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Success over the episodes that the harness could run and check; bootstrap over task templates."""
     counted = [record for record in records if record["success"] is not None]
     found = interval([r["success"] for r in counted], [r["task"] for r in counted]).plain()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.execution.execute import BAD_START
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 
 if TYPE_CHECKING:
     from generators.execution.device_pool import DevicePool
@@ -41,7 +41,7 @@ def fits(checkpoint: Any) -> bool:
 
 def run_batched(
     checkpoint: Checkpoint,
-    contracts: Sequence[Contract],
+    contracts: Sequence[TaskSpec],
     seeds: Sequence[int],
     pool: DevicePool,
     file: Path,
@@ -53,7 +53,7 @@ def run_batched(
     max_new_tokens: int,
     record: Callable[[RolloutJob, Rollout], dict[str, Any]],
     on_record: Callable[[dict[str, Any], int], None],
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """`record`s of every contract with every seed, in the order of (task, seed). `file` keeps them; what it holds isn't
     made again. `on_record` is called with each as it ends, and with how many there are. Raises what ended the run."""
     from trainer.online.rollouts import RolloutJob
@@ -72,11 +72,11 @@ def run_batched(
         for one in kept:
             on_record(one, sum(map(len, made[:number])) + kept.index(one) + 1)
     if len(made) < len(chunks):
-        with _crews(checkpoint, pool, limits, workers, temperature or 1.0, thinking, max_new_tokens) as crews:
+        with _crews(checkpoint, pool, limits, workers, temperature or 1.0, thinking, max_new_tokens) as halves:
             for chunk in chunks[len(made) :]:
                 before = sum(map(len, made))
                 ended: dict[str, dict[str, Any]] = {}
-                for job, rollout in _rollouts(crews, chunk):
+                for job, rollout in _rollouts(halves, chunk):
                     ended[job.key] = record(job, rollout)
                     on_record(ended[job.key], before + len(ended))
                 made.append([ended[job.key] for job in chunk])
@@ -94,7 +94,7 @@ def _crews(
     thinking: bool,
     max_new_tokens: int,
 ) -> Iterator[list[RolloutWorkers]]:
-    """Two crews of half the workers, each with an engine: one acts while the other's replies are made. One crew of a
+    """Two halves of the workers, each with an engine: one acts while the other's replies are made. One crew of a
     few."""
     import torch
 
@@ -106,7 +106,7 @@ def _crews(
     threads = max(1, torch.get_num_threads() // len(sizes))
     pictures = SeenPictures()
     with ExitStack() as stack:
-        crews = []
+        halves = []
         for size in sizes:
             engine = stack.enter_context(
                 ReplyEngine(
@@ -119,23 +119,23 @@ def _crews(
                     pictures=pictures,
                 )
             )
-            crews.append(
+            halves.append(
                 stack.enter_context(RolloutWorkers(checkpoint, engine, pool, limits, workers=size, thinking=thinking))
             )
-        yield crews
+        yield halves
 
 
-def _rollouts(crews: Sequence[RolloutWorkers], jobs: Sequence[RolloutJob]) -> Iterator[tuple[RolloutJob, Rollout]]:
-    """The rollouts of jobs that are dealt out to the crews, as they end. Raises what ended a crew's run."""
+def _rollouts(halves: Sequence[RolloutWorkers], jobs: Sequence[RolloutJob]) -> Iterator[tuple[RolloutJob, Rollout]]:
+    """The rollouts of jobs that are dealt out to the halves, as they end. Raises what ended a half's run."""
     by_key = {job.key: job for job in jobs}
-    left = [0] * len(crews)
-    for number, crew in enumerate(crews):
-        dealt = jobs[number :: len(crews)]
-        crew.submit(dealt)
+    left = [0] * len(halves)
+    for number, half in enumerate(halves):
+        dealt = jobs[number :: len(halves)]
+        half.submit(dealt)
         left[number] = len(dealt)
     while any(left):
-        for number, crew in enumerate(crews):
-            for rollout in crew.wait(LOOK_S) if left[number] else ():
+        for number, half in enumerate(halves):
+            for rollout in half.wait(LOOK_S) if left[number] else ():
                 left[number] -= 1
                 yield by_key[rollout.key], rollout
 

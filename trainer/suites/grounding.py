@@ -60,7 +60,7 @@ def evaluate_grounding(
     blind: BlindTable | None = None,
     on_event: OnEvent | None = None,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Native files → `{"suite", "title", "summary", "read", "records", "config"}` (see `summarise`).
 
     A record holds a question's id, labels, screen, reply, `hit`, `format`, and its controls; a question without a reply
@@ -93,7 +93,7 @@ def evaluate_grounding(
     }
 
 
-def row_of(benchmark: Benchmark, question: GroundingQuestion) -> dict[str, Any]:
+def row_of(benchmark: Benchmark, question: GroundingQuestion) -> dict[str, object]:
     """A question as a row like those of the shards; the answer stays empty."""
     return {
         "sample_id": question.id,
@@ -232,7 +232,7 @@ def _keys(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [("words", record["platform"], words), ("words", words), ("platform", record["platform"]), ("all",)]
 
 
-def summarise(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dict[str, Any]:
+def summarise(records: Sequence[Mapping[str, object]], benchmark: Benchmark) -> dict[str, object]:
     """Intervals over the questions that were answered: `headline` (what the benchmark is known by), `all`, `present`
     (the element is there), `absent` (refusals), `format`; `breakdown` by the authors' labels; `controls`, and paired
     differences to them, over present elements."""

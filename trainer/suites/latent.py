@@ -230,7 +230,7 @@ def evaluate_latent(
     *,
     before: Checkpoint | None = None,
     on_event: OnEvent | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measures of a checkpoint by app, source and platform → `{"suite", "summary", "read", "config"}`.
 
     With `before` (the checkpoint it was trained from) also that one's, and the paired differences. Raises `ValueError`

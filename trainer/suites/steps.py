@@ -30,6 +30,7 @@ from pipelines.store import Store, StoreError
 from schemas.action_types import POINTED, Finished
 from schemas.actions import parse, parse_reply
 from schemas.ids import digest
+from schemas.rows import StepRow
 from trainer.evaluation.controls import BlindTable
 from trainer.modeling.batches import row_images
 from trainer.rl.rewards import ReplyTarget, r_format, step_success, type_match
@@ -140,7 +141,7 @@ def evaluate_steps(
 
 def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counter[str]) -> Iterator[dict[str, Any]]:
     """Steps as rows like those of the shards, pictures still named by their sha256; `read` counts what isn't asked."""
-    episodes: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    episodes: dict[str, list[StepRow]] = defaultdict(list)
     for path in unified.paths("steps"):
         for row in pq.read_table(path, columns=_COLUMNS, filters=[("split", "==", config.split)]).to_pylist():
             episodes[row["episode_id"]].append(row)
@@ -194,7 +195,7 @@ def _with_pictures(store: Store, rows: Sequence[dict[str, Any]], read: Counter[s
     return found
 
 
-def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dict[str, Any]]:
+def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dict[str, object]]:
     """The messages for a model that needs the list of actions (`generators.policies.agent_prompt`); `thinking`: and to
     think first."""
     past = tuple(PastTurn(parse(action) if action else None) for action in row["past"])

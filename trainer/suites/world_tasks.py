@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from generators.execution.device_pool import LocalPool
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.registry import open_world
 from schemas.ids import digest
@@ -38,7 +38,7 @@ def pool(style: str = "full", most: int | None = None) -> LocalPool:
     return LocalPool(openers, most)
 
 
-def contracts(world: str, count: int, seed: int = 0, only: Sequence[str] = ()) -> list[Contract]:
+def contracts(world: str, count: int, seed: int = 0, only: Sequence[str] = ()) -> list[TaskSpec]:
     """`count` contracts of a world, families in turn; `only` these families (pages, goals or kinds of sites).
 
     Raises `ValueError` for an unknown world or family, or where there aren't so many.
@@ -48,7 +48,7 @@ def contracts(world: str, count: int, seed: int = 0, only: Sequence[str] = ()) -
         raise ValueError(f"worlds: expected one of {', '.join(makers)}, found {world!r:.60}")
     if count < 1:
         raise ValueError(f"suite {world}: expected 1 or more episodes, found {count}")
-    found: dict[str, Contract] = {}
+    found: dict[str, TaskSpec] = {}
     for contract in makers[world](FIRST_SEED + 10_000 * seed, only):
         found.setdefault(contract.task_id, contract)
         if len(found) == count:
@@ -63,7 +63,7 @@ def _families(known: Sequence[str], only: Sequence[str], what: str) -> list[str]
     return list(only) or sorted(known, key=digest)
 
 
-def _phone(first: int, only: Sequence[str]) -> Iterator[Contract]:
+def _phone(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
     from generators.worlds.phone.phone_tasks import FAMILIES, make_task
 
     names = _families(sorted(FAMILIES), only, "phone tasks")
@@ -73,7 +73,7 @@ def _phone(first: int, only: Sequence[str]) -> Iterator[Contract]:
             yield task.contract()
 
 
-def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
+def _fsm(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
     from generators.worlds.fsm.fsm_tasks import TaskMaker
     from generators.worlds.fsm.sites import TEMPLATES, make_site
 
@@ -84,7 +84,7 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[Contract]:
             yield task.contract()
 
 
-def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
+def _miniwob(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
     """A page has its instruction only once it is loaded, so one is open meanwhile."""
     from generators.worlds.miniwob.miniwob_world import open_miniwob_world
     from generators.worlds.miniwob.scripted_pages import SCRIPTED_PAGES
@@ -96,14 +96,14 @@ def _miniwob(first: int, only: Sequence[str]) -> Iterator[Contract]:
             yield miniwob_contract(world, page, first + number // len(pages), MINIWOB_STEPS)
 
 
-def miniwob_contract(world: Any, page: str, seed: int, steps: int) -> Contract:
+def miniwob_contract(world: Any, page: str, seed: int, steps: int) -> TaskSpec:
     """The task that a MiniWoB++ page sets with a seed, taking about so many actions. The page is loaded in `world`,
     where it stays: only then it has its instruction. Raises `WorldError`."""
     start = {"world": "miniwob", "task": page, "seed": seed}
     world.reset(start)
     goal = " ".join(world.utterance()[0].split())
     rule = {"rule": "miniwob_raw_reward", "at_least": MINIWOB_REWARD}
-    return Contract(goal, "web", f"miniwob/{page}", start, rule, steps, (page,))
+    return TaskSpec(goal, "web", f"miniwob/{page}", start, rule, steps, (page,))
 
 
 MINIWOB_STEPS = 5

@@ -22,7 +22,7 @@ from generators.execution.journal import Journal
 from generators.execution.limits import AttemptLimits
 from generators.execution.scheduling import RunStatistics, run_all
 from generators.policies.policy_maker import PolicyMaker
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from generators.worlds.evaluators import holds
 from schemas.ids import digest
@@ -40,7 +40,7 @@ ATTEMPTS = 1000
 """Most attempts with one seed: attempt a with seed s is drawn with the seed s · 1000 + a."""
 
 
-def task_cluster(contract: Contract) -> str:
+def task_cluster(contract: TaskSpec) -> str:
     """What counts as one task in the bootstrap: a MiniWoB++ page with all its episode seeds, else the contract."""
     page = contract.initial_state.get("task")
     return f"{contract.world}/{page}" if isinstance(page, str) and page else contract.task_id
@@ -48,7 +48,7 @@ def task_cluster(contract: Contract) -> str:
 
 def world_success(
     checkpoint: Any,
-    contracts: Sequence[Contract],
+    contracts: Sequence[TaskSpec],
     pool: DevicePool,
     *,
     seeds: Sequence[int] = (0,),
@@ -57,7 +57,7 @@ def world_success(
     limits: AttemptLimits | None = None,
     workers: int = 1,
     folder: str | Path | None = None,
-    cluster: Callable[[Contract], str] = task_cluster,
+    cluster: Callable[[TaskSpec], str] = task_cluster,
     max_new_tokens: int | None = None,
     thinking: bool | None = None,
     batched: bool | None = None,
@@ -155,7 +155,7 @@ def _batched(wanted: bool | None, checkpoint: Checkpoint, workers: int) -> bool:
 
 
 def _check(
-    tested: Sequence[Any], contracts: Sequence[Contract], seeds: Sequence[int], attempts: int, temperature: float
+    tested: Sequence[Any], contracts: Sequence[TaskSpec], seeds: Sequence[int], attempts: int, temperature: float
 ) -> None:
     if not tested or not contracts or not seeds:
         raise ValueError(
@@ -198,7 +198,7 @@ class _Subject:
         most, thinks = max_new_tokens or preset.max_answer_tokens, preset.thinking if thinking is None else thinking
         name = checkpoint_name(loaded, identity)
 
-        def make(contract: Contract, world: Any) -> CheckpointPolicy:
+        def make(contract: TaskSpec, world: Any) -> CheckpointPolicy:
             return CheckpointPolicy(
                 loaded, temperature=temperature, thinking=thinks, lock=lock, name=name, max_new_tokens=most
             )
@@ -221,7 +221,7 @@ def outcome(done: ExecutedTrajectory) -> tuple[bool | None, str]:
 
 
 def record_of(
-    done: ExecutedTrajectory, policy: str, run: int = 0, cluster: Callable[[Contract], str] = task_cluster
+    done: ExecutedTrajectory, policy: str, run: int = 0, cluster: Callable[[TaskSpec], str] = task_cluster
 ) -> Record:
     """One attempt as a plain record. `success` is 0 or 1, None for what isn't counted (`why`); `finished` is 1 if the
     policy succeeded *and* ended the episode by itself; `run` is the checkpoint's place in the list (training seed)."""
@@ -231,7 +231,7 @@ def record_of(
 
 
 def record_of_rollout(
-    job: RolloutJob, rollout: Rollout, policy: str, run: int = 0, cluster: Callable[[Contract], str] = task_cluster
+    job: RolloutJob, rollout: Rollout, policy: str, run: int = 0, cluster: Callable[[TaskSpec], str] = task_cluster
 ) -> Record:
     """The same of a batched episode."""
     why = why_lost(rollout.failure) if rollout.success is None else ""
@@ -240,7 +240,7 @@ def record_of_rollout(
 
 
 def _record(
-    contract: Contract,
+    contract: TaskSpec,
     drawn: int,
     success: bool | None,
     why: str,
@@ -248,7 +248,7 @@ def _record(
     steps: tuple[int, int],
     policy: str,
     run: int,
-    cluster: Callable[[Contract], str],
+    cluster: Callable[[TaskSpec], str],
 ) -> Record:
     seed, attempt = divmod(drawn, ATTEMPTS)
     by_itself = ended in ("finished", "asked")

@@ -146,10 +146,10 @@ class Leases:
             self._ledger.offer(device, now)
 
     def fail(self, device: str, reason: str, lease: str = "", fence: int = -1) -> bool:
-        """An infrastructure failure of a device, told by the holder of its lease (`lease`, `fence`) or, with neither,
-        by an administrator. A lease counts once, so that one alone doesn't put a device away. True if it is now in
-        quarantine, which ends its lease. Raises `LeaseEnded` for a lease that
-        isn't live: a holder that was cut off can't put a device away."""
+        """An infrastructure failure of a device, reported by the holder of its lease (`lease`, `fence`) or, with
+        neither, by an administrator. A lease counts once, so that one alone doesn't put a device away. True if it is
+        now in quarantine, which ends its lease. Raises `LeaseEnded` for a lease that isn't live: a holder that was cut
+        off can't put a device away."""
         self.tick()
         now = self.now()
         with self._tables.transaction(durable=True) as db:
@@ -198,7 +198,7 @@ class Leases:
         place. Raises `LeaseEnded` if its lease has ended, `Unknown` if no registered device could ever suit."""
         standing, now = self.look(request), self.now()
         if isinstance(standing, LeaseWaiting):
-            old = request.id, now - self.rules.dead_s / 6  # it may be asked for often
+            old = request.id, now - self.rules.dead_s / 6  # it may be requested often
             if self._db.execute("SELECT 1 FROM requests WHERE id = ? AND seen_at < ?", old).fetchone():
                 with self._tables.transaction() as db:
                     db.execute("UPDATE requests SET seen_at = ? WHERE id = ?", (now, request.id))
@@ -233,8 +233,8 @@ class Leases:
             return place(self._db, db.execute("SELECT * FROM requests WHERE id = ?", (request.id,)).fetchone())
 
     def look(self, request: LeaseRequest) -> DeviceLease | LeaseWaiting | None:
-        """What has become of a request that was asked for: its lease, its place in the queue, or None once it was
-        withdrawn or dropped. It isn't asked for again by this. Raises `LeaseEnded`, `Unknown` if it isn't the holder's.
+        """The state of a request: its lease, its place in the queue, or None once it was withdrawn or dropped. This
+        doesn't renew it. Raises `LeaseEnded`, `Unknown` if it isn't the holder's.
         """
         self.tick()
         found = self._db.execute("SELECT * FROM leases WHERE request = ?", (request.id,)).fetchone()
@@ -292,7 +292,7 @@ class Leases:
         return [read_lease(row) for row in rows]
 
     def tick(self) -> None:
-        """End what is overdue and drop requests that nobody asks for any more. Cheap when there is nothing to do."""
+        """End what is overdue and drop requests that nobody polls any more. Cheap when there is nothing to do."""
         now = self.now()
         due = self._db.execute("SELECT * FROM leases WHERE state = 'live' AND deadline <= ?", (now,)).fetchall()
         stale = now - self.rules.dead_s

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from generators.devices.authority.server import Authority
 
 MAX_WAIT_S = 20.0
-"""A long poll ends after it, whatever was asked for."""
+"""A long poll ends after it, whatever the client named."""
 
 Answer = tuple[int, Any]
 """HTTP status and JSON."""
@@ -57,7 +57,7 @@ class AuthorityCall:
         return None if value is None else float(value)
 
     def until(self, silence_s: float) -> float:
-        """When this long poll ends (monotonic): after the `wait_s` that it asks for, MAX_WAIT_S at most, and at half
+        """When this long poll ends (monotonic): after the `wait_s` that it names, MAX_WAIT_S at most, and at half
         the silence after which whoever polls is taken for gone, so that the next poll comes in time."""
         return time.monotonic() + min(self.number("wait_s") or 0.0, MAX_WAIT_S, silence_s / 2)
 
@@ -127,7 +127,7 @@ async def _lease(call: AuthorityCall) -> Answer:
         # request would come back and take a device that nobody uses.
         found = call.leases.look(request)
     if found is None:
-        return 202, {"state": "gone", "ahead": 0}  # a client that is still there asks anew
+        return 202, {"state": "gone", "ahead": 0}  # a client that is still there polls again
     return 200, call.authority.grant(found)
 
 
@@ -212,11 +212,11 @@ ROUTES: tuple[tuple[str, str, tuple[str, ...], Callable[[AuthorityCall], Awaitab
 """Method, path, roles that may, handler, whether it wakes those who wait."""
 
 
-def node_json(node: NodeRecord) -> dict[str, Any]:
+def node_json(node: NodeRecord) -> dict[str, object]:
     return {"id": node.id, "host": node.host, "port": node.port}
 
 
-def device_json(state: DeviceState) -> dict[str, Any]:
+def device_json(state: DeviceState) -> dict[str, object]:
     record = state.record
     return {
         "id": record.id,

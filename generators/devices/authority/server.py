@@ -82,7 +82,7 @@ class Authority:
             self.changed()
 
     async def probe_all(self) -> None:
-        """Look at every device. A leased ADB device is left alone: its holder's connection is the probe."""
+        """Probe every device. A leased ADB device is left alone: its holder's connection is the probe."""
         gate = asyncio.Semaphore(self.config.probes_at_once)
 
         async def look(device: DeviceRecord) -> None:
@@ -102,7 +102,7 @@ class Authority:
         await asyncio.to_thread(self.leases.copy_log)
 
     def grant(self, lease: DeviceLease) -> dict[str, Any]:
-        """What a holder is told. Nodes stand in the device's order, its owner first."""
+        """What is sent to a holder. Nodes stand in the device's order, its owner first."""
         record, now = self.leases.device(lease.device).record, self.leases.now()
         access = Access(
             record.id, record.protocol, record.host, record.port, lease.fence, lease.expires_at, record.node

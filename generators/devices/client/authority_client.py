@@ -43,7 +43,7 @@ class AuthorityClient:
             self._http = None
 
     async def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, wait_s: float = 0.0
+        self, method: str, path: str, body: Mapping[str, object] | None = None, wait_s: float = 0.0
     ) -> dict[str, Any]:
         """One call; `wait_s` is added to the usual time-out. Raises `AuthorityDown`, `LeaseLost` (409), and
         `AuthorityRefused` for all else but success."""

@@ -86,7 +86,7 @@ class ActionText(spaces.Space[str]):
 
 class DeviceEnv(gymnasium.Env[np.ndarray, str]):
     """`start`: what the world is reset to, or a function of the episode's seed that says it. An action that the world
-    doesn't have or can't carry out changes nothing and is told in `info["error"]`; text that is no action raises
+    doesn't have or can't carry out changes nothing and is reported in `info["error"]`; text that is no action raises
     `ValueError`, and a device that fails raises `DeviceError`."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 1}
@@ -140,7 +140,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
     def _look(self) -> tuple[np.ndarray, dict[str, Any]]:
         seen = self.world.observe()
         self._picture = picture = _pixels(seen, self.observation_space.shape)
-        return picture, {"state": seen.state, "places": [place.as_element() for place in seen.places]}
+        return picture, {"state": seen.state, "places": [element.as_element() for element in seen.elements]}
 
 
 def _pixels(seen: Observation, shape: tuple[int, ...] | None) -> np.ndarray:

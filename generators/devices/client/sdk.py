@@ -65,7 +65,7 @@ class Client:
     async def __aexit__(self, *error: Any) -> None:
         await self._authority.__aexit__(*error)
 
-    async def devices(self) -> list[dict[str, Any]]:
+    async def devices(self) -> list[dict[str, object]]:
         """All registered devices with their health, quarantine and holder."""
         found: list[dict[str, Any]] = (await self._authority.call("GET", "/v1/devices"))["devices"]
         return found
@@ -101,6 +101,7 @@ class Client:
             await session.release()
 
     async def _ask(self, wish: dict[str, Any], wait_s: float) -> dict[str, Any]:
+        # one id for all polls, so that a lost answer never takes two devices
         request, end = uuid.uuid4().hex, time.monotonic() + wait_s
         try:
             while True:
@@ -174,11 +175,11 @@ class Session:
         await self._call(lambda device: device.reset(start), again=True)
 
     async def state(self) -> dict[str, Any]:
-        """The truth behind the screen, where the device tells it."""
+        """The truth behind the screen, where the device reports it."""
         return await self._call(lambda device: device.state(), again=True)
 
     async def release(self) -> None:
-        """Give the device back. If the authority can't be told, the lease ends by itself."""
+        """Give the device back. If the authority can't be reached, the lease ends by itself."""
         if self._released:
             return
         self._released = True
@@ -301,6 +302,7 @@ class Session:
                 await self._disconnect()
                 await self._beat()  # it may be that the lease is lost: then that is the reason
                 self._check()
+                # the act may have happened before the connection broke: nobody knows, so it isn't repeated
                 if begun and not again:
                     raise
         if await self._some_node_answers():  # else it is the gateway that failed, not the device

@@ -61,7 +61,7 @@ class SyncClient:
         finally:
             self._thread.close()
 
-    def devices(self) -> list[dict[str, Any]]:
+    def devices(self) -> list[dict[str, object]]:
         """All registered devices."""
         return self._thread.run(self._client.devices())
 

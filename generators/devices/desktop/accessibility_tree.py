@@ -50,7 +50,7 @@ def clip(raw: Any, size: tuple[int, int]) -> Pixels | None:
 
 
 def windows_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The windows that the script told, the active one last (on top). Raises `ValueError` on another shape."""
+    """The windows that the script listed, the active one last (on top). Raises `ValueError` on another shape."""
     windows = raw.get("windows")
     if not isinstance(windows, list) or not all(
         isinstance(window, dict) and isinstance(window.get("items"), list) and window["items"] for window in windows
@@ -99,7 +99,7 @@ def places_of(raw: Mapping[str, Any], size: tuple[int, int]) -> tuple[ScreenElem
     return tuple(found)
 
 
-def name_of(item: Mapping[str, Any]) -> str:
+def name_of(item: Mapping[str, object]) -> str:
     """The name without the blanks around it (menus pad theirs)."""
     return str(item.get("name", ""))[:MAX_TEXT].strip()
 

@@ -67,7 +67,7 @@ def services() -> dict[int, str]:
     return found
 
 
-def stop(_: Any) -> bool:
+def stop(_: object) -> bool:
     begin = time.monotonic()
     while True:
         left = [*programs(), *services()]

@@ -1,1 +1,1 @@
-"""One driver a protocol: what looks at a device and acts on it, over a connection that it is given."""
+"""One driver a protocol: what observes a device and acts on it, over a connection that it is given."""

@@ -45,9 +45,9 @@ from schemas.actions import (
 
 T = TypeVar("T")
 MAX_CLOSED = 20
-"""So many pages may close one after the other while they are looked at; more are a page that opens them for ever."""
+"""So many pages may close one after the other while they are observed; more are a page that opens them for ever."""
 LIST_S = 5.0
-"""Limit on the browser's list of its pages, which is asked for when a page fails."""
+"""Limit on the browser's list of its pages, which is requested when a page fails."""
 _FUNCTION = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*){0,4}", re.ASCII)
 
 
@@ -128,7 +128,7 @@ class CdpDevice:
     async def _look(self, page: CdpPage) -> Observation:
         png = await page.screenshot()
         self.size_px = png_size(png, self._name)
-        return Observation(png, await page.places(await page.css_size()) if self._options.tree else ())
+        return Observation(png, await page.elements(await page.css_size()) if self._options.tree else ())
 
     async def act(self, action: Action) -> None:
         """See `AsyncDevice.act`."""
@@ -187,25 +187,25 @@ class CdpDevice:
     # -- actions ----------------------------------------------------------------------------------------------------
 
     async def _act(self, page: CdpPage, action: Action) -> None:
-        hands, options = page.hands, self._options
+        on_page, options = page.input, self._options
         if isinstance(action, Click | DoubleClick | LongPress | Hover):
             [at] = await self._css(page, action.box)
             if isinstance(action, Hover):
                 if options.mobile:
                     raise UnsupportedAction("Hover: a finger has no such action")
-                await hands.hover(at)
+                await on_page.hover(at)
             else:
                 hold = options.press_s if isinstance(action, LongPress) else 0.0
-                await hands.click(at, 2 if isinstance(action, DoubleClick) else 1, hold)
+                await on_page.click(at, 2 if isinstance(action, DoubleClick) else 1, hold)
         elif isinstance(action, Drag):
             start, end = await self._css(page, action.start, action.end)
-            await hands.drag(start, end, options.drag_s)
+            await on_page.drag(start, end, options.drag_s)
         elif isinstance(action, Scroll):
             path = (action.start, action.end) if action.start and action.end else SYNTHESISED_PATHS[action.direction]
             start, end = await self._css(page, *path)
-            await hands.scroll(start, end, options.drag_s)
+            await on_page.scroll(start, end, options.drag_s)
         elif isinstance(action, Type):
-            await hands.type(action.content)
+            await on_page.type(action.content)
         elif isinstance(action, PressEnter | Hotkey):
             await self._press(page, action.keys if isinstance(action, Hotkey) else ("enter",))
         elif isinstance(action, PressBack):
@@ -225,7 +225,7 @@ class CdpDevice:
         for name, key in zip(names, keys):
             if key is None:
                 raise WorldError(f"Hotkey: expected names of keys, found {name[:40]!r}")
-        await page.hands.press([key for key in keys if key is not None])
+        await page.input.press([key for key in keys if key is not None])
 
     async def _back(self, page: CdpPage) -> None:
         """One step back in the page's history; nothing where there is none."""
@@ -320,7 +320,7 @@ class CdpDevice:
                 raise
 
     async def _has_closed(self, target: str) -> bool:
-        """Whether a page is gone by the browser's own list, for it may refuse a command before it tells of the end.
+        """Whether a page is gone by the browser's own list, for it may refuse a command before it reports the end.
         Then the page is forgotten here too. False where the browser doesn't answer."""
         try:
             listed = await self._connection.send("Target.getTargets", limit_s=min(LIST_S, self._options.call_s))

@@ -15,7 +15,7 @@ STEPS = 12
 TEXT_PART = 4096
 
 
-class Hands:
+class PageInput:
     """`send` sends a command to the page. `touch` = fingers instead of a mouse."""
 
     def __init__(self, send: Send, *, touch: bool) -> None:

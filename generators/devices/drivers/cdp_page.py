@@ -6,19 +6,18 @@ import asyncio
 import base64
 import json
 from collections import deque
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from generators.devices.browser import QUICK_PNG
+from generators.devices.browser import MOST_TEXT, QUICK_PNG, page_text
 from generators.devices.device import DeviceError
-from generators.devices.drivers.cdp_input import Hands
+from generators.devices.drivers.cdp_input import PageInput
 from generators.devices.protocols.cdp_session import CdpConnection, CommandFailed
 from generators.tasks.world_interface import ScreenElement, WorldError
-from schemas.coordinates import OffScreen, box_to_unit
 
 MAX_PLACES = 5000
-MAX_TEXT = 2000
 ACCEPTED_DIALOGS = ("alert", "beforeunload")
 """A question (confirm, prompt) is answered with Cancel: nobody said yes. All are kept in `dialogs`."""
 _GONE = -32000  # the browser's code for "no such context", after a navigation
@@ -40,7 +39,7 @@ class CdpPage:
         self.target, self.session = target, session
         self.dialogs: deque[tuple[str, str]] = deque(maxlen=100)
         self.crashed = False
-        self.hands = Hands(self.send, touch=touch)
+        self.input = PageInput(self.send, touch=touch)
         self._connection, self._name, self._call_s = connection, name, call_s
         self._frame = ""
         self._loaded = asyncio.Event()
@@ -48,7 +47,9 @@ class CdpPage:
         self._world: int | None = None  # the reader's own JavaScript world, until the page goes elsewhere
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def send(self, method: str, params: dict[str, Any] | None = None, limit_s: float = 0.0) -> dict[str, Any]:
+    async def send(
+        self, method: str, params: Mapping[str, object] | None = None, limit_s: float = 0.0
+    ) -> dict[str, Any]:
         """A command to this page. Raises `DeviceError`."""
         if self.crashed:
             raise DeviceError(f"{self._name}: the page has crashed; reset the device")
@@ -56,7 +57,7 @@ class CdpPage:
 
     async def begin(self) -> None:
         """Turn on the events that are watched."""
-        for domain in ("Inspector", "Page"):  # in this order: the first tells at once of a page that crashed before
+        for domain in ("Inspector", "Page"):  # in this order: the first reports at once a page that crashed before
             await self.send(f"{domain}.enable")
         self._frame = str((await self.send("Page.getFrameTree"))["frameTree"]["frame"]["id"])
         await self.send("Page.bringToFront")
@@ -74,7 +75,7 @@ class CdpPage:
         elif method == "Page.javascriptDialogOpening":
             self._answer_dialog(str(params.get("type", "")), str(params.get("message", "")))
         elif method == "Input.dragIntercepted":
-            self.hands.dragged = params.get("data")
+            self.input.dragged = params.get("data")
         elif method == "Inspector.targetCrashed":
             self.crash()
 
@@ -89,7 +90,7 @@ class CdpPage:
         self._connection.fail(self.session, reason)
 
     def _answer_dialog(self, kind: str, message: str) -> None:
-        self.dialogs.append((kind, message[:MAX_TEXT]))
+        self.dialogs.append((kind, message[:MOST_TEXT]))
 
         async def answer() -> None:
             try:
@@ -127,7 +128,7 @@ class CdpPage:
         text from data belongs in it. Raises `WorldError` where it throws."""
         return await self._evaluate({"expression": script})
 
-    async def call(self, function: str, argument: Any) -> Any:
+    async def call(self, function: str, argument: object) -> Any:
         """`function(argument)`, the argument as JSON data that no text in it can leave."""
         literal = json.dumps(json.dumps(argument))
         return await self.evaluate(f"{function}(JSON.parse({literal}))")
@@ -172,28 +173,18 @@ class CdpPage:
         except ValueError as error:
             raise DeviceError(f"{self._name}: expected a picture in base64, found something else") from error
 
-    async def places(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
+    async def elements(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements; at most MAX_PLACES."""
         found = await self._read(f"vesperRead().slice(0, {MAX_PLACES})") if await self._read("!!document.body") else []
         made = (_place(raw, size) for raw in found if isinstance(raw, dict))
-        return tuple(place for place in made if place is not None)
-
-
-def _text(value: Any) -> str:
-    """Text of a page: cut, and without halves of surrogate pairs, which no UTF-8 has."""
-    return str(value)[:MAX_TEXT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return tuple(element for element in made if element is not None)
 
 
 def _place(raw: dict[str, Any], size: tuple[int, int]) -> ScreenElement | None:
     try:
-        left, top, right, bottom = box_to_unit(tuple(float(side) for side in raw["box"]), size)  # type: ignore[arg-type]
-    except (OffScreen, ValueError):
+        left, top, right, bottom = (float(side) for side in raw["box"])
+    except ValueError:
         return None
-    return ScreenElement(
-        box=(left, top, right, bottom),
-        role=_text(raw["role"]),
-        text=_text(raw["text"]),
-        name=_text(raw["name"]),
-        key=_text(raw["k"] or raw["id"]),
-        clickable=bool(raw["clickable"]),
-    )
+    texts = (raw["role"], raw["text"], raw["name"], raw["k"] or raw["id"])
+    role, text, name, key = (page_text(value) for value in texts)
+    return ScreenElement.on_screen((left, top, right, bottom), size, role, text, name, key, bool(raw["clickable"]))

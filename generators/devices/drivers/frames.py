@@ -7,7 +7,7 @@ import dataclasses
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from generators.devices.device import DeviceError
 
@@ -57,7 +57,7 @@ async def limited(seconds: float, device: str, what: str) -> AsyncIterator[None]
         raise DeviceError(f"{device}: {what} failed: {error}") from error
 
 
-def read_options(kind: type[T], options: Mapping[str, Any] | None, driver: str) -> T:
+def read_options(kind: type[T], options: Mapping[str, object] | None, driver: str) -> T:
     """`Endpoint.options` as a driver's dataclass of options, whose defaults say the types. Raises `ValueError` on an
     unknown name or a value of another type."""
     default = kind()

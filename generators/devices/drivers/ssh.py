@@ -168,9 +168,9 @@ class SshDevice:
         """PNG of the whole screen, and the AT-SPI tree, read right after it."""
         png = await self.do(*_SHOT)
         self.size_px = png_size(png, self._name)
-        return Observation(png, await self.places() if self._options.tree else ())
+        return Observation(png, await self.elements() if self._options.tree else ())
 
-    async def places(self) -> tuple[ScreenElement, ...]:
+    async def elements(self) -> tuple[ScreenElement, ...]:
         """The elements alone."""
         raw = await self.script(tree.SCRIPT)
         try:
@@ -234,7 +234,7 @@ class SshDevice:
         except TimeoutError:
             self._connection.abort()
 
-    # -- hands ------------------------------------------------------------------------------------------------------
+    # -- input ------------------------------------------------------------------------------------------------------
 
     async def _mouse(self, action: Action) -> None:
         options = self._options
@@ -253,7 +253,7 @@ class SshDevice:
         return "+".join(sym for sym in syms if sym)
 
     async def _type(self, text: str) -> None:
-        """By the clipboard: xclip holds the text and tells each time that a program asks for it."""
+        """By the clipboard: xclip holds the text and reports each request for it."""
         if not text:
             return
         if "\0" in text:

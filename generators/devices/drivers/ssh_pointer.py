@@ -12,7 +12,7 @@ WHEEL_STEPS = 5
 
 
 def pointer_words(action: Action, size_px: tuple[int, int], press_s: float, drag_s: float) -> list[str]:
-    """What `xdotool` is told for an action, whose points are 0..1000 of a screen of `size_px`; a long press and a drag
+    """`xdotool`'s arguments for an action, whose points are 0..1000 of a screen of `size_px`; a long press and a drag
     take `press_s` and `drag_s`. Raises `UnsupportedAction` for one that isn't done with the pointer."""
     if isinstance(action, Click):
         return [*_at(action.box, size_px), "click", "1"]

@@ -43,7 +43,7 @@ class StreamTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._writer.is_closing()
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> Any:
         return self._writer.get_extra_info(name, default)
 
 
@@ -53,7 +53,9 @@ class Tunnel:
     def __init__(self, endpoint: DeviceEndpoint, limit_s: float) -> None:
         self._endpoint, self._limit_s = endpoint, limit_s
 
-    async def create_connection(self, factory: Callable[[], Any], host: str, port: int) -> tuple[StreamTransport, Any]:
+    async def create_connection(
+        self, factory: Callable[[], Any], host: str, port: int
+    ) -> tuple[StreamTransport, object]:
         """Raises what `open_tunnel` does."""
         reader, writer = await open_tunnel(self._endpoint, self._limit_s)
         protocol = factory()

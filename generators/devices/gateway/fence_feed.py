@@ -14,13 +14,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from generators.devices.client.authority_client import AuthorityClient, AuthorityRefused
 from generators.devices.config import NodeConfig
+from generators.devices.device import DeviceError
 from generators.devices.gateway.fence_file import FenceFile
 from generators.devices.records import NodeRecord
 
 log = logging.getLogger(__name__)
 WAIT_S = 10.0
 RETRY_S = 0.5
+RETIRE_S = 3.0
+"""Limit on the farewell: a node that goes waits for nobody."""
 
 
 class FenceFeed:
@@ -39,6 +43,7 @@ class FenceFeed:
 
     def admit(self, device: str, fence: int) -> bool:
         """Whether a token of this fence is still good; if it is the greatest seen, lower ones no longer are."""
+        # a later lease of the device was seen: this one has ended, whatever its TTL says
         if fence < max(self.floors.get(device, 0), self._remembered.get(device, 0)):
             return False
         self._raise(device, fence)
@@ -50,43 +55,23 @@ class FenceFeed:
 
     async def run(self) -> None:
         """Poll until cancelled."""
-        import httpx
-
-        headers = {"Authorization": f"Bearer {self._config.api_key}"}
-        async with httpx.AsyncClient(base_url=self._config.authority_url, headers=headers, timeout=WAIT_S + 10) as http:
+        async with AuthorityClient(self._config.authority_url, self._config.api_key) as authority:
             while True:
+                wait = WAIT_S if self.heard_at is not None else 0.0
+                known = {"epoch": self._epoch, "after": self._change, "wait_s": wait, "leaving": self.leaving}
+                me = {"node": self.me.id, "nodes": sorted(self.nodes), "host": self.me.host, "port": self.me.port}
                 try:
-                    wait = WAIT_S if self.heard_at is not None else 0.0
-                    reply = await http.post(
-                        "/v1/fences",
-                        json={
-                            "epoch": self._epoch,
-                            "after": self._change,
-                            "wait_s": wait,
-                            "node": self.me.id,
-                            "leaving": self.leaving,
-                            "nodes": sorted(self.nodes),
-                            "host": self.me.host,
-                            "port": self.me.port,
-                        },
-                    )
-                    reply.raise_for_status()
-                    self._take(reply.json())
-                except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-                    log.warning(
-                        "node %s: no word from the authority: %s", self.me.id, str(error) or type(error).__name__
-                    )
+                    self._take(await authority.call("POST", "/v1/fences", {**known, **me}, wait))
+                except (DeviceError, ValueError, KeyError, TypeError) as error:
+                    log.warning("node %s: no word from the authority: %s", self.me.id, error)
                     await asyncio.sleep(RETRY_S)
 
     async def retire(self) -> None:
-        """Tell the authority that this node goes; if it can't be told it will find out. Fences are still followed."""
-        import httpx
-
+        """Report to the authority that this node goes; if that fails it will find out. Fences are still followed."""
         self.leaving = True
-        headers = {"Authorization": f"Bearer {self._config.api_key}"}
-        with contextlib.suppress(httpx.HTTPError):
-            async with httpx.AsyncClient(base_url=self._config.authority_url, headers=headers, timeout=3) as http:
-                await http.post("/v1/nodes/retire", json={"node": self.me.id})
+        with contextlib.suppress(DeviceError, AuthorityRefused):
+            async with AuthorityClient(self._config.authority_url, self._config.api_key, RETIRE_S) as authority:
+                await authority.call("POST", "/v1/nodes/retire", {"node": self.me.id})
 
     def _take(self, said: dict[str, Any]) -> None:
         for device, floor in said["floors"].items():

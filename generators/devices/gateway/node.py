@@ -69,7 +69,7 @@ class GatewayNode:
         self.feed: FenceFeed
 
     async def start(self) -> NodeRecord:
-        """Listen, and follow the authority in the background. Gives the address clients are told."""
+        """Listen, and follow the authority in the background. Gives the address for clients."""
         config, loop = self.config, asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: HeadReader(LIMIT, END, self._accept), config.host, config.port, backlog=BACKLOG
@@ -81,7 +81,7 @@ class GatewayNode:
         return me
 
     async def drain(self) -> None:
-        """Accept nothing more, tell the authority, let relays end for `drain_s`, cut what is left."""
+        """Accept nothing more, report to the authority, let relays end for `drain_s`, cut what is left."""
         self._draining = True
         self._server.close()
         await self.feed.retire()

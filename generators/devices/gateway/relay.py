@@ -17,7 +17,7 @@ LINGER_S = 30.0
 @dataclass(slots=True, eq=False)
 class Relay:
     """A running relay. `last` = loop time of the last byte; `done` gets how it ended: closed, reset, or the reason
-    given to `cut`. `count(bytes, up)` is told of all that passes."""
+    given to `cut`. `count(bytes, up)` is called for all that passes."""
 
     protocol: str
     fence: int
@@ -38,7 +38,7 @@ class Relay:
             side.transport.set_write_buffer_limits(high=buffer)
             side.transport.set_protocol(side)
         for side in self.sides:
-            if side.transport.is_closing():  # it broke while it was being set up: no event will tell
+            if side.transport.is_closing():  # it broke while it was being set up: no event will come
                 self._end("reset")
                 return
         for side, rest, ended in ((down, client.rest, client.ended), (up, upstream.rest, upstream.ended)):
@@ -116,7 +116,7 @@ class Side(asyncio.Protocol):
 
 
 class HeadReader(asyncio.Protocol):
-    """The beginning of a connection: reads one head (`http_head`), stops reading, and tells `ready`.
+    """The beginning of a connection: reads one head (`http_head`), stops reading, and calls `ready`.
 
     `ready` gets the head's bytes, or None if the connection ended or the head is too long (`too_long`). What came after
     the head is in `rest`.

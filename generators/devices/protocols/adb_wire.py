@@ -120,16 +120,16 @@ class AdbStream:
             raise WireError(str(self._connection.error or "ADB: the other side closed the stream"))
 
     async def accept(self) -> None:
-        """Tell the peer that the stream it asked for is open."""
+        """Report to the peer that its stream is open."""
         await self._connection.send(Message(OKAY, self.local, self.remote))
 
     async def refuse(self) -> None:
-        """Tell the peer that there is no such service."""
+        """Report to the peer that there is no such service."""
         self._connection.forget(self)
         await self._connection.send(Message(CLSE, 0, self.remote))
 
     async def close(self) -> None:
-        """Tell the peer; twice is harmless."""
+        """Report the end to the peer; twice is harmless."""
         if not self.closed:
             self._connection.forget(self)
             await self._connection.send(Message(CLSE, self.local, self.remote))
@@ -222,7 +222,7 @@ class AdbConnection:
         stream.end()
 
     async def run(self) -> None:
-        """Read and hand out messages until the connection ends; the reason stays in `error`."""
+        """Read and dispatch messages until the connection ends; the reason stays in `error`."""
         try:
             while True:
                 limit = max(self.max_payload, HANDSHAKE_PAYLOAD)

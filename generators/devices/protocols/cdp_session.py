@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.device import DeviceEndpoint, DeviceError, LeaseLost
@@ -44,7 +44,7 @@ class CdpConnection:
         self._reading = asyncio.ensure_future(self._read())
 
     async def send(
-        self, method: str, params: dict[str, Any] | None = None, *, session: str = "", limit_s: float
+        self, method: str, params: Mapping[str, object] | None = None, *, session: str = "", limit_s: float
     ) -> dict[str, Any]:
         """A command and its answer. Raises `DeviceError`, of it `CommandFailed` where the browser refuses."""
         from websockets.exceptions import ConnectionClosed

@@ -26,7 +26,7 @@ class GatewayRefused(DeviceError):
 
 
 def authorization(endpoint: DeviceEndpoint) -> dict[str, str]:
-    """The header that a gateway asks for; none without a token. Raises `DeviceError` on a token that is no header."""
+    """The header that a gateway requires; none without a token. Raises `DeviceError` on a token that is no header."""
     if endpoint.token is None:
         return {}
     if not _TOKEN.fullmatch(endpoint.token):

@@ -2,7 +2,7 @@
 §4).
 
 It starts from the functional maps alone and learns from rounds: names seen on each target's screens, how often tasks of
-a function came off, and why others didn't. `chance` turns that into the chance that an idea comes off, which steers the
+a function succeeded, and why others didn't. `chance` estimates from that how likely an idea succeeds, which steers the
 next round. It never sees a world's truth: only what was on screens, and what verification said.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from generators.generation.task_worlds.task_world import Ground, Idea, Name
+from generators.generation.task_worlds.task_world import Idea, Name, TaskWorld
 from generators.policies.exploration import Exploration, ExploredScreen, Way, fingerprint
 from generators.tasks.trajectory import ExecutedTrajectory
 from generators.tasks.world_interface import ScreenElement
@@ -94,7 +94,7 @@ class Catalogue:
             self._told.pop(target, None)
 
     def learn(self, outcomes: Sequence[TaskOutcome]) -> None:
-        """What came off and what didn't. Call `see` before: support is judged by what has been seen by then."""
+        """What succeeded and what didn't. Call `see` before: support is judged by what has been seen by then."""
         for outcome in outcomes:
             self.arms.setdefault(outcome.arm, VerifiedTally()).add(1.0, outcome.verified)
             share = 1.0 if outcome.verified else 1.0 / max(len(outcome.ideas), 1)
@@ -146,10 +146,10 @@ class Catalogue:
             product *= value
         return product
 
-    def things(self, ground: Ground, target: str) -> list[Name]:
+    def things(self, task_world: TaskWorld, target: str) -> list[Name]:
         """Names seen on a target that its kind doesn't have everywhere, most seen first."""
         kind = target.rpartition("/")[0]
-        kin = [other for other in ground.targets if other.rpartition("/")[0] == kind and other in self.names]
+        kin = [other for other in task_world.targets if other.rpartition("/")[0] == kind and other in self.names]
         spread = Counter(name for other in kin for name in self.names[other])
         common = {name for name, count in spread.items() if len(kin) > 1 and count > CHROME * len(kin)}
         return [
@@ -158,17 +158,19 @@ class Catalogue:
             if name not in common
         ]
 
-    def coverage(self, ground: Ground) -> float:
+    def coverage(self, task_world: TaskWorld) -> float:
         """Share of all functions of all targets that a verified trajectory has shown."""
-        whole = sum(len(ground.functions(target)) for target in ground.targets)
-        done = sum(len(self.verified.get(target, set()) & set(ground.functions(target))) for target in ground.targets)
+        whole = sum(len(task_world.functions(target)) for target in task_world.targets)
+        done = sum(
+            len(self.verified.get(target, set()) & set(task_world.functions(target))) for target in task_world.targets
+        )
         return done / whole if whole else 0.0
 
-    def as_rows(self, ground: Ground) -> list[dict[str, Any]]:
+    def as_rows(self, task_world: TaskWorld) -> list[dict[str, Any]]:
         """A row per target and function: counts over its function, whether it is shown there, why tasks failed."""
         rows = []
-        for target in ground.targets:
-            for function in ground.functions(target):
+        for target in task_world.targets:
+            for function in task_world.functions(target):
                 counted = [
                     tally
                     for key, tally in self.tallies.items()
@@ -211,17 +213,17 @@ def _add_walk(exploration: Exploration, run: ExecutedTrajectory) -> None:
     numbers = []
     known = {screen.fingerprint: screen.number for screen in exploration.screens}
     for turn in shots:
-        places = tuple(_place(element) for element in turn.elements)
-        mark = fingerprint(places)
+        elements = tuple(_place(element) for element in turn.elements)
+        mark = fingerprint(elements)
         if mark not in known:
             known[mark] = len(exploration.screens)
-            exploration.screens.append(ExploredScreen(known[mark], mark, places, tuple(way), 0))
+            exploration.screens.append(ExploredScreen(known[mark], mark, elements, tuple(way), 0))
         numbers.append(known[mark])
         if turn.action is not None:
             way.append(format(turn.action))
     for number, turn in enumerate(turns[: len(numbers) - 1]):
         assert turn.action is not None
-        place = next((p for p in exploration.screens[numbers[number]].places if _holds(p, turn.action)), None)
+        place = next((p for p in exploration.screens[numbers[number]].elements if _holds(p, turn.action)), None)
         exploration.ways.append(
             Way(numbers[number], format(turn.action), numbers[number + 1], place.role if place else "")
         )

@@ -1,6 +1,6 @@
 """Proposals by a model behind the OpenAI protocol, with verified trajectories in its context (UI-Venus-1.5, §2.1.3).
 
-The model is told what the target's kind offers, what was seen on the target's screens, which tasks were verified there
+The prompt says what the target's kind offers, what was seen on the target's screens, which tasks were verified there
 and why others failed. What it answers is untrusted text: it becomes an instruction and nothing else. Such a task has no
 rule on the world's state (`rule: votes`): annotators decide it.
 """
@@ -14,8 +14,8 @@ from typing import Any
 
 from generators.generation.proposing.catalogue import PRIOR, Catalogue
 from generators.generation.proposing.proposers import Proposal
-from generators.generation.task_worlds.task_world import Ground, Idea
-from generators.tasks.task_spec import VOTES, Contract
+from generators.generation.task_worlds.task_world import Idea, TaskWorld
+from generators.tasks.task_spec import VOTES, TaskSpec
 from quality.model_client.client import ModelClient, Request, Unanswerable, data_block
 
 PROMPT_VERSION = "propose-1"
@@ -45,24 +45,24 @@ class OpenAIProposer:
 
     arm = "openai"
 
-    def __init__(self, ground: Ground, catalogue: Catalogue, client: ModelClient) -> None:
-        self.ground, self.catalogue, self.client = ground, catalogue, client
+    def __init__(self, task_world: TaskWorld, catalogue: Catalogue, client: ModelClient) -> None:
+        self.task_world, self.catalogue, self.client = task_world, catalogue, client
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
         """See `Proposer`; a question for every `ASKED` proposals."""
-        told: list[str] = []
+        written: list[str] = []
         for number in range(QUESTIONS):
             try:
-                answer = self.client.ask(self.request(target, stratum, told, number))
+                answer = self.client.ask(self.request(target, stratum, written, number))
             except Unanswerable:
                 continue
             for words, steps in _tasks(answer.fields):
-                told.append(words)
-                contract = Contract(
+                written.append(words)
+                contract = TaskSpec(
                     words,
-                    self.ground.platform,
+                    self.task_world.platform,
                     target,
-                    self.ground.start(target),
+                    self.task_world.start(target),
                     {"rule": VOTES},
                     steps,
                     (),
@@ -75,12 +75,12 @@ class OpenAIProposer:
                         contract, self.arm, (Idea(target, f"{target}/openai", words, steps, arm=self.arm),), chance
                     )
 
-    def request(self, target: str, stratum: str, told: list[str], number: int) -> Request:
+    def request(self, target: str, stratum: str, written: list[str], number: int) -> Request:
         """The question about a target: rules first, then blocks of data."""
         known = self.catalogue
         examples = [(words, steps) for where, words, steps in reversed(known.examples) if where == target]
         others = [(words, steps) for where, words, steps in reversed(known.examples) if where != target]
-        functions = self.ground.functions(target)
+        functions = self.task_world.functions(target)
         failures = [
             f"{function}: {reason}"
             for function in functions
@@ -90,10 +90,10 @@ class OpenAIProposer:
             "target": target,
             "functions": list(functions),
             "length": LENGTHS[stratum],
-            "seen": [name.text for name in known.things(self.ground, target)[:NAMES]],
+            "seen": [name.text for name in known.things(self.task_world, target)[:NAMES]],
             "verified": [f"{words} ({steps} actions)" for words, steps in (*examples, *others)[:EXAMPLES]],
             "failed": failures[:FAILURES],
-            "already_written": told,
+            "already_written": written,
         }
         return Request(f"{PROMPT_VERSION}/{number}", RUBRIC, data_block("knowledge", facts), (), SCHEMA)
 

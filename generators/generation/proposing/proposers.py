@@ -2,7 +2,7 @@
 
 - `static`: the functional map of the target's kind; needs no knowledge of the target.
 - `dynamic`: the same functions about things whose names were on the target's screens.
-- `reverse`: what recorded walks achieved, told backwards (`generators.generation.proposing.reverse_tasks`).
+- `reverse`: what recorded walks achieved, described in reverse (`generators.generation.proposing.reverse_tasks`).
 - a model (`openai_proposer`), with verified trajectories in its context.
 
 Which of them proposes, and which of its ideas, follows the catalogue: arms by their record, ideas by their chance.
@@ -12,68 +12,57 @@ ideas count alike.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import islice
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from generators.generation.proposing.catalogue import PRIOR, Catalogue
 from generators.generation.proposing.reverse_tasks import Writer, synthesise
-from generators.generation.proposing.task_bank import TaskBank, gate
-from generators.generation.task_worlds.task_world import Ground, Idea
-from generators.tasks.strata import STRATA
+from generators.generation.task_worlds.task_world import Idea, TaskWorld
 from generators.tasks.strata import stratum as strata_of
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
+from pipelines.extensions import find_part
+from schemas.ids import canonical_json
 
 LOOK = 24
 """Ideas that are drawn to choose one from."""
 EXPLORE = 0.1
 """Share of tasks that are drawn without asking the catalogue: what it holds for hopeless is tried now and then."""
-LEAST_SHARE = 0.1
-"""Of an arm that has something to say."""
-TRIES = 60
-"""Draws for each task wanted, after which a stratum is given up for this round."""
 MISSES = 30
 """Draws in a row that gave no task of the stratum, after which a target has none."""
 JOINED = {"easy": (1, 1, 1, 2), "medium": (2, 2, 3), "hard": (3, 4, 5, 6)}
 """How many ideas a task of a stratum joins."""
 WALKS = 40
-"""Walks that are told backwards, a target and round."""
+"""Walks that are described in reverse, a target and round."""
 
 
 @dataclass(frozen=True)
 class Proposal:
     """A contract with where it came from. `chance` = what the catalogue gave it."""
 
-    contract: Contract
+    contract: TaskSpec
     arm: str
     ideas: tuple[Idea, ...] = ()
     chance: float = PRIOR
 
-
-@dataclass(frozen=True)
-class Rejected:
-    """A proposal that was not admitted, and why."""
-
-    instruction: str
-    target: str
-    arm: str
-    reason: str
-
-
-@dataclass
-class Proposed:
-    """What a round's proposing came to. `short`: stratum → tasks that were wanted and not found."""
-
-    proposals: list[Proposal] = field(default_factory=list)
-    rejected: list[Rejected] = field(default_factory=list)
-    short: Counter[str] = field(default_factory=Counter)
+    def as_row(self) -> dict[str, Any]:
+        """A row of the table `proposals`."""
+        return {
+            "task_id": self.contract.task_id,
+            "arm": self.arm,
+            "chance": round(self.chance, 6),
+            "ideas": canonical_json([asdict(idea) for idea in self.ideas]),
+        }
 
 
 class Proposer(Protocol):
     """Endless proposals of one stratum for a target; ends when it has nothing (more) to say."""
+
+    arm: str
+    """Its name in what it proposes, and in the figures."""
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]: ...
 
@@ -83,11 +72,11 @@ class StaticProposer:
 
     arm = "static"
 
-    def __init__(self, ground: Ground, catalogue: Catalogue) -> None:
-        self.ground, self.catalogue = ground, catalogue
+    def __init__(self, task_world: TaskWorld, catalogue: Catalogue) -> None:
+        self.task_world, self.catalogue = task_world, catalogue
 
     def _ideas(self, target: str, rng: Random) -> Iterator[Idea]:
-        return self.ground.ideas(target, rng)
+        return self.task_world.ideas(target, rng)
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
         ideas, misses = self._ideas(target, rng), 0
@@ -95,15 +84,16 @@ class StaticProposer:
             drawn = list(islice(ideas, LOOK))
             if not drawn:
                 return
-            count = rng.choice(JOINED[stratum]) if self.ground.joins else 1
-            if not self.ground.joins:
+            count = rng.choice(JOINED[stratum]) if self.task_world.joins else 1
+            if not self.task_world.joins:
                 drawn = [idea for idea in drawn if strata_of(idea.steps) == stratum] or drawn
+            # what the catalogue holds for hopeless would otherwise never be tried again
             if not self.catalogue.tallies or rng.random() < EXPLORE:
                 chosen = _different(drawn, count)
             else:
                 order = sorted(range(len(drawn)), key=lambda n: (-self.catalogue.chance([drawn[n]]), n))
                 chosen = _different([drawn[n] for n in order], count)
-            contract = self.ground.contract(chosen, rng)
+            contract = self.task_world.contract(chosen, rng)
             if contract is None or contract.stratum != stratum:
                 misses += 1
                 continue
@@ -123,10 +113,11 @@ class DynamicProposer(StaticProposer):
     """Ideas about things that were seen on the target's screens, borne by elements as things of verified tasks are."""
 
     arm = "dynamic"
+    learns = True
 
     def _ideas(self, target: str, rng: Random) -> Iterator[Idea]:
         known, misses = self.catalogue.roles, 0
-        for idea in self.ground.about(target, self.catalogue.things(self.ground, target), rng):
+        for idea in self.task_world.about(target, self.catalogue.things(self.task_world, target), rng):
             if idea.role in known.get(idea.function, ()):
                 misses = 0
                 yield idea
@@ -136,16 +127,18 @@ class DynamicProposer(StaticProposer):
 
 class ReverseProposer:
     """What walks over a target's known screens achieved (OS-Genesis, GUI-ReWalk), in the words of `writer` (None: the
-    embedded one). Each was walked again, so its path is known; only grounds with a world that needs no device have it.
+    embedded one). Each was walked again, so its path is known; only task worlds whose world needs no device have it.
     """
 
     arm = "reverse"
+    learns = True
 
-    def __init__(self, ground: Ground, catalogue: Catalogue, writer: Writer | None = None) -> None:
-        self.ground, self.catalogue, self.writer = ground, catalogue, writer
-        self._written: dict[str, list[Contract]] = {}
+    def __init__(self, task_world: TaskWorld, catalogue: Catalogue, writer: Writer | None = None) -> None:
+        self.task_world, self.catalogue, self.writer = task_world, catalogue, writer
+        self._written: dict[str, list[TaskSpec]] = {}
 
     def propose(self, target: str, stratum: str, rng: Random) -> Iterator[Proposal]:
+        # a target is walked again once a round, for all strata
         if target not in self._written:
             self._written[target] = self._write(target, rng)
         arm = self.catalogue.arms.get(self.arm)
@@ -154,8 +147,8 @@ class ReverseProposer:
             if contract.stratum == stratum:
                 yield Proposal(contract, self.arm, (), chance)
 
-    def _write(self, target: str, rng: Random) -> list[Contract]:
-        world, known = self.ground.offline(), self.catalogue.explorations.get(target)
+    def _write(self, target: str, rng: Random) -> list[TaskSpec]:
+        world, known = self.task_world.offline(), self.catalogue.explorations.get(target)
         if world is None or known is None or not known.screens:
             return []
         report = synthesise(
@@ -166,93 +159,32 @@ class ReverseProposer:
             count=WALKS,
             seed=rng.randrange(1 << 30),
             writer=self.writer,
-            passing=lambda path: self.ground.passing(target, path),
+            passing=lambda path: self.task_world.passing(target, path),
         )
-        return [replace(task.contract(), initial_state=self.ground.start(target)) for task in report.tasks]
+        return [replace(task.contract(), initial_state=self.task_world.start(target)) for task in report.tasks]
 
 
 def _name(target: str) -> str:
     return " ".join(part for part in target.split("/")[1:] if not part.isdigit()) or target
 
 
-def arms(ground: Ground, catalogue: Catalogue, writer: Writer | None = None) -> dict[str, Proposer]:
-    """The embedded proposers that have something to say; `writer` is the reverse one's. A new one: a line here."""
-    found: dict[str, Proposer] = {"static": StaticProposer(ground, catalogue)}
-    if catalogue.names:
-        found |= {"dynamic": DynamicProposer(ground, catalogue), "reverse": ReverseProposer(ground, catalogue, writer)}
+ProposerMaker = Callable[[TaskWorld, Catalogue], Proposer]
+PROPOSERS: dict[str, ProposerMaker] = {"static": StaticProposer, "dynamic": DynamicProposer, "reverse": ReverseProposer}
+"""The embedded proposers. One with a true `learns` has something to say only after a round."""
+
+
+def arms(
+    task_world: TaskWorld, catalogue: Catalogue, writer: Writer | None = None, names: Sequence[str] = ()
+) -> dict[str, Proposer]:
+    """The proposers of these names (all that are embedded, if none is named) that have something to say, by arm.
+    `writer` is the reverse one's. Raises `ValueError` for an unknown name, and for two of one arm."""
+    known: dict[str, ProposerMaker] = {**PROPOSERS, "reverse": partial(ReverseProposer, writer=writer)}
+    found: dict[str, Proposer] = {}
+    for name in names or known:
+        make: ProposerMaker = find_part("proposer", name, known)
+        proposer = make(task_world, catalogue)
+        if proposer.arm in found:
+            raise ValueError(f"proposer {name}: its arm {proposer.arm!r:.40} is taken; choose another")
+        if catalogue.names or not getattr(proposer, "learns", False):
+            found[proposer.arm] = proposer
     return found
-
-
-def shares(catalogue: Catalogue, names: list[str]) -> dict[str, float]:
-    """Share of the tasks each arm gets: as the square of its estimated yield, none below `LEAST_SHARE`."""
-    value = {name: (catalogue.arms[name].mean(PRIOR) if name in catalogue.arms else PRIOR) ** 2 for name in names}
-    whole = sum(value.values())
-    raised = {name: max(LEAST_SHARE, value[name] / whole) for name in names}
-    return {name: share / sum(raised.values()) for name, share in raised.items()}
-
-
-def propose(
-    ground: Ground,
-    catalogue: Catalogue,
-    bank: TaskBank,
-    quotas: Mapping[str, int],
-    seed: int,
-    proposers: Mapping[str, Proposer] | None = None,
-) -> Proposed:
-    """New tasks, `quotas[stratum]` of each stratum: targets in turn, arms by their share; each passed the gate and is
-    like no task of the bank, which takes it in. Deterministic by all arguments (a model's proposer aside)."""
-    found, rng = Proposed(), Random(f"propose/{ground.name}/{seed}")
-    chosen = dict(proposers) if proposers is not None else arms(ground, catalogue)
-    draw = _Draw(ground, chosen, shares(catalogue, list(chosen)), seed, rng)
-    for stratum in STRATA:
-        wanted = quotas.get(stratum, 0)
-        made, left = 0, TRIES * wanted
-        while made < wanted and left > 0:
-            block: list[Proposal] = []
-            while len(block) < wanted - made and left > 0:
-                left -= 1
-                proposal = draw.next(stratum)
-                why = "" if proposal is None else gate(proposal.contract, ground.targets, draw.world)
-                if proposal is not None and why:
-                    found.rejected.append(_rejected(proposal, why))
-                elif proposal is not None:
-                    block.append(proposal)
-            answers = bank.admit_all([proposal.contract.instruction for proposal in block])
-            for proposal, (new, value, other) in zip(block, answers, strict=True):
-                if new:
-                    found.proposals.append(proposal)
-                    made += 1
-                else:
-                    found.rejected.append(_rejected(proposal, f"duplicate: {value:.3f} to {other[:80]!r}"))
-        if made < wanted:
-            found.short[stratum] = wanted - made
-    return found
-
-
-def _rejected(proposal: Proposal, why: str) -> Rejected:
-    return Rejected(proposal.contract.instruction, proposal.contract.target, proposal.arm, why)
-
-
-class _Draw:
-    """Proposals one by one: targets in turn, an arm by its share."""
-
-    def __init__(
-        self, ground: Ground, proposers: Mapping[str, Proposer], weights: Mapping[str, float], seed: int, rng: Random
-    ) -> None:
-        self.world = ground.offline()
-        self._proposers, self._weights, self._seed, self._rng = proposers, weights, seed, rng
-        self._targets = list(ground.targets)
-        rng.shuffle(self._targets)
-        self._turn = 0
-        self._running: dict[tuple[str, str, str], Iterator[Proposal]] = {}
-
-    def next(self, stratum: str) -> Proposal | None:
-        """None where the arm has nothing (more) to say of the target."""
-        target = self._targets[self._turn % len(self._targets)]
-        self._turn += 1
-        arm = self._rng.choices(list(self._weights), list(self._weights.values()))[0]
-        key = (arm, target, stratum)
-        if key not in self._running:
-            own = Random(f"{self._seed}/{'/'.join(key)}")
-            self._running[key] = self._proposers[arm].propose(target, stratum, own)
-        return next(self._running[key], None)

@@ -1,6 +1,6 @@
 """Tasks written backwards: walk first, then say what the walk achieved (OS-Genesis, GUI-ReWalk).
 
-A walk (`walks`) has its loops cut out, the rest is walked again, each step is told in a sentence (low level), and a
+A walk (`walks`) has its loops cut out, the rest is walked again, each step is put into a sentence (low level), and a
 writer turns the sentences into one instruction (high level). A writer is any callable from a prompt to a text: the
 embedded one needs no model and reads the same prompt; `ModelWriter` asks an OpenAI-protocol endpoint.
 
@@ -30,7 +30,7 @@ from generators.generation.proposing.walks import (
     without_loops,
 )
 from generators.policies.exploration import Exploration
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement, World, WorldError
 from generators.worlds.fsm.evaluate import RULE
 from quality.model_client.questions import Request, data_block
@@ -66,10 +66,10 @@ class ReverseTask:
     end: str
     weight: int
 
-    def contract(self) -> Contract:
+    def contract(self) -> TaskSpec:
         """What the generation loop executes."""
         kinds = sorted({type(action).__name__ for action in self.path})
-        return Contract(
+        return TaskSpec(
             self.instruction, self.platform, self.target, self.start, self.rule, len(self.path), tuple(kinds), "dynamic"
         )
 
@@ -83,8 +83,8 @@ class ReverseReport:
 
 
 # --- telling
-def heading(places: Sequence[ScreenElement]) -> str:
-    return next((p.name for p in places if p.role == "heading"), "")
+def heading(elements: Sequence[ScreenElement]) -> str:
+    return next((p.name for p in elements if p.role == "heading"), "")
 
 
 def news(step: WalkStep) -> list[str]:
@@ -95,7 +95,7 @@ def news(step: WalkStep) -> list[str]:
 
 def fact(step: WalkStep) -> dict[str, Any]:
     """A step as plain data: page, what was done to what, and what came of it."""
-    place, action = step.place, step.action
+    place, action = step.element, step.action
     kind = type(action).__name__
     page, after = heading(step.before), heading(step.after)
     return {
@@ -142,7 +142,7 @@ _BLOCK = re.compile(r'<data name="walk">(.*?)</data>', re.DOTALL)
 
 class EmbeddedWriter:
     """Writes without a model: what was entered, chosen and pressed page by page, and where it ended. Steps that nothing
-    came of, and forms that were left without pressing anything, are not told."""
+    came of, and forms that were left without pressing anything, are left out."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

@@ -1,4 +1,5 @@
-"""The task bank: every task that was ever admitted, no two alike; and the gate that a proposal has to pass first.
+"""The task bank: every task that was ever admitted, no two alike; the gate that a proposal has to pass first; and how
+a round fills it.
 
 A task q' is kept iff its largest cosine similarity to the bank and to the task pool is below epsilon (UI-Venus-1.5,
 section 2.3): greedy in the order of proposal.
@@ -6,11 +7,18 @@ section 2.3): greedy in the order of proposal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
 
 import numpy as np
 
-from generators.tasks.task_spec import Contract, has_rule
+from generators.generation.proposing.catalogue import PRIOR, Catalogue
+from generators.generation.proposing.proposers import Proposal, Proposer
+from generators.generation.task_worlds.task_world import TaskWorld
+from generators.tasks.strata import STRATA
+from generators.tasks.task_spec import TaskSpec, has_rule
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
 from quality.duplicates.neighbours import cosines
@@ -18,6 +26,10 @@ from quality.evidence.embedding import Embedder
 
 LONGEST = 600
 SHORTEST = 8
+LEAST_SHARE = 0.1
+"""Share of the tasks of an arm that has something to say."""
+TRIES = 60
+"""Draws for each task wanted, after which a stratum is given up for this round."""
 
 
 class TaskBank:
@@ -60,7 +72,7 @@ class TaskBank:
         return best
 
 
-def gate(contract: Contract, targets: Sequence[str], world: World | None) -> str:
+def gate(contract: TaskSpec, targets: Sequence[str], world: World | None) -> str:
     """Why a proposal is no executable contract; "" if it is one.
 
     With a `world` (one without a device, such as the interpreter) its start is tried and its evaluator read there: a
@@ -80,3 +92,103 @@ def gate(contract: Contract, targets: Sequence[str], world: World | None) -> str
     except (WorldError, ValueError, KeyError) as error:
         return f"contract: {str(error)[:100]}"
     return ""
+
+
+# --- filling it
+@dataclass(frozen=True)
+class Rejected:
+    """A proposal that was not admitted, and why."""
+
+    instruction: str
+    target: str
+    arm: str
+    reason: str
+
+
+@dataclass
+class Proposed:
+    """What a round's proposing came to. `short`: stratum → tasks that were wanted and not found."""
+
+    proposals: list[Proposal] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    short: Counter[str] = field(default_factory=Counter)
+
+
+def shares(catalogue: Catalogue, names: list[str]) -> dict[str, float]:
+    """Share of the tasks each arm gets: as the square of its estimated yield, none below `LEAST_SHARE`."""
+    value = {name: (catalogue.arms[name].mean(PRIOR) if name in catalogue.arms else PRIOR) ** 2 for name in names}
+    whole = sum(value.values())
+    raised = {name: max(LEAST_SHARE, value[name] / whole) for name in names}
+    return {name: share / sum(raised.values()) for name, share in raised.items()}
+
+
+def propose(
+    task_world: TaskWorld,
+    catalogue: Catalogue,
+    bank: TaskBank,
+    quotas: Mapping[str, int],
+    seed: int,
+    proposers: Mapping[str, Proposer],
+) -> Proposed:
+    """New tasks, `quotas[stratum]` of each stratum: targets in turn, arms by their share; each passed the gate and is
+    like no task of the bank, which takes it in. Deterministic by all arguments (a model's proposer aside)."""
+    found, rng = Proposed(), Random(f"propose/{task_world.name}/{seed}")
+    # one draw for all strata: each goes on where the targets' turn stood
+    draw = _Draw(task_world, proposers, shares(catalogue, list(proposers)), seed, rng)
+    for stratum in STRATA:
+        wanted = quotas.get(stratum, 0)
+        made, left = 0, TRIES * wanted
+        while made < wanted and left > 0:
+            block: list[Proposal] = []
+            while len(block) < wanted - made and left > 0:
+                left -= 1
+                proposal = draw.next(stratum)
+                why = "" if proposal is None else gate(proposal.contract, task_world.targets, draw.world)
+                if proposal is not None and why:
+                    found.rejected.append(_rejected(proposal, why))
+                elif proposal is not None:
+                    block.append(proposal)
+            answers = bank.admit_all([proposal.contract.instruction for proposal in block])
+            for proposal, (new, value, other) in zip(block, answers, strict=True):
+                if new:
+                    found.proposals.append(proposal)
+                    made += 1
+                else:
+                    found.rejected.append(_rejected(proposal, f"duplicate: {value:.3f} to {other[:80]!r}"))
+        if made < wanted:
+            found.short[stratum] = wanted - made
+    return found
+
+
+def _rejected(proposal: Proposal, why: str) -> Rejected:
+    return Rejected(proposal.contract.instruction, proposal.contract.target, proposal.arm, why)
+
+
+class _Draw:
+    """Proposals one by one: targets in turn, an arm by its share."""
+
+    def __init__(
+        self,
+        task_world: TaskWorld,
+        proposers: Mapping[str, Proposer],
+        weights: Mapping[str, float],
+        seed: int,
+        rng: Random,
+    ) -> None:
+        self.world = task_world.offline()
+        self._proposers, self._weights, self._seed, self._rng = proposers, weights, seed, rng
+        self._targets = list(task_world.targets)
+        rng.shuffle(self._targets)
+        self._turn = 0
+        self._running: dict[tuple[str, str, str], Iterator[Proposal]] = {}
+
+    def next(self, stratum: str) -> Proposal | None:
+        """None where the arm has nothing (more) to say of the target."""
+        target = self._targets[self._turn % len(self._targets)]
+        self._turn += 1
+        arm = self._rng.choices(list(self._weights), list(self._weights.values()))[0]
+        key = (arm, target, stratum)
+        if key not in self._running:
+            own = Random(f"{self._seed}/{'/'.join(key)}")
+            self._running[key] = self._proposers[arm].propose(target, stratum, own)
+        return next(self._running[key], None)

@@ -1,7 +1,7 @@
 """Walks over a world: what was carried out and seen, without loops, up to what lasts; and where to walk (GUI-ReWalk).
 
 A walk is a way that a run took, or a stochastic stride over its graph followed by a reasoned one: the shortest
-known way to a screen worth reaching.
+known way to a screen that is to be reached.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class WalkStep:
     before: tuple[ScreenElement, ...]
     action: Action
     after: tuple[ScreenElement, ...]
-    place: ScreenElement | None
+    element: ScreenElement | None
     lasting: bool = True
 
 
@@ -49,24 +49,24 @@ class Walk:
 
 def record(world: World, start: Mapping[str, Any], actions: Sequence[Action], passing: Passing | None = None) -> Walk:
     """Carry actions out from a fresh start and note what was visible. Raises `WorldError` where that isn't possible."""
-    look = getattr(world, "places", None) or (lambda: world.observe().places)
+    look = getattr(world, "elements", None) or (lambda: world.observe().elements)
     world.reset(start)
     first, seen, steps = world.state(), tuple(look()), []
     typed: list[str] = []
     focus: ScreenElement | None = None
     state = first
     for action in actions:
-        place = focus
+        element = focus
         if isinstance(action, Click):
-            place = next((p for p in seen if p.clickable and contains(p.box, action.box)), None)
-            focus = place if place is not None and place.role in FIELDS else None
+            element = next((p for p in seen if p.clickable and contains(p.box, action.box)), None)
+            focus = element if element is not None and element.role in FIELDS else None
         world.act(action)
         if isinstance(action, Type):
             typed.append(action.content)
         after = tuple(look())
         now = world.state()
         lasting = bool(changes(state, now, passing or history_passes))
-        steps.append(WalkStep(seen, action, after, place if isinstance(action, Click | Type) else None, lasting))
+        steps.append(WalkStep(seen, action, after, element if isinstance(action, Click | Type) else None, lasting))
         seen, state = after, now
     return Walk(tuple(steps), first, world.state(), fingerprint(seen, sorted(set(typed))))
 
@@ -78,8 +78,8 @@ def without_loops(walk: Walk) -> list[Action]:
     for step in walk.steps:
         now = exact(step.after)
         if now in seen and not isinstance(step.action, Click | Type) or now in seen and now != seen[-1]:
-            place = seen.index(now)
-            del kept[place:], seen[place + 1 :]
+            at = seen.index(now)
+            del kept[at:], seen[at + 1 :]
         else:
             kept.append(step.action)
             seen.append(now)
@@ -92,8 +92,8 @@ def until_it_lasts(walk: Walk) -> list[Action]:
     return [step.action for step in walk.steps[: last + 1]]
 
 
-def exact(places: Sequence[ScreenElement]) -> str:
-    return digest([(list(p.box), p.role, p.name, p.text) for p in places])
+def exact(elements: Sequence[ScreenElement]) -> str:
+    return digest([(list(p.box), p.role, p.name, p.text) for p in elements])
 
 
 def candidates(exploration: Exploration, count: int, seed: int) -> Iterator[tuple[Mapping[str, Any], list[Action]]]:
@@ -111,7 +111,7 @@ def candidates(exploration: Exploration, count: int, seed: int) -> Iterator[tupl
                 yield found
 
 
-def rewalk(exploration: Exploration, rng: Random) -> tuple[Mapping[str, Any], list[Action]] | None:
+def rewalk(exploration: Exploration, rng: Random) -> tuple[Mapping[str, object], list[Action]] | None:
     """A stochastic stride of 2 to 8 known edges, then the shortest known way to a screen where something was achieved
     (a button led there). None where the graph has no such way."""
     out: dict[int, list[Way]] = {}

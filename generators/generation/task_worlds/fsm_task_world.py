@@ -1,4 +1,4 @@
-"""Web sites made from finite-state specs as a ground: what shops have elsewhere is asked of shops nobody has seen.
+"""Web sites made from finite-state specs as a task world: what shops have elsewhere is asked of shops nobody has seen.
 
 The functional map comes from reference sites of the same kind (other seeds). Whether a target has what is asked of it,
 only its spec knows (`fsm.transfer`); a task about what it hasn't got can be proposed and run, and fails.
@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from generators.generation.task_worlds.task_world import Idea, Name
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.worlds.fsm.evaluate import evaluator, holds, passes
 from generators.worlds.fsm.fsm_tasks import TaskMaker, contradict, phrase
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -29,7 +29,7 @@ NOWHERE = "variables.nothing"
 """A path that no state has: what a site lacks never comes true."""
 
 
-class FsmGround:
+class FsmTaskWorld:
     """`count` sites, kinds in turn, from `seed` on."""
 
     platform = "web"
@@ -78,7 +78,7 @@ class FsmGround:
         key = canonical_json({"donor": donor, "goal": goal.id})
         return Idea(target, f"{kind}/{function_of(goal)}", text, 0, thing, arm, basis, role, key)
 
-    def contract(self, ideas: Sequence[Idea], rng: Random) -> Contract | None:
+    def contract(self, ideas: Sequence[Idea], rng: Random) -> TaskSpec | None:
         """Evaluator: the conditions of what the site has; for what it hasn't, one that never holds. Expected steps:
         what the ideas take on their reference sites."""
         site = site_of(ideas[0].target)
@@ -86,8 +86,10 @@ class FsmGround:
         goals = [goal for goal in found if goal is not None]
         atoms = [atom for goal in goals for atom in goal.when]
         alone = any(self._donated(site, idea)[1].alone for idea in ideas)
-        told = [(idea.function, idea.thing, goal.when if goal else ()) for idea, goal in zip(ideas, found, strict=True)]
-        if contradict(atoms) or (alone and len(ideas) > 1) or len(set(told)) < len(told) or _implied(goals):
+        asks = [(idea.function, idea.thing, goal.when if goal else ()) for idea, goal in zip(ideas, found, strict=True)]
+        # a third of the joined tasks asked for one thing twice at first: done in a few steps, they were refused as too
+        # short
+        if contradict(atoms) or (alone and len(ideas) > 1) or len(set(asks)) < len(asks) or _implied(goals):
             return None
         page = next((goal.page for goal in reversed(goals) if goal.page), "")
         rule = evaluator(atoms, page)
@@ -97,7 +99,7 @@ class FsmGround:
         missing = [idea for idea, goal in zip(ideas, found, strict=True) if goal is None]
         rule["conditions"] += [[NOWHERE, "eq", f"{idea.function} {idea.thing}".strip()] for idea in missing]
         words = phrase(site, [Goal(str(n), (), (idea.text,)) for n, idea in enumerate(ideas)], rng)
-        return Contract(
+        return TaskSpec(
             words,
             self.platform,
             site.target,
@@ -121,11 +123,11 @@ class FsmGround:
         donor, goal = self._donated(site, idea)
         return asked_of(site, donor, goal, idea.thing)
 
-    def shortest(self, contract: Contract) -> int | None:
+    def shortest(self, contract: TaskSpec) -> int | None:
         found = _solved(contract.target, canonical_json(contract.evaluator))
         return None if found is None else found[0]
 
-    def true(self, contract: Contract, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
         """The evaluator holds, and no goal of the site came true that the shortest path doesn't make true as well."""
         if not end_state or not holds(end_state, contract.evaluator):
             return False

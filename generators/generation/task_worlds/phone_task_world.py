@@ -1,6 +1,6 @@
-"""The phone as a ground: its owner knows what is on it, so every idea names what is really there.
+"""The phone as a task world: its owner knows what is on it, so every idea names what is really there.
 
-A target is an app; each idea stands on a phone of its own seed. So what can go wrong here is the doing, not the wish.
+A target is an app; each idea stands on a phone of its own seed. So what can go wrong here is the doing, not the task.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from generators.generation.task_worlds.task_world import Idea, Name
-from generators.tasks.task_spec import Contract
-from generators.tasks.world_interface import World
+from generators.generation.task_worlds.task_world import Idea, TaskWorld
+from generators.tasks.task_spec import TaskSpec
 from generators.worlds.phone.phone_task import PhoneTask, evaluate
 from generators.worlds.phone.phone_tasks import FAMILIES, make_task
 from generators.worlds.phone.snapshot import APPS
 from schemas.ids import canonical_json
 
 SEEDS = 10_000
-"""Phones that ideas are drawn from, from the ground's first seed on."""
+"""Phones that ideas are drawn from, from the world's first seed on."""
 
 
-class PhoneGround:
-    """`count` apps (all, if there are fewer), phones from `seed` on."""
+class PhoneTaskWorld(TaskWorld):
+    """`count` apps (all, if there are fewer), phones from `seed` on. Names seen on one phone aren't on another, so
+    nothing is proposed about them."""
 
     platform = "mobile"
     joins = False
@@ -47,39 +47,29 @@ class PhoneGround:
                 key = canonical_json([family, seed])
                 yield Idea(target, family, task.goal, task.expected_steps, basis="none", key=key)
 
-    def about(self, target: str, names: Sequence[Name], rng: Random) -> Iterator[Idea]:
-        """Nothing: names seen on one phone aren't on another."""
-        return iter(())
-
-    def contract(self, ideas: Sequence[Idea], rng: Random) -> Contract | None:
+    def contract(self, ideas: Sequence[Idea], rng: Random) -> TaskSpec | None:
         if len(ideas) != 1:
             return None
         task = _made(*json.loads(ideas[0].key))
         return None if task is None else task.contract()
 
-    def _task(self, contract: Contract) -> PhoneTask | None:
+    def _task(self, contract: TaskSpec) -> PhoneTask | None:
         """The task whose contract it is; None for one that no family made."""
         found = (
             _made(family, contract.initial_state["seed"]) for family in contract.capabilities if family in FAMILIES
         )
         return next((task for task in found if task and task.contract().task_id == contract.task_id), None)
 
-    def shortest(self, contract: Contract) -> int | None:
+    def shortest(self, contract: TaskSpec) -> int | None:
         task = self._task(contract)
         return None if task is None else task.expected_steps
 
-    def true(self, contract: Contract, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
         """The evaluator's own word: it holds everything else on the phone to be as it was."""
         return bool(end_state) and evaluate(contract.evaluator, dict(end_state), answer)
 
     def start(self, target: str) -> dict[str, Any]:
         return {"world": "phone", "seed": self._first}
-
-    def offline(self) -> World | None:
-        return None
-
-    def passing(self, target: str, path: str) -> bool:
-        return False
 
 
 @lru_cache(maxsize=65_536)
@@ -89,7 +79,7 @@ def _made(family: str, seed: int) -> PhoneTask | None:
 
 @lru_cache(maxsize=1)
 def _apps() -> dict[str, str]:
-    """Family → app that its tasks begin in, as the first phones that have one tell."""
+    """Family → app that its tasks begin in, as the first phones that have one show."""
     found = {}
     for family in FAMILIES:
         task = next((task for seed in range(8) if (task := _made(family, seed)) is not None), None)

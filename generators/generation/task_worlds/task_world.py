@@ -1,28 +1,26 @@
 """Where tasks are proposed: a family of targets (sites, phones) that are alike but hold different things.
 
-A ground says what people usually want of its kind of target (the functional map), turns ideas into executable
-contracts, and tells, apart from all that, the truth: whether a contract can be done and whether it was. Proposers never
-ask for the truth; figures do. A new ground is one file and an entry in `GROUNDS`.
-"""
+A task world says what people usually want of its kind of target (the functional map), turns ideas into executable task
+specs, and knows, apart from all that, the truth: whether a contract can be done and whether it was. Proposers never ask
+for the truth; figures do. A new one is one file and an entry in `registry.TASK_WORLDS`."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 
 
 @dataclass(frozen=True)
 class Idea:
-    """One wish for one target, that nobody has checked.
+    """One thing to do on one target, that nobody has checked.
 
     `function` names the capability ("shop/add"), `thing` what it is about ("" = nothing of its own), `steps` how many
-    steps it takes (0: only the contract tells). `arm` = the proposer, `basis` = what it rests on: "elsewhere" (other
+    steps it takes (0: only the task spec says). `arm` = the proposer, `basis` = what it rests on: "elsewhere" (other
     targets have such a thing), "seen" (its name was on this target's screens), "none" (it needs no thing).
     """
 
@@ -36,7 +34,7 @@ class Idea:
     role: str = ""
     """Role of the element that bore the thing's name, where it was seen."""
     key: str = ""
-    """The ground's own: enough to make the contract."""
+    """Of the task world alone: enough to make the task spec."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,9 @@ class Name:
     role: str
 
 
-class Ground(Protocol):
-    """See the module. Everything is deterministic by the arguments."""
+class TaskWorld(Protocol):
+    """See the module. Everything is deterministic by the arguments. What has a body here may be left out by a class
+    that names this one as its base."""
 
     name: str
     platform: str
@@ -66,19 +65,19 @@ class Ground(Protocol):
         ...
 
     def about(self, target: str, names: Sequence[Name], rng: Random) -> Iterator[Idea]:
-        """Endless ideas about things whose names were seen on the target."""
-        ...
+        """Endless ideas about things whose names were seen on the target; none where names say nothing."""
+        return iter(())
 
-    def contract(self, ideas: Sequence[Idea], rng: Random) -> Contract | None:
+    def contract(self, ideas: Sequence[Idea], rng: Random) -> TaskSpec | None:
         """One task of several ideas for one target; None if they can't be said in one (they contradict)."""
         ...
 
-    def shortest(self, contract: Contract) -> int | None:
+    def shortest(self, contract: TaskSpec) -> int | None:
         """Truth: length of the shortest known path that does the task; None where it can't be done. Nothing is known of
         a contract without a rule (`task_spec.has_rule`): don't ask."""
         ...
 
-    def true(self, contract: Contract, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
         """Truth: whether the task was done, and nothing besides that nobody asked for. Of contracts with a rule, as
         `shortest`."""
         ...
@@ -88,29 +87,9 @@ class Ground(Protocol):
         ...
 
     def offline(self) -> World | None:
-        """The ground's world without a device, to walk again what was walked; None if it has none."""
-        ...
+        """Its world without a device, to walk again what was walked; None if it has none."""
+        return None
 
     def passing(self, target: str, path: str) -> bool:
         """Whether a path of the state passes by itself (`generators.generation.proposing.reverse_tasks.Passing`)."""
-        ...
-
-
-GROUNDS: dict[str, str] = {
-    "fsm": "generators.generation.task_worlds.fsm_task_world:FsmGround",
-    "phone": "generators.generation.task_worlds.phone_task_world:PhoneGround",
-    "datasette": "generators.generation.task_worlds.app_task_world:AppGround",
-    "django_admin": "generators.generation.task_worlds.app_task_world:AppGround",
-    "dagster_ui": "generators.generation.task_worlds.app_task_world:AppGround",
-    "desktop": "generators.generation.task_worlds.app_task_world:AppGround",
-}
-"""Name → class, made with (name, count of targets, first seed)."""
-
-
-def open_ground(name: str, count: int, seed: int = 0) -> Ground:
-    """The ground of that name with `count` targets. Raises `ValueError` for an unknown name."""
-    if name not in GROUNDS:
-        raise ValueError(f"ground: expected one of {', '.join(GROUNDS)}, found {name!r:.60}")
-    module, _, member = GROUNDS[name].partition(":")
-    made: Ground = getattr(importlib.import_module(module), member)(name, count, seed)
-    return made
+        return False

@@ -1,1 +1,1 @@
-"""Oracles: what the scripted agent asks for the next right action, one file a kind of world or path."""
+"""Oracles: where the scripted agent gets the next right action, one file a kind of world or path."""

@@ -1,4 +1,4 @@
-"""The guide of FSM sites: searches the site's spec for a way from the world's true state to the contract's conditions.
+"""The oracle of FSM sites: searches the site's spec for a way from the world's true state to the contract's conditions.
 
 A way is kept as (situation → act) and followed as long as the world stands on it; anywhere else a new one is searched,
 so it recovers from whatever was done wrong. Where none exists it says so: the goal is out of reach from there.
@@ -12,7 +12,7 @@ from itertools import permutations
 from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search, click_on, hits, named
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.fsm.evaluate import RULE, holds
 from generators.worlds.fsm.layout import lay_out
@@ -24,19 +24,19 @@ from schemas.action_types import Type
 from schemas.actions import Action
 
 LARGEST_ORDERED = 3
-"""Parts of a goal of which all orders are tried; of more, the one they are told in and its reverse."""
+"""Parts of a goal of which all orders are tried; of more, the one they are listed in and its reverse."""
 Part = tuple[tuple[Atom, ...], str]
 """Conditions that belong together, and the page they are reached on ("" = any)."""
 
 
-class FsmGuide:
-    """See `Guide`."""
+class FsmOracle:
+    """See `Oracle`."""
 
-    def begin(self, contract: Contract) -> None:
+    def begin(self, contract: TaskSpec) -> None:
         """Raises `ValueError` for another evaluator than conditions on a site's state."""
         start = contract.initial_state
         if "kind" not in start or "seed" not in start:
-            raise ValueError(f"fsm guide: expected a start with kind and seed, found {sorted(start)}")
+            raise ValueError(f"fsm oracle: expected a start with kind and seed, found {sorted(start)}")
         self.planner = _planner(start["kind"], start["seed"])
         self._rule = contract.evaluator
         self._atoms, self._page, self._foreign = _conditions(contract, self.planner)
@@ -46,8 +46,8 @@ class FsmGuide:
         self._search = Search()
         self._entered: tuple[Situation, str] | None = None
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        """See `Guide.next`."""
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """See `Oracle.next`."""
         if holds(state, self._rule):
             return Advice(done=True)
         if self._foreign:
@@ -63,11 +63,11 @@ class FsmGuide:
                 self._no_way[here] = f"no way to {self._words(here)} from the page {here[0]!r}"
                 return Advice(reason=self._no_way[here])
         act = self._way[here]
-        place = self._find(here, act, places)
+        place = self._find(here, act, elements)
         if place is None:
-            return self._seek(here, act, places)
+            return self._seek(here, act, elements)
         self._search.forget()
-        then = self._then(here, act, places)
+        then = self._then(here, act, elements)
         if act.text is not None:
             # the click before must have been meant for the field: what stood there on another page is none
             entered, self._entered = self._entered, (here, act.element)
@@ -76,29 +76,29 @@ class FsmGuide:
         return Advice(click_on(place), place.role, place.name, then=then)
 
     # --- on the screen
-    def _find(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> ScreenElement | None:
-        """The element by its key; by role and name on a device that tells no keys of sites."""
-        found = next((place for place in places if place.key == act.element), None)
+    def _find(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> ScreenElement | None:
+        """The element by its key; by role and name on a device that gives no keys of sites."""
+        found = next((place for place in elements if place.key == act.element), None)
         element = self.planner.site.element(here[0], act.element)
         if found is not None or element is None:
             return found
-        return named(places, KINDS[element.kind], self.planner.machine.text(here[1], element.text))
+        return named(elements, KINDS[element.kind], self.planner.machine.text(here[1], element.text))
 
-    def _seek(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> Advice:
+    def _seek(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> Advice:
         """A scroll towards an element that isn't on the screen."""
         site, machine = self.planner.site, self.planner.machine
         placed = lay_out(site, machine.visible(SiteState(*here)))[0]
         tops = {one.element.id: one.top for one in placed}
-        shown = [tops[place.key] for place in places if place.key in tops]
+        shown = [tops[place.key] for place in elements if place.key in tops]
         way = "up" if shown and tops.get(act.element, 0) < max(shown) else "down"
-        scroll = self._search.step((here[0], act.element), places, way)
+        scroll = self._search.step((here[0], act.element), elements, way)
         element = site.element(here[0], act.element)
         name = machine.text(here[1], element.text) if element is not None else act.element
         return Advice(scroll) if scroll is not None else Advice(reason=f"{name!r} isn't on the page {here[0]!r}")
 
-    def _then(self, here: Situation, act: ElementAct, places: Sequence[ScreenElement]) -> Action | None:
+    def _then(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> Action | None:
         after = self._way.get(self._after(here, act))
-        place = self._find(here, after, places) if after is not None else None
+        place = self._find(here, after, elements) if after is not None else None
         return click_on(place) if place is not None else None
 
     # --- planning
@@ -164,8 +164,8 @@ class FsmGuide:
     def _words(self, here: Situation) -> str:
         """What is still missing, as conditions."""
         missing = [atom for atom in self._atoms if not self.planner.machine.holds(here[1], [atom])]
-        told = [f"{name} {operator} {operand!r}"[:60] for name, operator, operand in missing[:3]]
-        return " and ".join(told) or f"the page {self._page!r}"
+        words = [f"{name} {operator} {operand!r}"[:60] for name, operator, operand in missing[:3]]
+        return " and ".join(words) or f"the page {self._page!r}"
 
 
 def _cost(acts: Sequence[ElementAct]) -> int:
@@ -178,11 +178,11 @@ def _planner(kind: str, seed: int) -> Planner:
     return Planner(make_site(kind, seed))
 
 
-def _conditions(contract: Contract, planner: Planner) -> tuple[tuple[Atom, ...], str, str]:
-    """(atoms, page, why they can't be met by any way) of an evaluator: it may ask for what the site doesn't have."""
+def _conditions(contract: TaskSpec, planner: Planner) -> tuple[tuple[Atom, ...], str, str]:
+    """(atoms, page, why they can't be met by any way) of an evaluator: it may require what the site doesn't have."""
     rule = contract.evaluator
     if rule.get("rule") != RULE or not rule.get("conditions"):
-        raise ValueError(f"fsm guide: expected the rule {RULE!r} with conditions, found {rule.get('rule')!r:.60}")
+        raise ValueError(f"fsm oracle: expected the rule {RULE!r} with conditions, found {rule.get('rule')!r:.60}")
     atoms: list[Atom] = []
     pages: list[str] = []
     foreign = ""

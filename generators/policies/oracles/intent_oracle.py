@@ -1,7 +1,7 @@
-"""The guide of tasks whose plan names elements by role and name: real web apps and desktop programs.
+"""The oracle of tasks whose plan names elements by role and name: real web apps and desktop programs.
 
-An element that isn't there may be on its way, or further down: the guide waits a little, then scrolls for it, then says
-so. At the end it waits for the rule to hold: programs save in their own time.
+An element that isn't there may be on its way, or further down: the oracle waits a little, then scrolls for it, then
+gives up. At the end it waits for the rule to hold: programs save in their own time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.evaluators import holds
 from schemas.action_types import CallUser, Wait
@@ -24,27 +24,27 @@ PATIENCE = 2
 """Turns of waiting for an element, or for the rule to hold."""
 
 
-class IntentGuide:
-    """See the module. `plans` tells a contract's plan, `action_of` reads its intents."""
+class IntentOracle:
+    """See the module. `plans` gives a task's plan, `action_of` reads its intents."""
 
-    def __init__(self, plans: Callable[[Contract], Sequence[Intent]], action_of: ActionOf) -> None:
+    def __init__(self, plans: Callable[[TaskSpec], Sequence[Intent]], action_of: ActionOf) -> None:
         self._plans, self._action_of = plans, action_of
 
-    def begin(self, contract: Contract) -> None:
-        """See `Guide.begin`."""
+    def begin(self, contract: TaskSpec) -> None:
+        """See `Oracle.begin`."""
         self._plan, self._rule = tuple(self._plans(contract)), contract.evaluator
         self._at = self._waited = 0
         self._search = Search()
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        """See `Guide.next`."""
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """See `Oracle.next`."""
         if self._at >= len(self._plan):
             return self._end(state)
         intent = self._plan[self._at]
         try:
-            action = self._action_of(intent, places)
+            action = self._action_of(intent, elements)
         except WorldError as error:
-            return self._missing(places, str(error))
+            return self._missing(elements, str(error))
         self._at += 1
         self._waited = 0
         self._search.forget()
@@ -57,9 +57,9 @@ class IntentGuide:
             return Advice(Wait())
         return Advice(done=True)
 
-    def _missing(self, places: Sequence[ScreenElement], reason: str) -> Advice:
+    def _missing(self, elements: Sequence[ScreenElement], reason: str) -> Advice:
         if self._waited < PATIENCE:
             self._waited += 1
             return Advice(Wait())
-        scroll = self._search.step(self._at, places)
+        scroll = self._search.step(self._at, elements)
         return Advice(scroll) if scroll is not None else Advice(reason=reason)

@@ -7,7 +7,7 @@ from typing import Any
 
 from generators.policies.oracles.miniwob_rules import RULES, MiniwobPage
 from generators.policies.oracles.oracle import Advice, hits
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.miniwob.html import OracleMiss
 from generators.worlds.miniwob.miniwob_world import MiniwobWorld
@@ -15,27 +15,27 @@ from schemas.action_types import Click, Scroll
 from schemas.actions import Action
 
 
-class MiniwobGuide:
-    """See `oracle.Guide`. It reads the page of the world that it is made for."""
+class MiniwobOracle:
+    """See `oracle.Oracle`. It reads the page of the world that it is made for."""
 
     def __init__(self, world: MiniwobWorld) -> None:
         self._world = world
 
-    def begin(self, contract: Contract) -> None:
+    def begin(self, contract: TaskSpec) -> None:
         """Raises `ValueError` for a task without a rule."""
         task = str(contract.initial_state.get("task"))
         if task not in RULES:
-            raise ValueError(f"miniwob guide: no rule for the task {task!r:.60}; known are {', '.join(sorted(RULES))}")
+            raise ValueError(f"miniwob oracle: no rule for the task {task!r:.60}; known are {', '.join(sorted(RULES))}")
         self._rule = RULES[task]
         self._hit: list[str] = []
         self._before: Sequence[ScreenElement] = ()
         self._strokes = 0
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        """See `Guide.next`."""
-        self._hit += [place.key for place in self._before if hits(last, place)]
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """See `Oracle.next`."""
+        self._hit += [element.key for element in self._before if hits(last, element)]
         self._strokes = self._strokes + 1 if isinstance(last, Scroll) else 0
-        self._before = places
+        self._before = elements
         if state["done"]:
             return Advice(done=True)
         nodes = self._world.nodes()

@@ -1,8 +1,8 @@
-"""What a guide is: it knows the truth behind a screen and tells the next right action, or why there is none.
+"""What an oracle is: it knows the truth behind a screen and names the next right action, or why there is none.
 
-`ScriptedAgent` asks a guide at every turn from where the world stands, so whatever went wrong before, the advice fits.
-A new kind of world gets a guide of its own in a file `*_guide.py`; a world with recorded paths needs none
-(`plan_guides.RecordedGuide`).
+`ScriptedAgent` asks its oracle at every turn, from where the world stands: whatever went wrong before, the advice fits.
+A new kind of world gets an oracle of its own in a file `*_oracle.py`; a world with recorded paths needs none
+(`plan_oracles.RecordedOracle`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from schemas.action_types import Click, Scroll
 from schemas.actions import Action
@@ -41,37 +41,37 @@ class Advice:
         return self.action is None and not self.done
 
 
-class Guide(Protocol):
+class Oracle(Protocol):
     """Made for one kind of world. Deterministic. One episode at a time an object."""
 
-    def begin(self, contract: Contract) -> None:
-        """Forget the last episode. Raises `ValueError` for a contract that it can't guide."""
+    def begin(self, contract: TaskSpec) -> None:
+        """Forget the last episode. Raises `ValueError` for a contract that isn't its own."""
         ...
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        """Advice for the screen that shows `places`, the world's truth being `state` (`World.state`).
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """Advice for the screen that shows `elements`, the world's truth being `state` (`World.state`).
 
-        `last` is the action that was done last, None at the first turn: it tells what has the focus, and whether the
+        `last` is the action that was done last, None at the first turn: it says what has the focus, and whether the
         advice before was taken."""
         ...
 
 
-def click_on(place: ScreenElement) -> Click:
+def click_on(element: ScreenElement) -> Click:
     """A click at an element's centre, held within the screen."""
-    x, y = place.centre
+    x, y = element.centre
     return Click((min(max(x, 0), 1000), min(max(y, 0), 1000)))
 
 
-def hits(action: Action | None, place: ScreenElement) -> bool:
+def hits(action: Action | None, element: ScreenElement) -> bool:
     """Whether an action is a click on an element."""
-    return isinstance(action, Click) and contains(place.box, action.box)
+    return isinstance(action, Click) and contains(element.box, action.box)
 
 
 def named(
-    places: Sequence[ScreenElement], role: str, name: str, near: tuple[int, int] | None = None
+    elements: Sequence[ScreenElement], role: str, name: str, near: tuple[int, int] | None = None
 ) -> ScreenElement | None:
     """The element of a role and name; of several the one nearest to a point, else the first. None if there is none."""
-    found = [place for place in places if place.role == role and (place.name or place.text) == name]
+    found = [element for element in elements if element.role == role and (element.name or element.text) == name]
     if near is not None:
         found.sort(key=lambda p: (p.centre[0] - near[0]) ** 2 + (p.centre[1] - near[1]) ** 2)
     return found[0] if found else None
@@ -90,12 +90,12 @@ class Search:
         self._before: object = None
         self._strokes = 0
 
-    def step(self, aim: object, places: Sequence[ScreenElement], first: str = "down") -> Scroll | None:
+    def step(self, aim: object, elements: Sequence[ScreenElement], first: str = "down") -> Scroll | None:
         """The next scroll towards `aim` (anything that names it); None when both ends were seen."""
         if self._aim != aim:
             self.forget()
             self._aim, self._ways = aim, [first, "up" if first == "down" else "down"]
-        now = [(place.box, place.role, place.text, place.name) for place in places]
+        now = [(element.box, element.role, element.text, element.name) for element in elements]
         if now == self._before or self._strokes >= MOST_STROKES:
             self._ways = self._ways[1:]
             self._strokes = 0

@@ -1,4 +1,4 @@
-"""Guides that follow a plan made beforehand: a phone task's intents over element keys, or a recorded path.
+"""Oracles that follow a plan made beforehand: a phone task's intents over element keys, or a recorded path.
 
 A plan knows nothing of the state it has left: whatever its steps did is believed done. So a lost step shows only when
 the next one's element isn't there.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search, click_on, named
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.phone.phone_task import Intent
 from generators.worlds.phone.phone_tasks import FAMILIES, make_task
@@ -42,63 +42,65 @@ _KEYS: dict[str, Action] = {"home": PressHome(), "back": PressBack(), "enter": P
 
 
 # --- the phone
-def phone_plan(contract: Contract) -> tuple[Intent, ...]:
-    """The plan of a task of the phone's families, made anew from its start and found by its id. Raises `ValueError` for
-    a contract that no family makes."""
+def phone_plan(contract: TaskSpec) -> tuple[Intent, ...]:
+    """The plan of a task of the phone's families, made again from its start and found by its id. Raises `ValueError`
+    for a contract that no family makes."""
     seed = contract.initial_state.get("seed")
     if isinstance(seed, int):
         for family in contract.capabilities:
             task = make_task(family, seed) if family in FAMILIES else None
             if task is not None and task.contract().task_id == contract.task_id:
                 return task.plan
-    raise ValueError(f"phone guide: no family of {list(contract.capabilities)} makes {contract.instruction[:60]!r}")
+    raise ValueError(f"phone oracle: no family of {list(contract.capabilities)} makes {contract.instruction[:60]!r}")
 
 
-class PhoneGuide:
+class PhoneOracle:
     """Follows a phone task's plan. Where an element isn't there it goes home and begins again, once; after that it
-    steps back a few times in search of it, then gives up. `plans` tells a contract's plan."""
+    steps back a few times in search of it, then gives up. `plans` gives a task's plan."""
 
-    def __init__(self, plans: Callable[[Contract], Sequence[Intent]] = phone_plan) -> None:
+    def __init__(self, plans: Callable[[TaskSpec], Sequence[Intent]] = phone_plan) -> None:
         self._plans = plans
 
-    def begin(self, contract: Contract) -> None:
-        """See `Guide.begin`."""
+    def begin(self, contract: TaskSpec) -> None:
+        """See `Oracle.begin`."""
         self._plan = tuple(self._plans(contract))
         self._at = self._backs = 0
         self._again = False
         self._search = Search()
         self._offered = Advice()
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        """See `Guide.next`."""
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """See `Oracle.next`."""
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1  # the step before was left out, and this one done in its place
-        self._offered = self._advise(places)
+        self._offered = self._advise(elements)
         return self._offered
 
-    def _advise(self, places: Sequence[ScreenElement]) -> Advice:
+    def _advise(self, elements: Sequence[ScreenElement]) -> Advice:
         if self._at >= len(self._plan):
             return Advice(done=True)
         intent = self._plan[self._at]
-        done = self._carry_out(intent, places)
+        done = self._carry_out(intent, elements)
         if done is None:
-            return self._missing(str(intent[1]), places)
+            return self._missing(str(intent[1]), elements)
         self._at += 1
         self._backs = 0
         self._search.forget()
-        action, place = done
+        action, element = done
         if isinstance(action, CallUser) and self._at == len(self._plan):
             return Advice(action, done=True)
         after = self._plan[self._at] if self._at < len(self._plan) else None
-        then = self._carry_out(after, places) if after is not None and after[0] in ("tap", "hold", "slide") else None
+        then = self._carry_out(after, elements) if after is not None and after[0] in ("tap", "hold", "slide") else None
         return Advice(
             action,
-            place.role if place else "",
-            place.name or place.text if place else "",
+            element.role if element else "",
+            element.name or element.text if element else "",
             then=then[0] if then is not None else None,
         )
 
-    def _carry_out(self, intent: Intent, places: Sequence[ScreenElement]) -> tuple[Action, ScreenElement | None] | None:
+    def _carry_out(
+        self, intent: Intent, elements: Sequence[ScreenElement]
+    ) -> tuple[Action, ScreenElement | None] | None:
         """An intent as an action on this screen, and its element; None where the element isn't there."""
         verb, *args = intent
         if verb in _KEYS:
@@ -108,18 +110,18 @@ class PhoneGuide:
         if verb == "answer":
             return CallUser(args[0]), None
         if verb not in ("tap", "hold", "slide"):
-            raise ValueError(f"phone guide: a plan has no verb {verb!r:.40}")
-        place = next((place for place in places if place.key == args[0]), None)
-        if place is None:
+            raise ValueError(f"phone oracle: a plan has no verb {verb!r:.40}")
+        element = next((element for element in elements if element.key == args[0]), None)
+        if element is None:
             return None
         if verb == "slide":
-            return _slide(place, args[1]), place
-        point = click_on(place).box
-        return (Click(point) if verb == "tap" else LongPress(point)), place
+            return _slide(element, args[1]), element
+        point = click_on(element).box
+        return (Click(point) if verb == "tap" else LongPress(point)), element
 
-    def _missing(self, key: str, places: Sequence[ScreenElement]) -> Advice:
+    def _missing(self, key: str, elements: Sequence[ScreenElement]) -> Advice:
         """Look for an element above and below; then begin again from home, once; then look behind."""
-        scroll = self._search.step((self._at, self._backs, self._again, key), places)
+        scroll = self._search.step((self._at, self._backs, self._again, key), elements)
         if scroll is not None:
             return Advice(scroll)
         if not self._again:
@@ -131,11 +133,11 @@ class PhoneGuide:
         return Advice(reason=f"there is no element {key!r} on the screen")
 
 
-def _slide(place: ScreenElement, percent: float) -> Drag:
+def _slide(element: ScreenElement, percent: float) -> Drag:
     """A path along a slider's track that ends at a share of it."""
-    left, _, right, bottom = place.box
+    left, _, right, bottom = element.box
     begin, end = (left + (right - left) * share for share in TRACK)
-    y = int((place.centre[1] + bottom) / 2)  # the track lies below the caption
+    y = int((element.centre[1] + bottom) / 2)  # the track lies below the caption
     to = int(begin + (end - begin) * percent / 100 + 0.5)
     middle = int((begin + end) / 2 + 0.5)
     if abs(middle - to) < SHORTEST:
@@ -153,59 +155,59 @@ class RecordedStep:
     name: str = ""
 
 
-class RecordedGuide:
+class RecordedOracle:
     """Follows a recorded path: finds the element of a role and name on the present screen, scrolling for it, and acts
-    at its centre. `paths` tells a contract's path; a path's own Finished and CallUser end it."""
+    at its centre. `paths` gives a task's path; a path's own Finished and CallUser end it."""
 
-    def __init__(self, paths: Callable[[Contract], Sequence[RecordedStep]]) -> None:
+    def __init__(self, paths: Callable[[TaskSpec], Sequence[RecordedStep]]) -> None:
         self._paths = paths
 
-    def begin(self, contract: Contract) -> None:
-        """See `Guide.begin`."""
+    def begin(self, contract: TaskSpec) -> None:
+        """See `Oracle.begin`."""
         self._path = tuple(self._paths(contract))
         self._at = 0
         self._search = Search()
         self._offered = Advice()
 
-    def next(self, places: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
-        """See `Guide.next`."""
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+        """See `Oracle.next`."""
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1
-        self._offered = self._advise(places)
+        self._offered = self._advise(elements)
         return self._offered
 
-    def _advise(self, places: Sequence[ScreenElement]) -> Advice:
+    def _advise(self, elements: Sequence[ScreenElement]) -> Advice:
         if self._at >= len(self._path) or isinstance(self._path[self._at].action, Finished):
             return Advice(done=True)
         step = self._path[self._at]
         if isinstance(step.action, CallUser):
             return Advice(step.action, done=True)
-        if isinstance(step.action, Scroll) and self._needless(places):
+        if isinstance(step.action, Scroll) and self._needless(elements):
             self._at += 1
-            return self._advise(places)
-        found = _on_screen(step, places)
+            return self._advise(elements)
+        found = _on_screen(step, elements)
         if found is None:
-            scroll = self._search.step(self._at, places)
+            scroll = self._search.step(self._at, elements)
             reason = f"there is no {step.role} {step.name!r} on the screen"
             return Advice(scroll) if scroll is not None else Advice(reason=reason)
         self._at += 1
         self._search.forget()
         after = self._path[self._at] if self._at < len(self._path) else None
-        then = _on_screen(after, places) if after is not None and after.role else None
+        then = _on_screen(after, elements) if after is not None and after.role else None
         return Advice(found, step.role, step.name, then=then)
 
-    def _needless(self, places: Sequence[ScreenElement]) -> bool:
+    def _needless(self, elements: Sequence[ScreenElement]) -> bool:
         """Whether what comes after the scrolling shows already."""
         after = next((step for step in self._path[self._at :] if not isinstance(step.action, Scroll)), None)
-        return after is not None and bool(after.role) and _on_screen(after, places) is not None
+        return after is not None and bool(after.role) and _on_screen(after, elements) is not None
 
 
-def _on_screen(step: RecordedStep, places: Sequence[ScreenElement]) -> Action | None:
+def _on_screen(step: RecordedStep, elements: Sequence[ScreenElement]) -> Action | None:
     """A step as an action on this screen; None where its element isn't there."""
     if not step.role:
         return step.action
     near = step.action.box if isinstance(step.action, POINTED) else None
-    place = named(places, step.role, step.name, near)
-    if place is None:
+    element = named(elements, step.role, step.name, near)
+    if element is None:
         return None
-    return type(step.action)(click_on(place).box) if isinstance(step.action, POINTED) else step.action
+    return type(step.action)(click_on(element).box) if isinstance(step.action, POINTED) else step.action

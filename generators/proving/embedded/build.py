@@ -3,9 +3,9 @@
 A source's bytes are a function of (size, seed, code version, the machine's Chromium and fonts). The folder is built
 beside its place and moved there whole; a receipt with every file's sha256 makes a second call do nothing.
 
-The receipt also tells the generator's files from those of others, which are never deleted. So it names every file that
-stands in the folder, whatever ends the process: the old folder is moved away first, then the receipt is put, then the
-new folder.
+The receipt also separates the generator's files from those of others, which are never deleted. So it names every file
+that stands in the folder, whatever ends the process: the old folder is moved away first, then the receipt is put, then
+the new folder.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _refuse_files_of_others(source: str, raw_dir: Path) -> None:
         else f"but there is no {beside}"
     )
     raise ValueError(
-        f"raw/{source}: {raw_dir.name}/ holds {len(strange)} files {why}, such as {strange[0]!r:.120}: nothing tells "
+        f"raw/{source}: {raw_dir.name}/ holds {len(strange)} files {why}, such as {strange[0]!r:.120}: nothing says "
         "that the generator wrote them. If they are yours, move them elsewhere or register them as they are; if the "
         "generator made them once, delete the folder and run it again"
     )

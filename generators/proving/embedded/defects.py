@@ -1,8 +1,8 @@
 """Planted defects: what is wrong with real GUI data, put into sound recordings at known rates.
 
 Every defect is fixed by the seed and leaves a truth line, so that a judge can be judged. Kinds that make an item
-*low-fidelity* (it looks whole but is untrue) and kinds that make it *unreadable* (ingestion must set it aside) are
-kept apart; duplicates are neither.
+*low-fidelity* (it seems whole but is untrue) and kinds that make it *unreadable* (ingestion must set it aside) are
+separate; duplicates are neither.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Marked:
         return found + [PlantedDefect(self.episode.uid, item, *self.marks[item]) for item in sorted(self.marks)]
 
 
-def act_json(act: RecordedAct) -> dict[str, Any]:
+def act_json(act: RecordedAct) -> dict[str, object]:
     """The true action, with what a repair is judged by."""
     return {
         "kind": act.kind,

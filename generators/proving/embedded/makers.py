@@ -96,9 +96,9 @@ def _episodes(
         while len(chosen) < count:
             for episode in record(world, RecordingPlan(platform, families, 1, seed, by_name=by_name), tally):
                 seed = episode.seed + 1
-                kept = keep(episode)
-                if kept is not None:
-                    chosen.append(replace(kept, uid=uid(kept.seed)))
+                usable = keep(episode)
+                if usable is not None:
+                    chosen.append(replace(usable, uid=uid(usable.seed)))
     sound = with_splits(chosen)
     damaged, truths = defects.plant(sound, config.rates, config.seed, uid_of=uid, **planting)
     steps = sum(len(e.steps) for e in damaged)

@@ -169,14 +169,14 @@ def _copies(
     operator: Operator, world: World, traces: Sequence[Trace], wanted: int, rng: Random
 ) -> Iterator[tuple[Trace, DamagedTrace]]:
     """(sound trace, damaged copy) of up to `wanted` damaged copies, over `TRIES` times as many traces."""
-    tools, made = Tools(world, traces, rng), 0
+    tools, built = Tools(world, traces, rng), 0
     order = rng.sample(list(traces), len(traces))
     for trace in order[: wanted * TRIES]:
         planted = operator.make(trace, tools)
         if planted is not None:
-            made += 1
+            built += 1
             yield trace, planted
-        if made == wanted:
+        if built == wanted:
             return
 
 

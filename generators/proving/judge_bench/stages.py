@@ -54,11 +54,11 @@ def build_bench(store: Store, config: BenchConfig = SMALL, pages: Path | None = 
             out.path(f"{FOLDER}/{name}")
         return dict(report["counts"])
 
-    with store.build(BENCH, code_version=str(BUILD_VERSION), config=settings, inputs={}, parts=[spec]) as made:
-        counts = made.run_part(spec, run).counts
+    with store.build(BENCH, code_version=str(BUILD_VERSION), config=settings, inputs={}, parts=[spec]) as built:
+        counts = built.run_part(spec, run).counts
         planted = sum(count for name, count in counts.items() if name.startswith("planted:"))
         checks = [Check("has planted defects", planted > 0, str(planted), "more than 0")]
-        return made.commit(counts={**counts, "planted": planted}, checks=checks)
+        return built.commit(counts={**counts, "planted": planted}, checks=checks)
 
 
 def _cache(store: Store) -> Path:
@@ -81,16 +81,16 @@ def train_judge(store: Store, read: bool = False) -> Manifest:
         return {"examples": about["examples"], "cuts": about["cuts"]}
 
     inputs = {bench.asset: bench.version}
-    with store.build(NANO, code_version=NANO_VERSION, config=settings, inputs=inputs, parts=[spec]) as made:
-        counts = made.run_part(spec, run).counts
+    with store.build(NANO, code_version=NANO_VERSION, config=settings, inputs=inputs, parts=[spec]) as built:
+        counts = built.run_part(spec, run).counts
         least = min(counts["examples"].values())
         checks = [
             Check("enough examples", least >= 50, str(least), "50 of each unit"),
             Check("cuts are risks", all(0 < cut < 1 for cut in counts["cuts"].values()), str(counts["cuts"]), "0..1"),
         ]
-        weights = next(entry for entry in made.results[0].files if entry.path.endswith("nano.safetensors"))
-        version = model_version((made.root / weights.path).parent)  # as its verdicts name it
-        return made.commit(counts={**counts, "model": version}, checks=checks)
+        weights = next(entry for entry in built.results[0].files if entry.path.endswith("nano.safetensors"))
+        version = model_version((built.root / weights.path).parent)  # as its verdicts name it
+        return built.commit(counts={**counts, "model": version}, checks=checks)
 
 
 def offline_judge(store: Store, name: str, read: bool = False) -> Judge:
@@ -133,12 +133,12 @@ def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
         counts["items"] = results[0].figures.sound + results[0].figures.bad
         return {name: value for name, value in counts.items() if not (isinstance(value, float) and math.isnan(value))}
 
-    with store.build(figures_of(name), code_version=code, config=identity(judge), inputs=inputs, parts=[spec]) as made:
-        counts = made.run_part(spec, run).counts
+    with store.build(figures_of(name), code_version=code, config=identity(judge), inputs=inputs, parts=[spec]) as built:
+        counts = built.run_part(spec, run).counts
         auroc = counts.get("macro AUROC, with elements", 0.0)
         checks = [
             Check(
                 "better than chance", auroc >= BETTER_THAN_CHANCE, f"{auroc:.3f}", f"macro AUROC {BETTER_THAN_CHANCE}"
             )
         ]
-        return made.commit(counts=counts, checks=checks)
+        return built.commit(counts=counts, checks=checks)

@@ -77,7 +77,7 @@ class BenchTables:
             "width_px": info.width_px,
             "height_px": info.height_px,
             "phash": info.phash,
-            "elements": [place.as_element() for place in shot.places],
+            "elements": [element.as_element() for element in shot.elements],
             "source": SOURCE,
         }
         return info.sha256

@@ -89,7 +89,7 @@ class GroundingScreen:
     shot: Observation
     items: tuple[Referred, ...]
     odd: Mapping[int, str] = field(default_factory=dict)
-    """Position in `items` → kind of hard negative (a tiny icon, nested elements, two alike told apart by place)."""
+    """Position in `items` → kind of hard negative (a tiny icon, nested elements, two alike distinguished by place)."""
 
 
 class TraceRecorder(Protocol):
@@ -111,7 +111,7 @@ class TraceRecorder(Protocol):
         ...
 
 
-def reached(state: Mapping[str, Any], evaluator: Mapping[str, Any], moves: Sequence[Move] = ()) -> bool:
+def reached(state: Mapping[str, object], evaluator: Mapping[str, object], moves: Sequence[Move] = ()) -> bool:
     """Whether the state after these moves, and what they told the user, fulfil a goal."""
     answers = [move.action.content for move in moves if isinstance(move.action, CallUser)]
     return holds(evaluator, state, answers[-1] if answers else "")
@@ -119,7 +119,7 @@ def reached(state: Mapping[str, Any], evaluator: Mapping[str, Any], moves: Seque
 
 def perform(
     world: World, trace: Trace, moves: Sequence[Move] | None = None
-) -> tuple[list[Observation], dict[str, Any]]:
+) -> tuple[list[Observation], dict[str, object]]:
     """Perform a trace (or other moves from its start) again: (the screen before each move, the state at the end)."""
     world.reset(trace.start)
     shots = []
@@ -129,7 +129,7 @@ def perform(
     return shots, world.state()
 
 
-def arrive(world: World, trace: Trace, moves: Sequence[Move]) -> dict[str, Any]:
+def arrive(world: World, trace: Trace, moves: Sequence[Move]) -> dict[str, object]:
     """The state after performing moves from a trace's start, without pictures."""
     world.reset(trace.start)
     for move in moves:

@@ -1,4 +1,4 @@
-"""The truth of what refinement made of a corpus: whether each gold item is what the world says it should be.
+"""The truth of what refinement built from a corpus: whether each gold item is what the world says it should be.
 
 A step is true if it stands on the screen of the sound trace, hits the same element (or types, scrolls, opens the same),
 follows the kept step before it as in the sound trace, and its instruction is the trace's own, or one that the world's
@@ -65,9 +65,9 @@ def verify(corpus: Path, gold: Path, accepts: Accepts | None = None) -> Verified
     `accepts` runs the worlds' oracles on rewritten instructions; None = none is accepted. Raises `ValueError` for
     folders that aren't these.
     """
-    truth, episodes, (steps, samples), (kept, kept_samples) = _read(corpus, gold)
+    truth, episodes, (steps, samples), (retained, kept_samples) = _read(corpus, gold)
     damage = _damage(steps, samples, truth)
-    true = dict(_true_steps(kept, episodes, accepts)) | dict(_true_samples(kept_samples, samples, truth))
+    true = dict(_true_steps(retained, episodes, accepts)) | dict(_true_samples(kept_samples, samples, truth))
     first = dict(_true_steps(steps, episodes, None)) | dict(_true_samples(samples, samples, truth))
     left: dict[str, int] = defaultdict(int)
     repaired: dict[str, int] = defaultdict(int)
@@ -157,14 +157,14 @@ def _true_steps(
     for row in rows:
         if row["action_text"] is not None:
             grouped[row["episode_id"]].append(row)
-    for name, kept in grouped.items():
+    for name, retained in grouped.items():
         episode = episodes[name]
         said = {}
-        for text in {str(row["instruction"]) for row in kept}:
+        for text in {str(row["instruction"]) for row in retained}:
             said[text] = text == episode["goal"] or (accepts is not None and accepts(episode, text))
         before: tuple[int, int] | None = None
         broken = False
-        for row in sorted(kept, key=lambda row: row["step_index"]):
+        for row in sorted(retained, key=lambda row: row["step_index"]):
             index = int(row["step_index"])
             at = _place(row, episode["sound"], before[1] + 1 if before else 0)
             if before is not None and index == before[0] + 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from generators.proving.judge_bench.recorders.fsm_tasks import FsmRecorder
 from generators.proving.judge_bench.recorders.miniwob_tasks import MiniwobRecorder
@@ -11,12 +10,13 @@ from generators.proving.judge_bench.recorders.odd_pages import OddPages
 from generators.proving.judge_bench.recorders.own_pages import OwnPagesRecorder
 from generators.proving.judge_bench.recorders.phone_tasks import PhoneRecorder
 from generators.proving.judge_bench.recorders.web_pages import WebPages
+from generators.proving.judge_bench.trace import TraceRecorder
 
 
-def recorders(pages: Path | None = None) -> dict[str, tuple[float, Any]]:
-    """name → (share of the traces, `Recorder`). `pages`: unpacked html pages of others; without them their share goes
+def recorders(pages: Path | None = None) -> dict[str, tuple[float, TraceRecorder]]:
+    """name → (share of the traces, its recorder). `pages`: unpacked html pages of others; without them their share goes
     to the rest."""
-    found: dict[str, tuple[float, Any]] = {
+    found: dict[str, tuple[float, TraceRecorder]] = {
         "own_phone": (0.3, OwnPagesRecorder("phone")),
         "own_desktop": (0.15, OwnPagesRecorder("desktop")),
         "odd_phone": (0.1, OddPages("phone")),

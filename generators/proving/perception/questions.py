@@ -115,7 +115,7 @@ def caption(drawn: SheetElement) -> str:
     return f"{ROLES[drawn.kind]} {drawn.colour} {drawn.name}".replace("  ", " ")
 
 
-def pasted_row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, Any], PastedScreen]:
+def pasted_row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, object], PastedScreen]:
     """One question of a lesson about a screen pasted for it: a row of the samples table but for its picture, and the
     screen."""
     rng = Random(seed)
@@ -129,7 +129,7 @@ def pasted_row(seed: str, sheet: Sheet, lesson: Lesson) -> tuple[dict[str, Any],
 
 def layout_row(
     seed: str, layout: tuple[PastedScreen, Sequence[SheetElement]], others: Sequence[SheetElement], lesson: Lesson
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """One question about a page that was laid out whole, given with what else shows on it (an edge cuts it off, or its
     name is another's too); `others` are elements to ask for in vain."""
     screen, cut = layout

@@ -243,7 +243,7 @@ def _packets(kind: int, data: bytes) -> bytes:
 async def serve_adb(
     phone: EmulatedPhone, *, port: int = 0, keys: HostKeys | None = None, limits: AdbLimits | None = None
 ) -> AsyncIterator[Adbd]:
-    """A phone that listens on loopback; `port` 0 takes a free one, `Adbd.port` tells which. Without `keys` any host may
+    """A phone that listens on loopback; `port` 0 takes a free one, `Adbd.port` says which. Without `keys` any host may
     connect, as on an emulator."""
     adbd = Adbd(phone, keys, limits)
     server = await asyncio.start_server(adbd.serve, HOST, port)

@@ -1,6 +1,6 @@
 """The phone world (`generators.worlds.phone`) as the screen of an emulated phone: a backend on real Chromium.
 
-Playwright's browser lives in one thread of its own; the backend's coroutines hand it their calls one at a time.
+Playwright's browser lives in one thread of its own; the backend's coroutines pass it their calls one at a time.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.worlds.phone.phone_task import answer_holds
 from schemas.ids import canonical_json, digest
 
@@ -48,9 +48,9 @@ class DesktopTask:
         """Plain JSON data; `failed_checks` reads it."""
         return {"rule": "desktop_state", "checks": list(self.checks)}
 
-    def contract(self) -> Contract:
+    def contract(self) -> TaskSpec:
         target = f"desktop/{self.start['program']}"
-        return Contract(
+        return TaskSpec(
             self.goal, "desktop", target, self.start, self.evaluator(), self.expected_steps, self.capabilities
         )
 

@@ -62,9 +62,9 @@ class DesktopWorld:
         self.size_px = self._device.size_px
         return replace(seen, state=digest(self.state()))
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """The elements of `observe` alone: no picture is taken."""
-        return self._thread.run(self._device.places())
+        return self._thread.run(self._device.elements())
 
     def act(self, action: Action) -> None:
         """See `World.act`."""

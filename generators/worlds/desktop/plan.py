@@ -14,20 +14,20 @@ PATIENCE_S = 3.0
 """How long an element, or the end state, may take to come: programs draw and save in their own time."""
 
 
-def find(places: Sequence[ScreenElement], role: str, name: str) -> ScreenElement:
+def find(elements: Sequence[ScreenElement], role: str, name: str) -> ScreenElement:
     """The one element of a role and a name that can be clicked. Raises `WorldError` where there is none, or more."""
-    named = [place for place in places if (place.role, place.name) == (role, name)]
-    found = [place for place in named if place.clickable] or named
+    named = [element for element in elements if (element.role, element.name) == (role, name)]
+    found = [element for element in named if element.clickable] or named
     if len(found) != 1:
         raise WorldError(f"desktop plan: expected one {role} named {name!r}, found {len(found)}")
     return found[0]
 
 
-def action_of(intent: Intent, places: Sequence[ScreenElement] = ()) -> Action:
+def action_of(intent: Intent, elements: Sequence[ScreenElement] = ()) -> Action:
     """An intent as an action on the screen. Raises `WorldError` where its element isn't there, or isn't alone."""
     kind, *rest = intent
     if kind in ("click", "double"):
-        centre = find(places, *rest).centre
+        centre = find(elements, *rest).centre
         return Click(centre) if kind == "click" else DoubleClick(centre)
     if kind == "key":
         return Hotkey(tuple(rest))
@@ -43,7 +43,7 @@ def action_of(intent: Intent, places: Sequence[ScreenElement] = ()) -> Action:
     raise WorldError(f"desktop plan: unknown intent {kind!r}; known are {known}")
 
 
-class DesktopHand:
+class IntentPerformer:
     """Carries intents out one after the other. A run of clicks on toggle buttons (a calculator's keys), which move
     nothing, is aimed by one look."""
 
@@ -57,7 +57,7 @@ class DesktopHand:
         end = monotonic() + PATIENCE_S
         while True:
             if aims and not self._seen:
-                self._seen = self._world.places()
+                self._seen = self._world.elements()
             try:
                 action = action_of(intent, self._seen)
                 break
@@ -75,8 +75,8 @@ class DesktopHand:
 def perform(task: DesktopTask, world: DesktopWorld) -> list[Action]:
     """Reset, then the whole plan on the real screen; gives the actions."""
     world.reset(task.start)
-    hand = DesktopHand(world)
-    return [hand.do(intent) for intent in task.plan]
+    performer = IntentPerformer(world)
+    return [performer.do(intent) for intent in task.plan]
 
 
 def failed(task: DesktopTask, world: DesktopWorld) -> list[str]:
@@ -90,11 +90,11 @@ def prove(task: DesktopTask, world: DesktopWorld, patience_s: float = PATIENCE_S
     world.reset(task.start)
     if not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds at the reset")
-    hand = DesktopHand(world)
-    done = [hand.do(intent) for intent in task.plan[:-1]]
+    performer = IntentPerformer(world)
+    done = [performer.do(intent) for intent in task.plan[:-1]]
     if done and not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds before the last step of the plan")
-    done.append(hand.do(task.plan[-1]))
+    done.append(performer.do(task.plan[-1]))
     end = monotonic() + patience_s
     while wrong := failed(task, world):
         if monotonic() > end:

@@ -12,6 +12,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from pathlib import Path
 from generators.devices.desktop.home_folder import MARK
 from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.worlds.desktop.programs import PROGRAMS, launch_table
+from pipelines.processes import end_process
 
 START_S = 60.0
 PACKAGES = {
@@ -102,6 +104,7 @@ def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
         "XDG_RUNTIME_DIR": str(folder / "run"),
         "PATH": _PATH,
         "LANG": "C.UTF-8",
+        # settings lie in files of the disposable home, where a reset and the truth find them
         "GSETTINGS_BACKEND": "keyfile",
         "NO_AT_BRIDGE": "0",
         "GTK_MODULES": "gail:atk-bridge",
@@ -170,11 +173,8 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint
             )
         finally:
             keeper.stdin.close()
-            try:
-                keeper.wait(15)
-            except subprocess.TimeoutExpired:
-                keeper.kill()
-                keeper.wait()
+            # the end of its input makes it end the session's programs, which takes a while
+            end_process(keeper, wait_s=15, signals=(signal.SIGKILL,), grace_s=None)
             keeper.stdout.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -14,7 +14,7 @@ LIST_VIEW = """<?xml version="1.0" encoding="UTF-8"?>
   <property name="last-view" type="string" value="ThunarDetailsView"/>
 </channel>
 """
-"""The icon view tells accessibility nothing of its files."""
+"""The icon view exposes none of its files to accessibility."""
 OPENERS = "[Default Applications]\ntext/plain=org.xfce.mousepad.desktop\n"
 NAMES = ("budget", "letter", "photos", "poem", "recipe", "report", "songs", "travel", "übersicht", "笔记")
 FOLDERS = ("Archive", "Ideas", "Private", "School", "Work")

@@ -56,7 +56,7 @@ def _of_element(site: SiteSpec, page: SitePage, e: SiteElement) -> Iterator[str]
             yield f"shows no variable {name!r}"
     drafts = {other.variable for other in page.elements if other.kind == "field"}
     looks = {*_SHOWN.findall(e.text + e.detail), *(name for name, _, _ in e.shown)}
-    if looks & drafts:  # nothing is drawn anew while someone types
+    if looks & drafts:  # nothing is redrawn while someone types
         yield f"depends on {sorted(looks & drafts)}, which is typed on the same page"
     if e.kind == "field" and (e.edges or site.variable[e.variable].kind != "text"):
         yield "a field holds a text variable and has no edges"

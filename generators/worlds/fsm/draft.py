@@ -190,7 +190,7 @@ class Draft:
         self._variables.setdefault(name, Variable(name, "number", initial, (lowest, highest)))
 
     def choice(self, name: str, values: Sequence[str], initial: str | None = None, scope: str = "site") -> None:
-        """Its initial value is the first, unless told."""
+        """Its initial value is the first, unless one is given."""
         first = values[0] if initial is None else initial
         self._variables.setdefault(name, Variable(name, "choice", first, tuple(dict.fromkeys(values)), scope))
 

@@ -16,7 +16,7 @@ RULE = "state_conditions"
 
 
 def evaluator(atoms: Sequence[Atom], page: str = "") -> dict[str, Any]:
-    """Evaluator of conditions on a site's variables, and on the page where one is told."""
+    """Evaluator of conditions on a site's variables, and on the page where one is given."""
     conditions = [[f"variables.{name}", operator, operand] for name, operator, operand in atoms]
     return {"rule": RULE, "conditions": [*([["page", "eq", page]] if page else []), *conditions]}
 

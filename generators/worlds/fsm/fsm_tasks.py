@@ -13,7 +13,7 @@ from itertools import permutations
 from random import Random
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import WorldError
 from generators.worlds.fsm.evaluate import evaluator, holds
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -46,15 +46,15 @@ class FsmTask:
     def expected_steps(self) -> int:
         return len(self.path)
 
-    def contract(self) -> Contract:
+    def contract(self) -> TaskSpec:
         """What the generation loop executes."""
-        return Contract(
+        return TaskSpec(
             self.instruction, "web", self.target, self.start, self.rule, self.expected_steps, self.capabilities
         )
 
 
 class TaskMaker:
-    """Makes a site's tasks; `skipped` tells why goals were left out."""
+    """Makes a site's tasks; `skipped` says why goals were left out."""
 
     def __init__(self, site: SiteSpec) -> None:
         self.site = site
@@ -131,7 +131,7 @@ class TaskMaker:
     def tasks(self, count: int, seed: int = 0) -> Iterator[FsmTask]:
         """Up to `count` tasks: every goal alone, then two to eight goals joined, drawn by the seed; no task twice."""
         rng = Random(f"fsm-tasks/{self.site.target}/{seed}")
-        told: set[str] = set()
+        instructions: set[str] = set()
         made = 0
         goals = list(self.site.goals)
         draws = [[goal] for goal in rng.sample(goals, len(goals))]
@@ -141,8 +141,8 @@ class TaskMaker:
             if made == count:
                 return
             task = self.joined(drawn, rng)
-            if task is not None and task.instruction not in told:
-                told.add(task.instruction)
+            if task is not None and task.instruction not in instructions:
+                instructions.add(task.instruction)
                 made += 1
                 yield task
 

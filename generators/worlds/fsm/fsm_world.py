@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
-from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
-from generators.worlds.fsm.interpreted import chord_of, direction_of, one_line, site_of
+from generators.tasks.world_interface import Observation, ScreenElement
+from generators.worlds.browser_world import BrowserWorld, direction_of
+from generators.worlds.fsm.interpreted import chord_of, one_line, site_of
 from generators.worlds.fsm.layout import SCROLL_PX
 from generators.worlds.fsm.machine import Fired, Machine
 from generators.worlds.fsm.sites import make_site
@@ -63,7 +64,7 @@ _HEARD = frozenset(
 """Keys that may be pressed alone, or held for the last one; others do nothing on a site."""
 
 
-class FsmWorld:
+class FsmWorld(BrowserWorld):
     """One browser page that shows any site (see `World`).
 
     `start`: see `interpreted.site_of`; what it doesn't name is as on the first visit.
@@ -71,6 +72,7 @@ class FsmWorld:
 
     name = "fsm"
     platform = "web"
+    refusal = "fsm: a web page has no action"
 
     def __init__(self, page: Page, viewport: Viewport) -> None:
         self.page = page
@@ -105,7 +107,7 @@ class FsmWorld:
         state = evaluate_json(self.page, "fsmState()")
         return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """What shows, hit-tested, without a picture."""
         return tuple(self._place(raw) for raw in evaluate_json(self.page, "fsmPlaces()"))
 
@@ -115,27 +117,15 @@ class FsmWorld:
             (left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"]
         )
 
-    def pixel(self, point: tuple[int, int]) -> tuple[float, float]:
-        """A point of 0..1000 in CSS pixels, inside the screen."""
-        width, height = self.size_px
-        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
-
     def observe(self) -> Observation:
-        return Observation(self.camera.shoot(), self.places(), digest(self.state()))
+        return Observation(self.camera.shoot(), self.elements(), digest(self.state()))
 
     def act(self, action: Action) -> None:
         """See `World.act`."""
-        from playwright.sync_api import Error
-
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
-        try:
-            do(self, action)
+        with self.browser_errors(action):
+            super().act(action)
             if isinstance(action, Type | Hotkey | PressEnter):
                 self.page.evaluate("fsmHold()")
-        except Error as error:
-            raise WorldError(f"fsm: {type(action).__name__} failed: {str(error)[:120]}") from None
 
     def _hotkey(self, action: Hotkey) -> None:
         *held, last = [chord_of((key,)) for key in action.keys]
@@ -143,7 +133,7 @@ class FsmWorld:
             self.page.keyboard.press("+".join((*held, last)))
 
 
-_ACTS: dict[type, Callable[[FsmWorld, Any], object]] = {
+FsmWorld.acts = {
     Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
     DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
     Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),

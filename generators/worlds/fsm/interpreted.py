@@ -12,6 +12,7 @@ from typing import Any
 
 from generators.devices.browser import key_chord
 from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.worlds.browser_world import direction_of
 from generators.worlds.fsm.layout import HEIGHT, LEAST_PX, SCROLL_PX, WIDTH, Placed, lay_out
 from generators.worlds.fsm.machine import Fired, Machine, SiteState, Values
 from generators.worlds.fsm.spec import CLICKABLE, KINDS, SiteElement, SitePage, SiteSpec
@@ -30,7 +31,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action, scroll_direction
+from schemas.actions import Action
 from schemas.coordinates import box_to_unit
 from schemas.ids import canonical_json, digest
 
@@ -102,7 +103,7 @@ class InterpretedWorld:
             self._placed = self.moment, placed, height
         return self._placed[1], self._placed[2]
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """What shows, without a picture."""
         key = self.moment.page, self.moment.values, self.moment.scroll
         found = self._known.get(key)
@@ -142,9 +143,9 @@ class InterpretedWorld:
         return ("✓" if held is True else "") if e.kind == "check" else ("●" if held == e.value else "")
 
     def observe(self) -> Observation:
-        places = self.places()
-        shown = [[list(p.box), p.role, p.text, p.name] for p in places]
-        return Observation(canonical_json(shown).encode(), places, digest(self.state()))
+        elements = self.elements()
+        shown = [[list(p.box), p.role, p.text, p.name] for p in elements]
+        return Observation(canonical_json(shown).encode(), elements, digest(self.state()))
 
     def hit(self, x: float, y: float) -> SiteElement | None:
         """What lies at a point of the screen; None where nothing clickable does."""
@@ -202,10 +203,3 @@ class InterpretedWorld:
             self.moment = replace(now, scroll=held)
         if fired is not None:
             self.fired.append(fired)
-
-
-def direction_of(action: Scroll) -> str:
-    """Content direction of a Scroll."""
-    if action.direction or action.start is None or action.end is None:
-        return action.direction
-    return scroll_direction(action.start, action.end)

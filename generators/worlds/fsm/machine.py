@@ -198,7 +198,7 @@ def true(value: Value, operator: str, operand: Value) -> bool:
     return _FORMS[operator].fullmatch(text) is not None
 
 
-def legal(site: SiteSpec, name: str, value: Any) -> bool:
+def legal(site: SiteSpec, name: str, value: object) -> bool:
     """Whether a variable can hold a value."""
     variable = site.variable[name]
     if variable.kind == "flag":

@@ -112,7 +112,7 @@ class Planner:
         return wanted, needed
 
     def _texts(self, name: str, atoms: Sequence[Atom], unfit: bool) -> list[str]:
-        """Texts worth typing in a variable's field: what the goal names, else the first sample and exact demands."""
+        """Texts to type in a variable's field: what the goal names, else the first sample and exact demands."""
         reached = {name}
         for _ in range(2):
             reached |= {
@@ -129,7 +129,7 @@ class Planner:
 
     # --- search
     def plan(self, moment: SiteState, atoms: Sequence[Atom], page: str = "") -> list[ElementAct]:
-        """Acts from a moment until the atoms hold (on `page`, if told). Raises `NoPlan`."""
+        """Acts from a moment until the atoms hold (on `page`, if given). Raises `NoPlan`."""
 
         def reached(situation: Situation) -> bool:
             return (not page or situation[0] == page) and self.machine.holds(situation[1], atoms)
@@ -186,7 +186,7 @@ class Planner:
         return found
 
     def _key(self, wanted: set[str], atoms: Sequence[Atom]) -> Callable[[Situation], Key]:
-        """What tells situations apart: page and, of the variables that matter, what any guard or the goal can see."""
+        """What distinguishes situations: page and, of the variables that matter, what any guard or the goal can see."""
         asked: dict[str, dict[str, set[Value]]] = {name: dict(self._mentions[name]) for name in wanted}
         for _ in range(3):
             for name, operator, operand in atoms:
@@ -267,7 +267,7 @@ def _trace(came: dict[Key, tuple[Key, ElementAct]], end: Key) -> list[ElementAct
 
 
 def perform(world: InterpretedWorld, acts: Iterable[ElementAct]) -> list[Action]:
-    """Carry acts out as a hand would, scrolling where an element isn't on the screen; returns the actions taken.
+    """Carry acts out as a person would, scrolling where an element isn't on the screen; returns the actions taken.
 
     Raises `WorldError` for an element that the page doesn't show."""
     done: list[Action] = []
@@ -285,7 +285,7 @@ def perform(world: InterpretedWorld, acts: Iterable[ElementAct]) -> list[Action]
 
 def _reveal(world: InterpretedWorld, element: str, do: Callable[[Action], None]) -> ScreenElement:
     for _ in range(20):
-        place = next((place for place in world.places() if place.key == element), None)
+        place = next((place for place in world.elements() if place.key == element), None)
         if place is not None:
             return place
         placed = next((p for p in world.laid_out()[0] if p.element.id == element), None)

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from generators.worlds.fsm.draft import Draft, fail, put, say
 from generators.worlds.fsm.spec import Edge, SiteSpec
-from generators.worlds.fsm.words import (
-    CITIES,
-    CODES,
-    DISHES,
-    FILMS,
-    GOODS,
-    MAILS,
-    PEOPLE,
-    SENTENCES,
-    STREETS,
-    WORDS,
-)
+from generators.worlds.fsm.words import CITIES, CODES, DISHES, FILMS, GOODS, MAILS, PEOPLE, SENTENCES, STREETS, WORDS
 
 
 def shop(seed: int) -> SiteSpec:

@@ -1,4 +1,4 @@
-"""A goal told of one site, asked of another of its kind: what it means there, if it means anything.
+"""A goal of one site, transferred to another of its kind: what it means there, if it means anything.
 
 Whoever has seen a few shops asks a new one for what shops have. Often the new one hasn't got it. `asked_of` says what
 the goal would be there in the site's own variables, or None where something that it names doesn't exist: the world's
@@ -25,7 +25,7 @@ SHORTEST = 3
 
 
 def function_of(goal: Goal) -> str:
-    """What kind of wish a goal is: its id without number and names ("add3" → "add", "pay-Sven Dahl-25" → "pay")."""
+    """What kind of goal it is: its id without number and names ("add3" → "add", "pay-Sven Dahl-25" → "pay")."""
     return re.split(r"[\d-]", goal.id, maxsplit=1)[0]
 
 
@@ -83,7 +83,7 @@ def thing_of(goal: Goal, site: SiteSpec) -> str:
 
 
 def asked_of(site: SiteSpec, donor: SiteSpec, goal: Goal, thing: str = "") -> Goal | None:
-    """The donor's goal as one of `site`, about `thing` instead of its own where one is told.
+    """The donor's goal as one of `site`, about `thing` instead of its own where one is given.
 
     None where the site has no such thing, lacks a variable or value, or doesn't have something else that the goal
     names. Whether a way leads to it is for the planner to say.
@@ -143,14 +143,14 @@ def _known(site: SiteSpec, donor: SiteSpec, goal: Goal, own: str) -> bool:
     operands = {str(operand).casefold() for operand in asked}
     here = _names(site.kind, site.seed)
     for name in _names(donor.kind, donor.seed):
-        told = has_word(goal.texts[0], name) and name != own.casefold() and name not in operands
-        if told and name not in here and not any(has_word(operand, name) for operand in operands):
+        named = has_word(goal.texts[0], name) and name != own.casefold() and name not in operands
+        if named and name not in here and not any(has_word(operand, name) for operand in operands):
             return False
     return True
 
 
 def unasked(site: SiteSpec, state: Mapping[str, object], asked: Sequence[Goal], allowed: Sequence[str]) -> list[str]:
-    """Ids of the site's goals that a state fulfils though neither asked for nor `allowed`: what was done besides.
+    """Ids of the site's goals that a state fulfils though neither required nor `allowed`: what was done besides.
 
     Goals that hold from the beginning, and those whose conditions follow from what was asked, don't count.
     """

@@ -1,4 +1,4 @@
-"""How MiniWoB++'s goals are worded: what every hand that reads them shares, whoever it works for."""
+"""How MiniWoB++'s goals are worded: what all solvers that read them share."""
 
 from __future__ import annotations
 

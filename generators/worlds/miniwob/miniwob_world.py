@@ -14,14 +14,15 @@ stay in 0..1000.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import MINIWOB, Camera, Viewport, evaluate_json, key_chord, open_browser
-from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
+from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.miniwob.html import NO_LIMIT_MS, page_of
 from generators.worlds.nano_text import nano_text_css
 from generators.worlds.start_checks import check_start
@@ -39,7 +40,7 @@ from schemas.action_types import (
     Wait,
 )
 from schemas.actions import Action
-from schemas.coordinates import OffScreen, box_to_unit
+from schemas.coordinates import box_to_unit
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ _STYLE = """* { animation: none !important; transition: none !important; caret-c
 
 @dataclass(frozen=True)
 class MiniwobNode:
-    """An element with what an oracle needs to tell it apart. `row` names the repeated part of the page it stands in,
+    """An element with what an oracle needs to identify it. `row` names the repeated part of the page it stands in,
     `whole` is all text of that part."""
 
     place: ScreenElement
@@ -83,20 +84,25 @@ class MiniwobNode:
         return name in self.classes.split()
 
 
-class MiniwobWorld:
+class MiniwobWorld(BrowserWorld):
     """One page that shows any task (see `World`); `start` = {"task", "seed"}. `css`: rules that every page gets."""
 
     name = "miniwob"
     platform = "web"
+    refusal = "MiniWoB++ pages have no action"
 
     def __init__(self, page: Page, viewport: Viewport = MINIWOB, css: str = "") -> None:
         self.page = page
         self._style = _STYLE + css
         self.size_px = (round(viewport.width * viewport.scale), round(viewport.height * viewport.scale))
-        self._css = (viewport.width, viewport.height)
+        self._viewport = viewport
         self._camera = Camera(page, viewport)
         self._start: dict[str, Any] = {}
         self._untouched = False
+
+    @property
+    def css_px(self) -> tuple[int, int]:
+        return self._viewport.width, self._viewport.height
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """Load the task and begin the episode of this seed; one that has just begun, and in which nothing was done,
@@ -124,16 +130,12 @@ class MiniwobWorld:
         """Every visible, hit-tested element outside the instruction."""
         found = []
         for raw in evaluate_json(self.page, "vesperPlaces()"):
-            try:
-                box = box_to_unit(tuple(raw["box"]), self._css)
-            except OffScreen:
-                continue
-            place = ScreenElement(tuple(box), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"])  # type: ignore[arg-type]
-            found.append(
-                MiniwobNode(
-                    place, raw["tag"], raw["id"], raw["cls"], raw["value"], raw["focused"], raw["row"], raw["whole"]
-                )
+            element = ScreenElement.on_screen(
+                tuple(raw["box"]), self.css_px, raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"]
             )
+            if element is not None:
+                more = (raw[name] for name in ("tag", "id", "cls", "value", "focused", "row", "whole"))
+                found.append(MiniwobNode(element, *more))
         return found
 
     def first_line(self, selector: str) -> tuple[int, int]:
@@ -142,11 +144,11 @@ class MiniwobWorld:
         found = self.page.evaluate(f"{script}return b ? [b.left, b.top, b.right, b.bottom] : null; }}", selector)
         if found is None:
             raise WorldError(f"MiniWoB++: no element {selector!r:.60} on the page")
-        return ScreenElement(tuple(box_to_unit(found, self._css)), "", "", "", "").centre  # type: ignore[arg-type]
+        return ScreenElement(tuple(box_to_unit(found, self.css_px)), "", "", "", "").centre  # type: ignore[arg-type]
 
     def observe(self) -> Observation:
-        places = tuple(node.place for node in self.nodes())
-        return Observation(self._camera.shoot(), places, digest(self.state()))
+        elements = tuple(node.place for node in self.nodes())
+        return Observation(self._camera.shoot(), elements, digest(self.state()))
 
     def state(self) -> dict[str, Any]:
         """{"task", "seed", "reward" (raw; None while the episode runs), "solved", "done", "inputs", "checked",
@@ -155,33 +157,18 @@ class MiniwobWorld:
         state["solved"] = state["reward"] is not None and state["reward"] >= SOLVED
         return state
 
-    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
-        """A point of 0..1000 in CSS pixels, inside the page."""
-        width, height = self._css
-        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
-
     def act(self, action: Action) -> None:
         """See `World.act`; afterwards timers and animations of one second have run."""
         if isinstance(action, Finished | CallUser):
             return
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise UnsupportedAction(f"MiniWoB++ pages have no action {type(action).__name__}")
-        self._untouched = False
-        do(self, action)
+        self._untouched = self._untouched and type(action) not in self.acts
+        super().act(action)
         self.page.evaluate("ms => vesperPass(ms)", SETTLE_MS)
 
     def _click(self, action: Any) -> None:
         (self.page.mouse.dblclick if isinstance(action, DoubleClick) else self.page.mouse.click)(
             *self.pixel(action.box)
         )
-
-    def _drag(self, action: Drag) -> None:
-        mouse = self.page.mouse
-        mouse.move(*self.pixel(action.start))
-        mouse.down()
-        mouse.move(*self.pixel(action.end), steps=4)
-        mouse.up()
 
     def _scroll(self, action: Scroll) -> None:
         way = {"down": STROKE_PX, "up": -STROKE_PX}.get(action.direction, 0)
@@ -194,10 +181,10 @@ class MiniwobWorld:
         self.page.keyboard.press(key_chord(action.keys))
 
 
-_ACTS: dict[type, Callable[[MiniwobWorld, Any], object]] = {
+MiniwobWorld.acts = {
     Click: MiniwobWorld._click,
     DoubleClick: MiniwobWorld._click,
-    Drag: MiniwobWorld._drag,
+    Drag: lambda world, action: world.drag(action, steps=4),
     Scroll: MiniwobWorld._scroll,
     Hotkey: MiniwobWorld._hotkey,
     Type: lambda world, action: world.page.keyboard.type(action.content),

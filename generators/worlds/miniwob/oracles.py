@@ -1,4 +1,4 @@
-"""Scripted hands for recorded MiniWoB++ pages: an oracle reads the instruction and works the page as a person does."""
+"""Scripted input for recorded MiniWoB++ pages: an oracle reads the instruction and works the page as a person does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from generators.worlds.miniwob.recorded import Miniwob
 from generators.worlds.pages.own_pages import PageElement
 
 
-class MiniwobHand:
+class HumanInput:
     """A mouse and a keyboard with human pauses, moved by a seed."""
 
     def __init__(self, world: Miniwob, rng: Random) -> None:
@@ -58,70 +58,70 @@ class MiniwobHand:
         )
 
 
-def _inputs(hand: MiniwobHand) -> list[PageElement]:
-    return [e for e in hand.world.elements() if e.role == "textbox"]
+def _inputs(human: HumanInput) -> list[PageElement]:
+    return [e for e in human.world.elements() if e.role == "textbox"]
 
 
-def _click_button(hand: MiniwobHand, text: str) -> None:
-    hand.click(hand.button(quoted(text)[0]))
+def _click_button(human: HumanInput, text: str) -> None:
+    human.click(human.button(quoted(text)[0]))
 
 
-def _click_link(hand: MiniwobHand, text: str) -> None:
+def _click_link(human: HumanInput, text: str) -> None:
     word = quoted(text)[0]
-    hand.click(hand.find(lambda e: "alink" in e.classes and e.text == word, f"link {word!r}"))
+    human.click(human.find(lambda e: "alink" in e.classes and e.text == word, f"link {word!r}"))
 
 
-def _click_boxes(hand: MiniwobHand, text: str) -> None:
+def _click_boxes(human: HumanInput, text: str) -> None:
     match = re.fullmatch(r"Select (.*) and click Submit\.", text)
     if not match:
         raise OracleMiss(text)
     words = [] if match[1] == "nothing" else match[1].split(", ")
     for word in words:
-        hand.click(hand.find(lambda e, w=word: e.role in ("checkbox", "radio") and e.name == w, f"box {word!r}"))  # type: ignore[misc]
-    hand.click(hand.button("Submit"))
+        human.click(human.find(lambda e, w=word: e.role in ("checkbox", "radio") and e.name == w, f"box {word!r}"))  # type: ignore[misc]
+    human.click(human.button("Submit"))
 
 
-def _enter_text(hand: MiniwobHand, text: str) -> None:
-    hand.click(_inputs(hand)[0])
-    hand.type(quoted(text)[0])
-    hand.click(hand.button("Submit"))
+def _enter_text(human: HumanInput, text: str) -> None:
+    human.click(_inputs(human)[0])
+    human.type(quoted(text)[0])
+    human.click(human.button("Submit"))
 
 
-def _login(hand: MiniwobHand, text: str) -> None:
-    for field, word in zip(_inputs(hand), quoted(text), strict=False):
-        hand.click(field)
-        hand.type(word)
-    hand.click(hand.button("Login"))
+def _login(human: HumanInput, text: str) -> None:
+    for field, word in zip(_inputs(human), quoted(text), strict=False):
+        human.click(field)
+        human.type(word)
+    human.click(human.button("Login"))
 
 
-def _password(hand: MiniwobHand, text: str) -> None:
-    for field in _inputs(hand)[:2]:
-        hand.click(field)
-        hand.type(quoted(text)[0])
-    hand.click(hand.button("Submit"))
+def _password(human: HumanInput, text: str) -> None:
+    for field in _inputs(human)[:2]:
+        human.click(field)
+        human.type(quoted(text)[0])
+    human.click(human.button("Submit"))
 
 
-def _focus(hand: MiniwobHand, text: str) -> None:
+def _focus(human: HumanInput, text: str) -> None:
     number = re.search(r"(\d)", text)
-    hand.click(_inputs(hand)[int(number[1]) - 1 if number else 0])
+    human.click(_inputs(human)[int(number[1]) - 1 if number else 0])
 
 
-def _click_test(hand: MiniwobHand, text: str) -> None:
-    hand.click(hand.button(text.rstrip(".").rpartition(" ")[2]))
+def _click_test(human: HumanInput, text: str) -> None:
+    human.click(human.button(text.rstrip(".").rpartition(" ")[2]))
 
 
-def _dialog(hand: MiniwobHand, text: str) -> None:
-    hand.click(hand.button(quoted(text)[0]))
+def _dialog(human: HumanInput, text: str) -> None:
+    human.click(human.button(quoted(text)[0]))
 
 
-def _tab(hand: MiniwobHand, text: str) -> None:
+def _tab(human: HumanInput, text: str) -> None:
     number = re.search(TAB, text)
     if not number:
         raise OracleMiss(text)
-    hand.click(hand.find(lambda e: e.tag == "a" and e.text == f"Tab #{number[1]}", f"tab {number[1]}"))
+    human.click(human.find(lambda e: e.tag == "a" and e.text == f"Tab #{number[1]}", f"tab {number[1]}"))
 
 
-ORACLES: dict[str, Callable[[MiniwobHand, str], None]] = {
+ORACLES: dict[str, Callable[[HumanInput, str], None]] = {
     "click-button": _click_button,
     "click-link": _click_link,
     "click-option": _click_boxes,
@@ -136,10 +136,10 @@ ORACLES: dict[str, Callable[[MiniwobHand, str], None]] = {
 }
 
 
-def perform(world: Miniwob, task: str, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]], float]:
+def perform(world: Miniwob, task: str, seed: int) -> tuple[dict[str, object], list[dict[str, object]], float]:
     """Start the task and let its oracle solve it: (the recorder's data, the acts, raw reward)."""
     world.start(task, seed)
-    hand = MiniwobHand(world, Random(f"{task}/{seed}"))
-    ORACLES[task](hand, world.utterance)
+    human = HumanInput(world, Random(f"{task}/{seed}"))
+    ORACLES[task](human, world.utterance)
     data = world.recording()
-    return data, hand.acts, world.raw_reward if world.raw_reward is not None else 0.0
+    return data, human.acts, world.raw_reward if world.raw_reward is not None else 0.0

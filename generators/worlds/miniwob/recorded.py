@@ -14,7 +14,7 @@ from generators.worlds.pages.own_pages import FOLDER, PageElement, read_elements
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-# A clock that only moves when told to, so that recorded times are the same on every run.
+# A clock that only `vesperAdvance` moves, so that recorded times are the same on every run.
 _CLOCK = """(() => {
   const Real = Date; let now = 1500000000000;
   window.vesperAdvance = (ms) => { now += ms; };
@@ -31,7 +31,7 @@ _START = """([seed, limit]) => {
 
 
 class Miniwob:
-    """One page that can show any task; `start` loads it, then `mouse`/`keyboard` act and `raw_reward` tells."""
+    """One page that can show any task; `start` loads it, then `mouse`/`keyboard` act and `raw_reward` says how well."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -60,7 +60,7 @@ class Miniwob:
         """Let time pass on the page's clock."""
         self.page.evaluate("ms => vesperAdvance(ms)", ms)
 
-    def recording(self) -> dict[str, Any]:
+    def recording(self) -> dict[str, object]:
         """What the page's own recorder wrote: taskName, utterance, states."""
         found: dict[str, Any] = self.page.evaluate("JSON.parse(JSON.stringify(recorder.data))")
         return found

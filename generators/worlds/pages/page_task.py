@@ -77,7 +77,7 @@ def lookup(state: State, path: str) -> Any:
 
 
 def holds(state: State, checks: tuple[tuple[str, Any], ...]) -> bool:
-    """True if the state has every value that the task asks for."""
+    """True if the state has every value that the task requires."""
     return all(lookup(state, path) == value for path, value in checks)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from generators.devices.browser import key_chord
-from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
+from generators.worlds.browser_world import BrowserWorld, direction_of
 from generators.worlds.pages.own_pages import APPS, OwnPages, PageElement, open_pages
 from generators.worlds.pages.page_task import TITLES
 from generators.worlds.start_checks import check_start
@@ -28,20 +29,19 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action, scroll_direction
-from schemas.coordinates import OffScreen, box_to_unit
 from schemas.ids import digest
 
 PLATFORM = {"phone": "mobile", "desktop": "desktop"}
 WHEEL_PX = 250
 
 
-class PagesWorld:
+class PagesWorld(BrowserWorld):
     """One browser page that shows any of our apps, as a `phone` or a `desktop` (see `World`)."""
 
     def __init__(self, pages: OwnPages, kind: str) -> None:
         self.name = f"pages/{kind}"
-        self.pages = pages
+        self.refusal = f"{self.name}: there is no action"
+        self.pages, self.page = pages, pages.page
         self.platform = PLATFORM[kind]
         self.size_px = (pages.viewport.width, pages.viewport.height)
 
@@ -57,49 +57,25 @@ class PagesWorld:
         self.pages.start(start["app"], start["seed"], home=bool(start.get("home")))
 
     def observe(self) -> Observation:
-        places = (self._place(element) for element in self.pages.elements())
-        return Observation(self.pages.screenshot(), tuple(p for p in places if p), digest(self.state()))
+        elements = (self._place(element) for element in self.pages.elements())
+        return Observation(self.pages.screenshot(), tuple(p for p in elements if p), digest(self.state()))
 
-    def _place(self, element: PageElement) -> ScreenElement | None:
-        try:
-            box = box_to_unit(element.box, self.size_px)
-        except OffScreen:
-            return None
-        return ScreenElement(tuple(box), element.role, element.text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
+    def _place(self, seen: PageElement) -> ScreenElement | None:
+        box = seen.box
+        return ScreenElement.on_screen(box, self.size_px, seen.role, seen.text, seen.name, seen.key, seen.clickable)
 
     def state(self) -> dict[str, Any]:
         return self.pages.state()
 
-    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
-        """A point of 0..1000 in CSS pixels, inside the screen."""
-        width, height = self.size_px
-        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
-
-    def act(self, action: Action) -> None:
-        """See `World.act`."""
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise UnsupportedAction(f"{self.name}: there is no action {type(action).__name__}")
-        do(self, action)
-
-    def _click(self, action: Any) -> None:
-        mouse = self.pages.page.mouse
-        if isinstance(action, DoubleClick):
-            mouse.dblclick(*self.pixel(action.box))
-        else:
-            mouse.click(*self.pixel(action.box))
-        mouse.move(0, 0)
-
     def _scroll(self, action: Scroll) -> None:
         if self.platform == "mobile" and action.start and action.end:
             path = [*self.pixel(action.start), *self.pixel(action.end)]
-            self.pages.page.evaluate("([a, b, c, d]) => vesperSwipe(a, b, c, d)", path)
+            self.page.evaluate("([a, b, c, d]) => vesperSwipe(a, b, c, d)", path)
             return
-        way = action.direction or (scroll_direction(action.start, action.end) if action.start and action.end else "")
-        down = {"down": 1, "up": -1}.get(way)
+        down = {"down": 1, "up": -1}.get(direction_of(action))
         if down is None:
             return  # nothing scrolls sideways here
-        page = self.pages.page
+        page = self.page
         seen = page.evaluate("vesperWheels()")
         page.mouse.move(*self.pixel((500, 500)))
         page.mouse.wheel(0, WHEEL_PX * down)
@@ -107,36 +83,32 @@ class PagesWorld:
         page.mouse.move(0, 0)
 
     def _drag(self, action: Drag) -> None:
-        mouse = self.pages.page.mouse
-        mouse.move(*self.pixel(action.start))
-        mouse.down()
-        mouse.move(*self.pixel(action.end))
-        mouse.up()
-        mouse.move(0, 0)
+        self.drag(action)
+        self.page.mouse.move(0, 0)
 
     def _launch(self, action: Launch) -> None:
         app = next((app for app, title in TITLES.items() if title == action.app), None)
         if app is not None:  # an app that isn't there opens nothing
-            self.pages.page.evaluate("app => vesperOpen(app)", app)
+            self.page.evaluate("app => vesperOpen(app)", app)
 
     def _hotkey(self, action: Hotkey) -> None:
-        self.pages.page.keyboard.press(key_chord(action.keys))
+        self.page.keyboard.press(key_chord(action.keys))
 
 
-_ACTS: dict[type, Callable[[PagesWorld, Any], object]] = {
-    Click: PagesWorld._click,
-    DoubleClick: PagesWorld._click,
-    LongPress: PagesWorld._click,
+PagesWorld.acts = {
+    Click: BrowserWorld.click,
+    DoubleClick: BrowserWorld.click,
+    LongPress: BrowserWorld.click,
     Scroll: PagesWorld._scroll,
     Drag: PagesWorld._drag,
     Launch: PagesWorld._launch,
     Hotkey: PagesWorld._hotkey,
-    Hover: lambda world, action: world.pages.page.mouse.move(*world.pixel(action.box)),
-    Type: lambda world, action: world.pages.page.keyboard.type(action.content),
-    PressBack: lambda world, _: world.pages.page.evaluate("vesperBack()"),
-    PressHome: lambda world, _: world.pages.page.evaluate("vesperHome()"),
-    PressEnter: lambda world, _: world.pages.page.keyboard.press("Enter"),
-    Wait: lambda world, _: world.pages.page.evaluate("vesperTick()"),
+    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    Type: lambda world, action: world.page.keyboard.type(action.content),
+    PressBack: lambda world, _: world.page.evaluate("vesperBack()"),
+    PressHome: lambda world, _: world.page.evaluate("vesperHome()"),
+    PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
+    Wait: lambda world, _: world.page.evaluate("vesperTick()"),
     Finished: lambda world, _: None,
     CallUser: lambda world, _: None,
 }

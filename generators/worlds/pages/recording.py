@@ -185,7 +185,7 @@ class EpisodeRecorder:
             self.page.wait_for_function("n => vesperWheels() > n", arg=seen, timeout=5000)
 
     def point_in(self, element: PageElement) -> Point:
-        """A point in the inner part of the element's visible box, as a hand would hit it."""
+        """A point in the inner part of the element's visible box, as a finger or a mouse would hit it."""
         left, top, right, bottom = element.box
         x = left + (right - left) * self.rng.uniform(0.25, 0.75)
         y = top + (bottom - top) * self.rng.uniform(0.3, 0.7)

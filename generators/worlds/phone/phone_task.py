@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.worlds.pages.page_task import lookup
 from generators.worlds.phone.refusals import says_it_cant_be_done
 from generators.worlds.phone.snapshot import APPS, Snapshot
@@ -70,9 +70,9 @@ class PhoneTask:
         """{"rule", "checks", "feasible"}, plain JSON data; `evaluate` reads it."""
         return {"rule": "phone_state", "checks": list(self.checks), "feasible": self.feasible}
 
-    def contract(self) -> Contract:
+    def contract(self) -> TaskSpec:
         """What the generation loop executes."""
-        return Contract(
+        return TaskSpec(
             self.goal,
             "mobile",
             f"phone/{self.apps[0]}",
@@ -178,7 +178,7 @@ def removed(path: str, *items: Mapping[str, Any]) -> Effect:
     return checks, {path: [{"id": item["id"]} for item in items]}
 
 
-def valued(path: str, key: str, value: Any) -> Effect:
+def valued(path: str, key: str, value: object) -> Effect:
     """An entry of an object has this value."""
     return ({"check": "value", "path": f"{path}.{key}", "is": value},), {path: [key]}
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import PHONE, Camera, Viewport, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.nano_text import nano_text_css
 from generators.worlds.phone.snapshot import START_KEYS, TITLES, start_snapshot
 from generators.worlds.start_checks import check_start
@@ -44,8 +45,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import SYNTHESISED_PATHS, Action
-from schemas.coordinates import OffScreen, box_to_unit
+from schemas.actions import SYNTHESISED_PATHS
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 NANO = Viewport(320, 448, mobile=True)
 SIGNS = ".bigclock b,.avatar,.big,.digits"
-"""Large figures and initials, which nobody is asked for: nano's text isn't for them."""
+"""Large figures and initials, which no task is about: nano's text isn't for them."""
 TAP_S = 0.05
 HOLD_S = 0.8
 WAIT_S = 2
@@ -67,11 +67,12 @@ MOVES = 6
 """Touch events between the two ends of a path."""
 
 
-class PhoneWorld:
+class PhoneWorld(BrowserWorld):
     """A phone on an open page. `answer` is the text of the last CallUser since the reset ("" before one)."""
 
     name = "phone"
     platform = "mobile"
+    refusal = "the phone has no action"
 
     def __init__(self, page: Page, viewport: Viewport = PHONE) -> None:
         from playwright.sync_api import Error
@@ -84,7 +85,7 @@ class PhoneWorld:
         self._now = 0.0
         self._error = Error
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: object) -> Any:
         """A method of the page's API. Raises `WorldError` with the page's own words."""
         try:
             text = self.page.evaluate(_CALL, json.dumps([method, *args]))
@@ -109,39 +110,24 @@ class PhoneWorld:
             self.call("open", start["open"])
 
     def observe(self) -> Observation:
-        places = (self._place(raw) for raw in self.call("tree"))
-        return Observation(self._camera.shoot(), tuple(p for p in places if p), digest(unscrolled(self.state())))
+        elements = (self._place(raw) for raw in self.call("tree"))
+        return Observation(self._camera.shoot(), tuple(p for p in elements if p), digest(unscrolled(self.state())))
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """The elements alone, without a picture."""
         return tuple(p for p in (self._place(raw) for raw in self.call("tree")) if p)
 
     def _place(self, raw: Mapping[str, Any]) -> ScreenElement | None:
-        try:
-            box = box_to_unit(tuple(raw["box"]), self.size_px)
-        except OffScreen:
-            return None
         clickable = bool(raw["clickable"]) and raw["role"] not in ("heading", "none")
-        return ScreenElement(tuple(box), raw["role"], raw["text"], raw["name"], raw["k"], clickable)  # type: ignore[arg-type]
+        box = tuple(raw["box"])
+        return ScreenElement.on_screen(box, self.size_px, raw["role"], raw["text"], raw["name"], raw["k"], clickable)
 
     def state(self) -> dict[str, Any]:
         state: dict[str, Any] = self.call("state")
         return state
 
-    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
-        """A point of 0..1000 in CSS pixels, inside the screen."""
-        width, height = self.size_px
-        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
-
-    def act(self, action: Action) -> None:
-        """See `World.act`."""
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise UnsupportedAction(f"the phone has no action {type(action).__name__}")
-        do(self, action)
-
     def touch(self, path: Sequence[tuple[float, float]], seconds: float) -> None:
-        """One finger along a path of CSS pixels; the time it takes is told in the events, nobody waits for it."""
+        """One finger along a path of CSS pixels; the time it takes stands in the events, nobody waits for it."""
         begin = max(self._now + 0.1, time.time())  # Chromium wants times since the epoch; only differences count
         last = len(path) - 1
         for index, (x, y) in enumerate(path):
@@ -179,7 +165,7 @@ class PhoneWorld:
         self.answer = action.content
 
 
-_ACTS: dict[type, Callable[[PhoneWorld, Any], object]] = {
+PhoneWorld.acts = {
     Click: lambda world, action: world.touch([world.pixel(action.box)], TAP_S),
     LongPress: lambda world, action: world.touch([world.pixel(action.box)], HOLD_S),
     Drag: lambda world, action: world._swipe(action.start, action.end),
@@ -196,7 +182,7 @@ _ACTS: dict[type, Callable[[PhoneWorld, Any], object]] = {
 }
 
 
-def unscrolled(state: dict[str, Any]) -> dict[str, Any]:
+def unscrolled(state: dict[str, Any]) -> dict[str, object]:
     """The document without how far its lists are scrolled, which is a matter of the picture."""
     ui = state["ui"]
     stacks = {app: [{**entry, "y": 0} for entry in stack] for app, stack in ui["stacks"].items()}

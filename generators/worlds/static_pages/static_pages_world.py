@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
-from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
+from generators.worlds.browser_world import ARROWS, BrowserWorld, direction_of
 from generators.worlds.web_reader import READER, ObservedElement, seen_of
 from schemas.action_types import (
     CallUser,
@@ -31,8 +32,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action, scroll_direction
-from schemas.coordinates import OffScreen, box_to_unit
+from schemas.actions import Action
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ SCROLL_PX = 400
 LOAD_MS, ACT_MS, WAIT_MS = 1000, 500, 1000
 """Time of the page's own that passes after it has loaded, after an action, and at a Wait."""
 _INTEGRITY = re.compile(rb"""\sintegrity\s*=\s*("[^"]*"|'[^']*')""")
-_WHEEL = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
 
 
 def pages_of(folder: Path) -> tuple[str, ...]:
@@ -59,7 +58,7 @@ def pages_of(folder: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-class WebWorld:
+class WebWorld(BrowserWorld):
     """One browser page that shows any page of the folder (see `World`)."""
 
     platform = "web"
@@ -115,7 +114,7 @@ class WebWorld:
         self._seen = None
         for _ in range(4):
             try:
-                told = self.page.evaluate("ms => vesperSettle(ms)", ms)
+                report = self.page.evaluate("ms => vesperSettle(ms)", ms)
                 break
             except Error:  # the page itself went elsewhere: wait for where it went
                 self.page.wait_for_load_state("load")
@@ -123,10 +122,10 @@ class WebWorld:
             raise WorldError(f"{self.name}: {self.page.url[-80:]!r} doesn't come to rest")
         if not self.inner(self.page.url):
             raise WorldError(f"{self.name}: a script left the folder")
-        if told["sent"] is not None:
-            self._sent = {"page": self.inner(self.page.url), "values": told["sent"]}
-        if told["wish"]:
-            self._follow(told["wish"])
+        if report["sent"] is not None:
+            self._sent = {"page": self.inner(self.page.url), "values": report["sent"]}
+        if report["wish"]:
+            self._follow(report["wish"])
 
     def _follow(self, url: str) -> None:
         name = self.inner(url)
@@ -152,48 +151,28 @@ class WebWorld:
         """Whether a click at a point of 0..1000 lands on the element (or what works it)."""
         return bool(self.page.evaluate("([key, x, y]) => vesperHits(key, x, y)", [key, *self.pixel(point)]))
 
-    def place(self, seen: ObservedElement) -> ScreenElement | None:
+    def element(self, seen: ObservedElement) -> ScreenElement | None:
         """None where the element doesn't show."""
-        try:
-            box = box_to_unit(seen.box, self.size_px)
-        except OffScreen:
-            return None
-        return ScreenElement(tuple(box), seen.role, seen.text, seen.name, seen.key, seen.clickable)  # type: ignore[arg-type]
+        box = seen.box
+        return ScreenElement.on_screen(box, self.size_px, seen.role, seen.text, seen.name, seen.key, seen.clickable)
 
     def observe(self) -> Observation:
         png = self.camera.shoot()
-        places = (self.place(seen) for seen in self.see())
-        return Observation(png, tuple(place for place in places if place), digest(self.state()))
+        elements = (self.element(seen) for seen in self.see())
+        return Observation(png, tuple(element for element in elements if element), digest(self.state()))
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.page.evaluate("vesperState()"))
         return {"page": self.inner(self.page.url), "sent": self._sent, "blocked": self._blocked, **found}
 
-    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
-        """A point of 0..1000 in CSS pixels, inside the screen."""
-        width, height = self.size_px
-        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
-
     # --- what can be done
     def act(self, action: Action) -> None:
         """See `World.act`."""
-        from playwright.sync_api import Error
-
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise UnsupportedAction(f"web pages have no action {type(action).__name__}")
-        try:
-            do(self, action)
-        except Error as error:
-            raise WorldError(f"{self.name}: {type(action).__name__} failed: {str(error)[:120]}") from None
+        with self.browser_errors(action):
+            super().act(action)
 
     def _click(self, action: Click | DoubleClick) -> None:
-        mouse, point = self.page.mouse, self.pixel(action.box)
-        if isinstance(action, DoubleClick):
-            mouse.dblclick(*point)
-        else:
-            mouse.click(*point)
-        mouse.move(0, 0)
+        self.click(action)
         self._settle(ACT_MS)
 
     def _hover(self, action: Hover) -> None:
@@ -201,10 +180,7 @@ class WebWorld:
         self._settle(ACT_MS)
 
     def _scroll(self, action: Scroll) -> None:
-        direction = action.direction
-        if not direction and action.start and action.end:
-            direction = scroll_direction(action.start, action.end)
-        x, y = _WHEEL.get(direction, (0, 0))
+        x, y = ARROWS.get(direction_of(action), (0, 0))
         at = self.pixel(action.start) if action.start else self.pixel((500, 500))
         self.page.evaluate("([x, y, dx, dy]) => vesperScroll(x, y, dx, dy)", [*at, x * SCROLL_PX, y * SCROLL_PX])
         self._settle(ACT_MS)
@@ -235,7 +211,7 @@ class WebWorld:
             self._go((self.folder / name).as_uri())
 
 
-_ACTS: dict[type, Callable[[WebWorld, Any], object]] = {
+WebWorld.acts = {
     Click: WebWorld._click,
     DoubleClick: WebWorld._click,
     Hover: WebWorld._hover,
@@ -264,7 +240,7 @@ def open_web(folder: Path, name: str) -> Iterator[WebWorld]:
 
 
 def _serve(context: BrowserContext, folder: Path) -> None:
-    """Hand out the folder's html without `integrity` marks, which Chromium can't check on file: pages and refuses."""
+    """Serve the folder's html without `integrity` marks, which Chromium can't check on file: pages and refuses."""
 
     def hand_out(route: Route) -> None:
         path = Path(unquote(urlsplit(route.request.url).path)).resolve()

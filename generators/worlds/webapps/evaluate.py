@@ -19,7 +19,7 @@ Check = dict[str, Any]
 Path = Sequence[str]
 
 
-def value_at(state: Any, path: Path) -> Any:
+def value_at(state: object, path: Path) -> Any:
     """The value at a path of nested objects; None where it ends early."""
     for key in path:
         if not isinstance(state, Mapping) or key not in state:
@@ -40,7 +40,7 @@ def _without(data: Any, paths: Iterable[Path]) -> Any:
     }
 
 
-def rest_digest(data: Mapping[str, Any], touched: Iterable[Path]) -> str:
+def rest_digest(data: Mapping[str, object], touched: Iterable[Path]) -> str:
     """Digest of the data without what a task may change; a path that isn't there yet (a row to be added) is welcome."""
     return digest(_without(data, touched))
 
@@ -50,7 +50,7 @@ def value(path: Path, expected: Any) -> Check:
     return {"check": "value", "path": list(path), "is": expected}
 
 
-def rest(data: Mapping[str, Any], *touched: Path) -> Check:
+def rest(data: Mapping[str, object], *touched: Path) -> Check:
     """Check that all but the touched paths of `data` (they begin with a table) is as it is now."""
     return {"check": "rest", "except": [list(path) for path in touched], "digest": rest_digest(data, touched)}
 
@@ -60,7 +60,7 @@ def answered(*accepted: str, refused: Sequence[str] = ()) -> Check:
     return {"check": "answer", "any": list(accepted), "not": list(refused)}
 
 
-def failed_checks(evaluator: Mapping[str, Any], state: Mapping[str, Any], answer: str = "") -> list[str]:
+def failed_checks(evaluator: Mapping[str, object], state: Mapping[str, object], answer: str = "") -> list[str]:
     """The checks that don't hold, in words; empty = done. Raises `ValueError` for a rule or check it doesn't know."""
     checks = evaluator.get("checks")
     if evaluator.get("rule") != RULE or not isinstance(checks, Sequence) or not checks:

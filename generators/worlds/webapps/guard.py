@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 
+from pipelines.processes import end_process
+
 END_S = 3.0
 
 
@@ -17,11 +19,7 @@ def main(command: list[str]) -> int:
     def end() -> None:
         while sys.stdin.buffer.read(1):
             pass
-        child.terminate()
-        try:
-            child.wait(END_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
+        end_process(child, grace_s=END_S)
 
     threading.Thread(target=end, daemon=True).start()
     return child.wait()

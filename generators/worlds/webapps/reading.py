@@ -7,15 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generators.devices.browser import page_text
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.web_reader import READER, ObservedElement, seen_of
-from schemas.coordinates import OffScreen, box_to_unit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 MOST_ELEMENTS = 5000
-MOST_TEXT = 2000
 STILL = """(() => { const still = new CSSStyleSheet();
   still.replaceSync('*, *::before, *::after { animation: none !important; transition: none !important; '
     + 'scroll-behavior: auto !important; caret-color: transparent !important; }');
@@ -38,16 +37,7 @@ def read_elements(page: Page) -> list[ObservedElement]:
     return [seen_of(one) for one in raw[:MOST_ELEMENTS] if one["k"]]
 
 
-def _text(value: object) -> str:
-    """Text of a page: cut, and without halves of surrogate pairs, which no UTF-8 has."""
-    return str(value)[:MOST_TEXT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def place_of(seen: ObservedElement, size_px: tuple[int, int]) -> ScreenElement | None:
     """An element in the frame 0..1000; None where rounding leaves nothing of it on the screen."""
-    try:
-        left, top, right, bottom = box_to_unit(seen.box, size_px)
-    except (OffScreen, ValueError):
-        return None
-    name = _text(seen.label)
-    return ScreenElement((left, top, right, bottom), seen.role, _text(seen.text), name, _text(seen.key), seen.clickable)
+    text, name, key = page_text(seen.text), page_text(seen.label), page_text(seen.key)
+    return ScreenElement.on_screen(seen.box, size_px, seen.role, text, name, key, seen.clickable)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.tasks.world_interface import WorldError
+from pipelines.processes import end_process
 
 START_S, STOP_S, CALL_S, START_ATTEMPTS = 60.0, 5.0, 20.0, 3
 """Limits: until the app answers for the first time, until it has ended by itself, one request to its API; ports."""
@@ -81,7 +82,7 @@ class WebAppServer:
 
     def check(self, limit_s: float = CALL_S) -> None:
         """Raises `WorldError` where the app isn't well. One that is, and still answers an address with an error, has
-        been asked for something that it doesn't have: that is whoever asked, and not the app."""
+        been requested something that it doesn't have: that is the request's fault, not the app's."""
         status, _ = self.call(self.ready, limit_s=limit_s)
         if status >= 500:
             raise WorldError(f"{self.name}: {self.ready} was answered with {status}: {self.condition()}")
@@ -167,18 +168,10 @@ def _wait_ready(server: WebAppServer) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End of its standard input tells the app to end; what is left of its process group is killed."""
+    """The end of its standard input ends the app; what is left of its process group is killed."""
     if process.stdin is not None:
         process.stdin.close()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        pass
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait(STOP_S)
+    end_process(process, wait_s=STOP_S, signals=(signal.SIGKILL,), grace_s=STOP_S, group=True)
 
 
 def json_of(server: WebAppServer, status: int, body: bytes, what: str) -> Any:

@@ -1,10 +1,19 @@
-"""SQLite files that a running server has open."""
+"""Snapshots as SQLite files, which a running server has open."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+from generators.tasks.world_interface import WorldError
+
+
+def check_seed(seed: object, app: str) -> int:
+    """The seed of a snapshot. Raises `WorldError` for what is no whole number."""
+    if type(seed) is not int or not 0 <= seed < 10**9:
+        raise WorldError(f"{app}: seed: expected a whole number from 0, found {seed!r:.60}")
+    return seed
 
 
 def overwrite(snapshot: Path, path: Path) -> None:

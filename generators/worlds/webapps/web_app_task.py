@@ -2,22 +2,27 @@
 
 A plan is a list of ("click", role, name[, which]), ("type", text), ("key", names...), ("scroll", direction), ("back",),
 ("wait",), ("open", path) and ("answer", text). A name in a plan is the whole name of an element that is on the screen
-then; `which` (from 1, in reading order) tells apart several that are named alike.
+then; `which` (from 1, in reading order) distinguishes several that are named alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement, WorldError
-from generators.worlds.webapps.evaluate import RULE, Check
+from generators.worlds.webapps.evaluate import RULE, Check, rest
 from generators.worlds.webapps.web_app_world import WebAppWorld
 from schemas.actions import Action, CallUser, Click, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait
 
 Intent = tuple[str, ...]
+Data = Mapping[str, Mapping[str, Any]]
+"""Table → name of a row → the row."""
+Made = tuple[str, Sequence[Check], Sequence[Intent], Sequence[tuple[str, ...]]]
+"""(goal, checks, plan, paths of the data that it changes)"""
 
 
 @dataclass(frozen=True)
@@ -39,10 +44,10 @@ class AppTask:
         """Plain JSON data; `evaluate.holds` reads it."""
         return {"rule": RULE, "checks": list(self.checks)}
 
-    def contract(self) -> Contract:
+    def contract(self) -> TaskSpec:
         """What the generation loop executes."""
         verbs = sorted({intent[0] for intent in self.plan})
-        return Contract(
+        return TaskSpec(
             self.goal,
             "web",
             self.app,
@@ -52,26 +57,38 @@ class AppTask:
             (f"{self.app}.{self.name}", *(f"{self.app}:{verb}" for verb in verbs)),
         )
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """A row of the `tasks` table."""
         return self.contract().as_row()
 
 
-def find(places: Sequence[ScreenElement], role: str, name: str, which: int = 0) -> ScreenElement:
+def seeded_tasks(
+    app: str, families: Sequence[Callable[[Any, Random], Made]], data: Data, seed: int
+) -> tuple[AppTask, ...]:
+    """One task of every family on an app's data of a seed; all that a task doesn't change has to stay as it is."""
+    tasks = []
+    for family in families:
+        goal, checks, plan, touched = family(data, Random(f"{app}/{seed}/{family.__name__}"))
+        start = {"world": app, "seed": seed, "page": "/"}
+        tasks.append(AppTask(family.__name__, app, goal, start, (*checks, rest(data, *touched)), tuple(plan)))
+    return tuple(tasks)
+
+
+def find(elements: Sequence[ScreenElement], role: str, name: str, which: int = 0) -> ScreenElement:
     """The element of this role and whole name. Raises `WorldError` where it isn't there, or (without `which`) not
     alone."""
-    found = sorted((p for p in places if (p.role, p.name) == (role, name)), key=lambda p: (p.box[1], p.box[0]))
+    found = sorted((p for p in elements if (p.role, p.name) == (role, name)), key=lambda p: (p.box[1], p.box[0]))
     if not found or (len(found) > 1 and not which) or which > len(found):
-        near = sorted({p.name[:40] for p in places if p.role == role})[:40]
+        near = sorted({p.name[:40] for p in elements if p.role == role})[:40]
         raise WorldError(f"plan: expected one {role} named {name!r}, found {len(found)}; there are {near}")
     return found[which - 1 if which else 0]
 
 
-def action_of(intent: Intent, places: Sequence[ScreenElement]) -> Action:
+def action_of(intent: Intent, elements: Sequence[ScreenElement]) -> Action:
     """An intent as an action on the screen that has these elements. Raises `WorldError` where it can't be had."""
     kind, *rest = intent
     if kind == "click":
-        return Click(find(places, rest[0], rest[1], int(rest[2]) if len(rest) > 2 else 0).centre)
+        return Click(find(elements, rest[0], rest[1], int(rest[2]) if len(rest) > 2 else 0).centre)
     if kind == "key":
         return PressEnter() if rest == ["enter"] else Hotkey(tuple(rest))
     if kind == "scroll":
@@ -95,7 +112,7 @@ def steps(task: AppTask, world: WebAppWorld) -> Iterator[Action]:
     world.reset(task.start)
     for number, intent in enumerate(task.plan, 1):
         try:
-            action = action_of(intent, world.places() if intent[0] == "click" else ())
+            action = action_of(intent, world.elements() if intent[0] == "click" else ())
         except WorldError as error:
             raise WorldError(f"{task.app}/{task.name}, step {number} {intent}: {error}") from None
         yield action

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
-from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.tasks.world_interface import Observation, ScreenElement, WorldError
+from generators.worlds.browser_world import ARROWS, BrowserWorld, direction_of
 from generators.worlds.webapps.reading import STILL, place_of, read_elements
 from generators.worlds.webapps.server import WebAppServer
 from schemas.action_types import (
@@ -29,7 +30,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action, scroll_direction
+from schemas.actions import Action
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -40,14 +41,13 @@ SCROLL_PX, HOLD_MS, WAIT_MS = 400, 700, 1000
 LOAD_MS = 20_000
 """Limit on loading a page; one that takes longer is an error."""
 REST_S = 8.0
-"""Limit on coming to rest after an action: an app that polls for ever is looked at as it stands."""
+"""Limit on coming to rest after an action: an app that polls for ever is observed as it stands."""
 WINDOW_S = 3.0
 """Limit on the coming of a window that a page said it opens; one that is refused never comes."""
 CLOCK = "2026-01-15T12:00:00Z"
 """What the browser's clock says, always, where `Data.still_clock`: "2 minutes ago" doesn't change from run to run."""
 _FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
 _PENDING = ("document", "xhr", "fetch", "script", "stylesheet")
-_ARROWS = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
 
 
 class Data(Protocol):
@@ -60,7 +60,7 @@ class Data(Protocol):
     still_clock: bool
     """Whether the page's clock stands still. An app that waits by its clock (a debounce) would wait for ever."""
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         """Put the app's data back to the snapshot of `start`. Raises `WorldError` for a start that it doesn't know."""
         ...
 
@@ -73,13 +73,14 @@ class Data(Protocol):
         ...
 
 
-class WebAppWorld:
+class WebAppWorld(BrowserWorld):
     """One browser on one app (see `World`). `start` = {"world", "seed"?, "page"?}: `page` is a path of the app."""
 
     platform = "web"
     size_px = (VIEW.width, VIEW.height)
 
     def __init__(self, context: BrowserContext, server: WebAppServer, data: Data) -> None:
+        self.refusal = f"{data.name}: a web page has no action"
         self.name, self.server, self.data, self._context = data.name, server, data, context
         self._pages: list[Page] = []
         self._cameras: dict[Page, Camera] = {}
@@ -92,7 +93,7 @@ class WebAppWorld:
 
     # --- the browser
     @property
-    def page(self) -> Page:
+    def page(self) -> Page:  # type: ignore[override]
         """The newest window that is open."""
         while len(self._pages) > 1 and self._pages[-1].is_closed():
             self._pages.pop()
@@ -127,7 +128,7 @@ class WebAppWorld:
             self._busy_at = time.monotonic()
 
     def _closed(self, page: Page) -> None:
-        """No end is told of the requests of a window that closes itself, as a popup's Save does."""
+        """No end is reported for the requests of a window that closes itself, as a popup's Save does."""
         for request in [request for request, its in self._open.items() if its is page]:
             self._ended(request)
         self._cameras.pop(page, None)
@@ -149,6 +150,7 @@ class WebAppWorld:
             try:
                 page.evaluate(_FRAMES)
                 page.wait_for_load_state("load", timeout=max(1.0, (end - time.monotonic()) * 1000))
+                # a window was announced: two frames of the old page can be drawn before the browser reports the new one
                 if self._awaited and time.monotonic() < self._awaited[0]:
                     page.wait_for_timeout(20)
                     continue
@@ -156,14 +158,14 @@ class WebAppWorld:
                     page.wait_for_timeout(20)
                     continue
                 page.evaluate(_FRAMES)
-            except Error:  # it went elsewhere, or closed, while it was looked at
+            except Error:  # it went elsewhere, or closed, in the meantime
                 self._pause()
                 continue
             if not self._open:
                 return
 
     def _pause(self) -> None:
-        """A moment for the browser to tell what it did; the page in front may close in it."""
+        """A moment for the browser to report what it did; the page in front may close in it."""
         from playwright.sync_api import Error
 
         with suppress(Error):
@@ -212,24 +214,21 @@ class WebAppWorld:
         """{"path", …}: the address that is shown, and the app's own data."""
         return {"path": self.path, **self.data.truth(self.path)}
 
-    def places(self) -> tuple[ScreenElement, ...]:
+    def elements(self) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements. An open list of a `select` is drawn by the system, as no picture shows."""
         made = (place_of(seen, self.size_px) for seen in read_elements(self.page))
-        return tuple(place for place in made if place is not None)
+        return tuple(element for element in made if element is not None)
 
     def observe(self) -> Observation:
-        return Observation(self._camera().shoot(), self.places(), digest(self.state()))
+        return Observation(self._camera().shoot(), self.elements(), digest(self.state()))
 
     def act(self, action: Action) -> None:
         """See `World.act`."""
         from playwright.sync_api import Error
 
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise UnsupportedAction(f"{self.name}: a web page has no action {type(action).__name__}")
         page = self.page
         try:
-            do(self, action)
+            super().act(action)
         except Error as error:
             self._pause()
             if page.is_closed() and page is not self.page:  # it closed its own window, as a popup's Save does
@@ -239,29 +238,15 @@ class WebAppWorld:
         if not isinstance(action, Finished | CallUser):
             self._settle()
 
-    def _pixel(self, point: Sequence[float]) -> tuple[float, float]:
-        return min(point[0] * VIEW.width / 1000, VIEW.width - 1), min(point[1] * VIEW.height / 1000, VIEW.height - 1)
-
     def _hold(self, action: LongPress) -> None:
-        self.page.mouse.move(*self._pixel(action.box))
+        self.page.mouse.move(*self.pixel(action.box))
         self.page.mouse.down()
         self.page.wait_for_timeout(HOLD_MS)
         self.page.mouse.up()
 
-    def _drag(self, action: Drag) -> None:
-        mouse = self.page.mouse
-        mouse.move(*self._pixel(action.start))
-        mouse.down()
-        mouse.move(*self._pixel(action.end), steps=8)
-        mouse.up()
-
     def _scroll(self, action: Scroll) -> None:
-        if action.direction:
-            direction = action.direction
-        else:
-            direction = scroll_direction(action.start, action.end)  # type: ignore[arg-type]
-        x, y = _ARROWS.get(direction, (0, 0))
-        self.page.mouse.move(*self._pixel(action.start or (500, 500)))
+        x, y = ARROWS.get(direction_of(action), (0, 0))
+        self.page.mouse.move(*self.pixel(action.start or (500, 500)))
         self.page.mouse.wheel(x * SCROLL_PX, y * SCROLL_PX)
         self.page.wait_for_timeout(50)  # the wheel's turn reaches the page by itself, after the call
 
@@ -308,12 +293,12 @@ def _answer(dialog: Dialog) -> None:
         dialog.dismiss()
 
 
-_ACTS: dict[type, Callable[[WebAppWorld, Any], object]] = {
-    Click: lambda world, action: world.page.mouse.click(*world._pixel(action.box)),
-    DoubleClick: lambda world, action: world.page.mouse.dblclick(*world._pixel(action.box)),
-    Hover: lambda world, action: world.page.mouse.move(*world._pixel(action.box)),
+WebAppWorld.acts = {
+    Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
+    DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
+    Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
     LongPress: WebAppWorld._hold,
-    Drag: WebAppWorld._drag,
+    Drag: lambda world, action: world.drag(action, steps=8),
     Scroll: WebAppWorld._scroll,
     Type: WebAppWorld._type,
     Hotkey: WebAppWorld._hotkey,

@@ -17,7 +17,7 @@ from typing import Any
 
 from generators.tasks.world_interface import Observation, World
 from generators.worlds.hit_test import under
-from generators.worlds.wrappers.wrapper import Wrapper, innermost, places_of, rate
+from generators.worlds.wrappers.wrapper import Wrapper, elements_of, innermost, rate
 from schemas.action_types import Click, DoubleClick, LongPress, Type
 from schemas.actions import Action
 
@@ -27,7 +27,7 @@ NOTICES = (
     ("How do you like your phone?", "Tell us in the store what you think of it.", "Not now"),
     ("Storage", "Less than 10 % of the storage is free.", "Dismiss"),
 )
-"""(title, text, button) of dialogs that nobody asked for."""
+"""(title, text, button) of dialogs that nobody opened."""
 TOUCHED = Click | DoubleClick | LongPress
 
 
@@ -120,13 +120,13 @@ class Defective(Wrapper):
         return action
 
     def _aimed(self, action: TOUCHED, step: int) -> Action | None:
-        places = [place for place in places_of(innermost(self.world)) if place.clickable and place.key]
-        target = under(places, action.box)
+        elements = [element for element in elements_of(innermost(self.world)) if element.clickable and element.key]
+        target = under(elements, action.box)
         if target is not None and self._happens("dead_control", target.key):
             self.log.append(Injected(step, "dead_control", target.key))
             return None
         if self._happens("neighbour_hit", step):
-            others = [place for place in places if target is None or place.key != target.key]
+            others = [element for element in elements if target is None or element.key != target.key]
             x, y = action.box
             near = min(others, key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2, default=None)
             if near is not None:

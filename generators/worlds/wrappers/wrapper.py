@@ -58,10 +58,10 @@ def innermost(world: World) -> World:
     return world
 
 
-def places_of(world: World) -> tuple[ScreenElement, ...]:
+def elements_of(world: World) -> tuple[ScreenElement, ...]:
     """The elements on the screen, without a picture where the world can do without."""
-    look = getattr(world, "places", None)
-    return tuple(look()) if callable(look) else world.observe().places
+    look = getattr(world, "elements", None)
+    return tuple(look()) if callable(look) else world.observe().elements
 
 
 def rate(value: float, name: str) -> float:

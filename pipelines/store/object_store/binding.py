@@ -1,7 +1,7 @@
 """Which URL a home belongs to: $VESPER_STORE_URL says it for $VESPER_HOME, and the home remembers it.
 
     $VESPER_HOME/store_url.json   {"url", "exclusive"}: written once; workers find the store by it
-    <url>/store.json              says that a store is there: a missing mount or bucket never looks like an empty store
+    <url>/store.json              says that a store is there: a missing mount or bucket never passes for an empty store
 
 Other homes (the scratch stores of `vesper unify --out`, of tests) have nothing to do with the variable.
 """
@@ -53,7 +53,7 @@ def _new_objects(url: str) -> Objects:
 def _refuse_password(url: str) -> None:
     """It would stand in a file and in every message."""
     if re.match(r"[a-z0-9+]+://[^/@]*:[^/@]*@", url):
-        raise StoreError(f"{VARIABLE}: expected a URL without a password; give that where the protocol looks for it")
+        raise StoreError(f"{VARIABLE}: expected a URL without a password; give that where the protocol reads it")
 
 
 def url_for(home: Path) -> str:

@@ -193,7 +193,7 @@ class StoreCopies:
                     )
 
     def fetch_unnamed(self, paths: Iterable[Path]) -> None:
-        """Make files be here whose hash nobody told: to look into, not to go by."""
+        """Fetch files whose hash nobody stated: for reading, not as evidence."""
         sizes = {self.name(path): self.objects.size(self.name(path)) for path in paths}
         for name, size in sizes.items():
             if size is not None:

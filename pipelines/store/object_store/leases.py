@@ -4,7 +4,7 @@
     <url>/collect.json               who deletes (`vesper gc`), until when
 
 A lease is renewed every third of its time, so that one of a machine that died is over after `LEASE_S`, which who comes
-next waits for. Taking over what is over, and renewing, are conditional PUTs too, and a commit looks whether the lease
+next waits for. Taking over what is over, and renewing, are conditional PUTs too, and a commit checks whether the lease
 is still its own before it makes anything current. Machines' clocks may differ by minutes.
 
 On a store without conditional PUTs (`Objects.exclusive` is False) two writers that begin within the same moment may
@@ -71,9 +71,9 @@ class StoreLease:
         while (there := self._objects.read(self._name)) is not None and not _is_over(plain := parse(there)):
             near = bool(_machine()) and plain.get("machine") == _machine()
             if near or there.data != (seen or there.data) or time.monotonic() > end:
-                raise StoreError(f"{what}: locked by {told(plain)}; one writer per asset")
+                raise StoreError(f"{what}: locked by {holder_text(plain)}; one writer per asset")
             if seen is None:
-                logger.warning("%s: waiting for the lock of %s", what, told(plain))
+                logger.warning("%s: waiting for the lock of %s", what, holder_text(plain))
                 seen = there.data
             time.sleep(_LOOK_S)
         return there
@@ -105,13 +105,16 @@ class StoreLease:
 
     def _renew(self) -> None:
         while not self._over.wait(LEASE_S / 3):
-            with self._turn, contextlib.suppress(StoreError):  # the store is away: tried again, and told at the commit
+            with (
+                self._turn,
+                contextlib.suppress(StoreError),
+            ):  # the store is away: tried again, and reported at the commit
                 if self._held is None or not self._put(self._held):
                     return
 
 
 @contextlib.contextmanager
-def lease(objects: Objects, name: str, facts: Mapping[str, Any], what: str) -> Iterator[StoreLease]:
+def lease(objects: Objects, name: str, facts: Mapping[str, object], what: str) -> Iterator[StoreLease]:
     """Hold a lock object meanwhile. Raises `StoreError` if somebody else does."""
     taken = StoreLease(objects, name, facts)
     taken.take(what)
@@ -141,11 +144,11 @@ def wait_for_collection(objects: Objects, what: str) -> None:
     end = time.monotonic() + WAIT_S
     while (plain := holder_of(objects, COLLECT)) is not None:
         if time.monotonic() >= end:
-            raise StoreError(f"{what}: `vesper gc` by {told(plain)} still deletes; run it again when that is over")
+            raise StoreError(f"{what}: `vesper gc` by {holder_text(plain)} still deletes; run it again after that")
         time.sleep(_LOOK_S)
 
 
-def told(plain: Mapping[str, Any]) -> str:
+def holder_text(plain: Mapping[str, Any]) -> str:
     """An owner in words; what it says of itself is not trusted to be short."""
     left = max(plain["expires"] - time.time(), 0)
     return f"process {plain['pid']} on {plain['host'][:80]!r} (its lease runs for {left:.0f} s more unless renewed)"

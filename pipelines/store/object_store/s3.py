@@ -1,8 +1,8 @@
 """Objects on S3 or what speaks like it: `create` and `replace` are conditional PUTs (`If-None-Match: *`, `If-Match`),
 a read of what is known already is a conditional GET (`If-None-Match`), answered by 304 without a body.
 
-Credentials, region and endpoint come from where botocore looks for them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, profiles,
-the machine's role). A store that leaves the conditions out of account is told apart when a home is bound to it (see
+Credentials, region and endpoint come from where botocore reads them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, profiles,
+the machine's role). A store that leaves the conditions out of account is recognised when a home is bound to it (see
 `binding`): then the two fall back to looking before and after.
 """
 

@@ -73,9 +73,9 @@ def _text_of(path: Path) -> bytes | None:
         return None
 
 
-def _drop(copies: StoreCopies, told: bytes) -> None:
+def _drop(copies: StoreCopies, listed: bytes) -> None:
     try:
-        screens = [str(name) for name in json.loads(told)["screens"]]
+        screens = [str(name) for name in json.loads(listed)["screens"]]
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{copies.objects.url}/{NAME}: expected what was taken down, found {error}") from None
     for folder, folders, _ in os.walk(copies.home / "assets"):

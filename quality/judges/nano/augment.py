@@ -23,15 +23,18 @@ def damaged_copies(episode: Episode, seed: int = 0) -> Iterator[tuple[str, Episo
     late = body - 1
     for keep in sorted({late, rng.randint(1, late)}):
         if shas[keep] != shas[-1]:  # what is cut off changed something
-            yield "premature_finish", _made([*rows[:keep], {**rows[-1], "screenshot_sha256": shas[keep]}], episode)
+            yield (
+                "premature_finish",
+                _augmented_episode([*rows[:keep], {**rows[-1], "screenshot_sha256": shas[keep]}], episode),
+            )
     changed = [at for at in range(1, body) if shas[at] != shas[at + 1]]
     if changed:
         at = rng.choice(changed)
-        yield "skipped_step", _made([*rows[:at], *rows[at + 1 :]], episode)
+        yield "skipped_step", _augmented_episode([*rows[:at], *rows[at + 1 :]], episode)
     order = rng.sample(range(body), body)
     if sum(a != b for a, b in zip(order, range(body), strict=True)) >= 3 and len(set(shas[:body])) >= 3:
-        yield "shuffled_steps", _made([*(rows[at] for at in order), rows[-1]], episode)
+        yield "shuffled_steps", _augmented_episode([*(rows[at] for at in order), rows[-1]], episode)
 
 
-def _made(rows: list[Row], episode: Episode) -> Episode:
+def _augmented_episode(rows: list[Row], episode: Episode) -> Episode:
     return make_episode([{**row, "step_index": place} for place, row in enumerate(rows)], episode.bank)

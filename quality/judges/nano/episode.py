@@ -136,8 +136,8 @@ def _goal(episode: Episode, actions: Sequence[Step], done: Sequence[str], cosine
         found["entities_acted"] = sum(met) / len(met)
         found["last_entity_acted"] = float(met[-1])
     if done:
-        told, words = set(plain(goal).split()), set(plain(" ".join(done)).split())
-        found["goal_covered"] = len(told & words) / max(len(told), 1)
+        stated, words = set(plain(goal).split()), set(plain(" ".join(done)).split())
+        found["goal_covered"] = len(stated & words) / max(len(stated), 1)
         found["goal_near_done"] = max(cosine(goal, text) for text in done)
         found["goal_near_last"] = cosine(goal, done[-1])
         first = plain(done[-1]).split()
@@ -146,8 +146,8 @@ def _goal(episode: Episode, actions: Sequence[Step], done: Sequence[str], cosine
     if last is not None and last.elements:
         labels = [plain(e.label) for e in last.elements if plain(e.label)]
         found["commit_open"] = float(any(label.split()[0] in COMMIT for label in labels))
-        told = set(plain(goal).split())
-        found["goal_on_screen"] = len(told & set(" ".join(labels).split())) / max(len(told), 1)
+        stated = set(plain(goal).split())
+        found["goal_on_screen"] = len(stated & set(" ".join(labels).split())) / max(len(stated), 1)
     return found
 
 

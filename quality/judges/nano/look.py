@@ -34,7 +34,7 @@ class Cosines:
         self._vectors: dict[str, np.ndarray] = {}
 
     def learn(self, texts: Iterable[str]) -> None:
-        """Embed texts that will be asked for."""
+        """Embed texts that will be requested."""
         new = sorted({text for text in texts if text.strip()} - set(self._vectors))
         if new:
             self._vectors.update(zip(new, self._embedder.encode(new), strict=True))
@@ -80,14 +80,14 @@ def look_at(episode: Episode, habits: Habits, cosine: Cosine, transition: NanoHe
 def _add_rivals(look: EpisodeLook, transition: NanoHead) -> None:
     """What the transition head says of the recorded next screen, against the episode's other screens."""
     actions = look.episode.actions
-    asked: list[Features] = []
+    requested: list[Features] = []
     spans: list[tuple[str, int]] = []
     for place, step in enumerate(actions):
         after = settled(actions, place)
         screens = [after, *rivals(look.episode, step, after)] if after is not None else []
-        asked += [transition_features(step, screen) for screen in screens]
+        requested += [transition_features(step, screen) for screen in screens]
         spans.append((step.item_id, len(screens)))
-    logits = iter(transition.logits(asked).tolist())
+    logits = iter(transition.logits(requested).tolist())
     before = float("nan")
     for item_id, count in spans:
         values = [next(logits) for _ in range(count)]

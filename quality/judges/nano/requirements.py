@@ -48,19 +48,23 @@ def requirement_features(episode: Episode, done: Sequence[str], cosine: Cosine) 
 
 
 def _share(clause: str, words: set[str]) -> float:
-    asked = [word for word in plain(clause).split() if word not in _EMPTY]
-    return sum(word in words for word in asked) / len(asked)
+    requested = [word for word in plain(clause).split() if word not in _EMPTY]
+    return sum(word in words for word in requested) / len(requested)
 
 
 def _reach(goal: str, words: set[str]) -> Features:
     """How far into the goal the words go that were acted on, and the longest stretch that wasn't."""
-    asked = [word in words for word in plain(goal).split() if word not in _EMPTY]
+    requested = [word in words for word in plain(goal).split() if word not in _EMPTY]
     longest = run = 0
-    for met in asked:
+    for met in requested:
         run = 0 if met else run + 1
         longest = max(longest, run)
-    reached = max((place + 1 for place, met in enumerate(asked) if met), default=0)
-    return {"goal_reached": reached / len(asked), "goal_gap": float(longest), "goal_tail": float(len(asked) - reached)}
+    reached = max((place + 1 for place, met in enumerate(requested) if met), default=0)
+    return {
+        "goal_reached": reached / len(requested),
+        "goal_gap": float(longest),
+        "goal_tail": float(len(requested) - reached),
+    }
 
 
 def _named(episode: Episode) -> Features:

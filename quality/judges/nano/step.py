@@ -57,7 +57,7 @@ def step_features(
     if isinstance(step.action, Type):
         typed = step.action.content
         found["typed_in_goal"] = float(holds(goal, typed))
-        found["typed_told"] = _told(step.row["step_instruction"], typed)
+        found["typed_told"] = _holds(step.row["step_instruction"], typed)
         found["typed_near_goal"] = cosine(typed, goal)
         found |= _typed_where(step, before)
     return found
@@ -91,7 +91,7 @@ def rule_features(findings: Sequence[Finding], kinds: Sequence[str]) -> Features
     return found
 
 
-def _told(text: str | None, part: str) -> float:
+def _holds(text: str | None, part: str) -> float:
     return float(holds(text, part)) if text else NAN
 
 
@@ -114,11 +114,11 @@ def _point(step: Step, elements: list[Element], goal: str, cosine: Cosine) -> Fe
     named = [e for e in named_elements(goal, elements, minimum=3) if e.area <= CONTAINER_SHARE * 1e6]
     found["goal_names_other"] = float(bool(named) and not any(e.holds(point, 6.0) for e in named))
     if label:
-        words, told = set(label.split()), set(plain(goal).split())
-        found["label_in_goal"] = len(words & told) / len(words)
+        words, stated = set(label.split()), set(plain(goal).split())
+        found["label_in_goal"] = len(words & stated) / len(words)
         found["label_near_goal"] = cosine(under.label, goal)
         rivals = [plain(e.label) for e in elements if e is not under and 0 < e.area <= 0.2e6 and plain(e.label)]
-        in_goal = [len(set(text.split()) & told) / len(set(text.split())) for text in rivals]
+        in_goal = [len(set(text.split()) & stated) / len(set(text.split())) for text in rivals]
         found["rival_in_goal"] = max(in_goal, default=0.0)
     return found
 

@@ -141,7 +141,7 @@ def _is_low(row: Row) -> bool:
 
 
 def _transition_head(
-    parts: Sequence[SourcePart], truth: Mapping[str, Row], config: NanoConfig, tell: Callable[[str], None]
+    parts: Sequence[SourcePart], truth: Mapping[str, Row], config: NanoConfig, report: Callable[[str], None]
 ) -> NanoHead:
     """What follows what: recorded next screens of sound traces against other screens of the same trace."""
     examples: list[Example] = []
@@ -160,7 +160,7 @@ def _transition_head(
                     Example(transition_features(step, other), False, row["family"], "")
                     for other in rivals(episode, step, after)[:3]
                 ]
-    tell(f"transitions: {len(examples)} examples")
+    report(f"transitions: {len(examples)} examples")
     return fit_head(examples, TRANSITION, config)
 
 
@@ -253,8 +253,8 @@ def fit_head(examples: Sequence[Example], names: Sequence[str], config: NanoConf
     try:
         members = []
         for member in range(config.members):
-            kept = {f for f in families if int(digest([config.seed, member, f])[:4], 16) % 5 == 0}
-            held = np.array([example.family in kept for example in examples])
+            retained = {f for f in families if int(digest([config.seed, member, f])[:4], 16) % 5 == 0}
+            held = np.array([example.family in retained for example in examples])
             if held.all() or not held.any() or not low[held].any() or low[held].all():
                 held = np.arange(len(examples)) % 5 == member % 5
             members.append(_fit_member(rows, low, weights, held, config, member))

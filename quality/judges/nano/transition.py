@@ -20,8 +20,8 @@ Features = dict[str, float]
 KINDS = ("Click", "Type", "Scroll", "Wait", "Launch", "PressBack", "PressEnter", "Drag", "Hotkey", "Finished")
 NAN = math.nan
 STAYS, SMALL, REDRAWN = 0.6, 0.1e6, 0.005
-"""A page stays if it keeps this share of its labels; a small element is of at most this area; it was drawn anew if this
-share of its pixels differ."""
+"""A page stays if it keeps this share of its labels; a small element is of at most this area; it was generated again if
+this share of its pixels differ."""
 
 
 def action_features(step: Step) -> Features:
@@ -91,8 +91,8 @@ def _texts(step: Step, before: Screen, after: Screen) -> Features:
     if not before.elements or not after.elements:
         return {}
     found: Features = {}
-    kept = shared_labels(before, after)
-    found["labels_kept"] = NAN if kept is None else kept
+    retained = shared_labels(before, after)
+    found["labels_kept"] = NAN if retained is None else retained
     old, new = _labels(before), _labels(after)
     fresh, gone = new - old, old - new
     found["labels_new"] = math.log1p(len(fresh))
@@ -115,11 +115,11 @@ def _texts(step: Step, before: Screen, after: Screen) -> Features:
 
 
 def _elsewhere(step: Step, before: Screen, after: Screen, top: float) -> Features:
-    """On a page that stays, what changed that the action doesn't touch: elements drawn anew, and texts written."""
+    """On a page that stays, what changed that the action doesn't touch: elements generated again, and texts written."""
     if before.grey.shape != after.grey.shape or before.shift_to(after, top) is not None:
         return {}
-    kept = shared_labels(before, after)
-    if kept is None or kept < STAYS:
+    retained = shared_labels(before, after)
+    if retained is None or retained < STAYS:
         return {}
     point, acted = point_of(step), _acted_text(step, before)
     small = [e for e in before.elements if 0 < e.area <= SMALL and not (point and e.holds(point, 6.0))]

@@ -104,7 +104,7 @@ def test_a_judge_that_asks_nobody_needs_no_endpoint(work: StageWork) -> None:
     stage = _stage("verdicts/aitw", "judge")
     assert probes.judge(stage, work) == []
     assert "isn't trained yet" in probes.judge(stage, replace(work, judge=JudgeSettings("nano")))[0]
-    assert "expected one of" in probes.judge(stage, replace(work, judge=JudgeSettings("oracle")))[0]
+    assert "expected a known name" in probes.judge(stage, replace(work, judge=JudgeSettings("oracle")))[0]
     assert "VESPER_JUDGE_BASE_URL" in probes.judge(stage, _asking(work, None))[0]
     assert "http(s)" in probes.judge(stage, _asking(work, "file:///etc/passwd"))[0]
 
@@ -163,7 +163,7 @@ def test_disk_and_ground(work: StageWork, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("VESPER_BROWSER", str(tmp_path / "nothing"))
     assert "browser: " in probes.ground(stage, work)[0]
     wrong = replace(work, deployment=work.deployment.changed(generation={"ground": "moon"}))
-    assert "expected a ground of" in probes.ground(stage, wrong)[0]
+    assert "task world: expected " in probes.ground(stage, wrong)[0]
 
 
 def test_a_preset_that_does_not_fit_is_told(work: StageWork, monkeypatch: pytest.MonkeyPatch) -> None:

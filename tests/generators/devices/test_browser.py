@@ -118,4 +118,4 @@ def test_worlds_look_the_same_in_a_kept_one_as_in_one_of_their_own() -> None:
         for world, start in starts.items():
             kept, own = seen_in(world, start), thread.submit(seen_in, world, start).result()
             assert kept.png == own.png and digest(kept.state) == digest(own.state), world
-            assert [vars(place) for place in kept.places] == [vars(place) for place in own.places], world
+            assert [vars(element) for element in kept.elements] == [vars(element) for element in own.elements], world

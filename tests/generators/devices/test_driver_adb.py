@@ -133,12 +133,12 @@ def test_observation_and_truth() -> None:
         ]
         async with phone(backend) as (device, _):
             seen = await device.observe()
-            assert [(place.role, place.text, place.name, place.key) for place in seen.places] == [
+            assert [(element.role, element.text, element.name, element.key) for element in seen.elements] == [
                 ("button", "OK", "OK", "ok"),
                 ("textbox", "<&>\"'\n", "<&>\"'\n", "row"),
                 ("text", "two", "second", "row#2"),
             ]
-            assert seen.places[0].box == (0, 0, 250, 100) and seen.places[0].clickable
+            assert seen.elements[0].box == (0, 0, 250, 100) and seen.elements[0].clickable
             start = {"seed": 3, "text": "'; rm -rf / \u2028 😀", "deep": [[{}]]}
             await device.reset(start)
             backend.refused = "no such seed"
@@ -147,7 +147,7 @@ def test_observation_and_truth() -> None:
             state = await device.state()
             assert state["start"] == start and state["odd"] == "é\u2028😀"
         async with phone(backend, tree=False) as (device, _):
-            assert (await device.observe()).places == ()
+            assert (await device.observe()).elements == ()
 
     run(work())
 
@@ -306,7 +306,7 @@ def test_by_serial_through_an_adb_server(tmp_path: Path) -> None:
 
             async def work() -> None:
                 async with connect(endpoint(adb.port, serial=serial)) as device:
-                    assert len((await device.observe()).places) == 1
+                    assert len((await device.observe()).elements) == 1
                     await device.act(Click((500, 500)))
                     for text in NASTY:
                         backend.typed = b""

@@ -191,7 +191,7 @@ def test_trees_that_lie() -> None:
 
         async with phone(backend) as (device, _):
             backend.dump = dump  # type: ignore[method-assign]
-            assert (await device.observe()).places == () and device.trees_missed == 1
+            assert (await device.observe()).elements == () and device.trees_missed == 1
             answers.pop(0)
             with pytest.raises(DeviceError, match="UI tree can't be read"):
                 await device.observe()

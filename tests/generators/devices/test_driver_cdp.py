@@ -47,7 +47,7 @@ NASTY = [
 
 async def at(device: CdpDevice, element: str) -> tuple[int, int]:
     """The centre of an element in 0..1000, by the driver's own reading of the page."""
-    place = (await device.observe()).place(element)
+    place = (await device.observe()).element(element)
     assert place is not None, element
     return place.centre
 
@@ -156,7 +156,7 @@ def test_popups_come_to_the_front_and_go(chromium: int, site: str) -> None:
             await device.act(Click(await at(device, "popup")))
             await until(device, "second")
             await device.act(Launch(url=f"{site}/second.html?again"))  # it goes on in the new page
-            close = next(place for place in (await device.observe()).places if place.name == "Close")
+            close = next(place for place in (await device.observe()).elements if place.name == "Close")
             await device.act(Click(close.centre))
             await until(device, "t")
             await device.act(Click(await at(device, "go")))
@@ -240,9 +240,9 @@ def test_the_page_cannot_lie_to_the_reader(chromium: int, site: str) -> None:
             await device.page.evaluate("document.elementFromPoint = () => null; Array.prototype.slice = () => ['lie']")
             await device.page.evaluate("go.textContent = 'half \\ud800 pair', 1")
             seen = await device.observe()
-            place = seen.place("go")
+            place = seen.element("go")
             assert place is not None and place.text == "half \ufffd pair"
-            "".join(item.text for item in seen.places).encode()
+            "".join(item.text for item in seen.elements).encode()
 
     run(work())
 

@@ -25,11 +25,11 @@ def test_a_crashed_page_is_told_and_reset_goes_on(chromium: int, site: str) -> N
             with pytest.raises(DeviceError, match="crashed"):
                 await device.observe()
         async with opened(chromium, site) as device:  # the next one finds it so
-            assert (await device.observe()).place("go")
+            assert (await device.observe()).element("go")
             with pytest.raises(DeviceError, match="crashed"):
                 await device.page.send("Page.crash")
             await device.reset({"url": f"{site}/first.html"})
-            assert (await device.observe()).place("go")
+            assert (await device.observe()).element("go")
 
     run(work())
 

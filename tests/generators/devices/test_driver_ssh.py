@@ -83,7 +83,7 @@ def test_a_calculator_counts_what_is_clicked(desktop: DeviceEndpoint) -> None:
             await device.reset({})
             await device.act(Launch(app="Calculator"))
             seen = await device.observe()
-            buttons = {place.name: place.centre for place in seen.places if place.role == "toggle button"}
+            buttons = {element.name: element.centre for element in seen.elements if element.role == "toggle button"}
             for name in ("7", "*", "8", "="):
                 await device.act(Click(buttons[name]))
             said = (await device.state())["window"]["texts"]
@@ -115,7 +115,7 @@ def test_pointer_wheel_and_keys(desktop: DeviceEndpoint) -> None:
             lines = "\n".join(f"line {number}" for number in range(300))
             await device.reset({"files": {"a.txt": lines}, "program": "mousepad", "open": "a.txt"})
             first = await device.observe()
-            [area] = [place for place in first.places if place.role == "text" and place.text.startswith("line 0")]
+            [area] = [one for one in first.elements if one.role == "text" and one.text.startswith("line 0")]
             await device.act(Click(area.centre))
             before = (await device.observe()).png
             await device.act(Scroll(area.centre, (area.centre[0], max(0, area.centre[1] - 200))))

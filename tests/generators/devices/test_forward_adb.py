@@ -17,7 +17,7 @@ from generators.devices.client.forward import forward
 from generators.devices.client.sdk import Client
 
 ADB = shutil.which("adb")
-PHONE = "from generators.worlds.android.serve import main; raise SystemExit(main(['--port', '0']))"
+PHONE = ("-m", "dagster_project.cli", "devices", "phone", "--port", "0")
 
 
 @pytest.mark.skipif(ADB is None, reason="adb isn't installed")
@@ -40,7 +40,7 @@ def test_adb_connects_taps_and_takes_a_picture(tmp_path: Path) -> None:
 
     async def work(gateway: parts.Gateway) -> None:
         phone = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", PHONE, stdout=asyncio.subprocess.PIPE, cwd=parts.ROOT
+            sys.executable, *PHONE, stdout=asyncio.subprocess.PIPE, cwd=parts.ROOT
         )
         try:
             assert phone.stdout is not None

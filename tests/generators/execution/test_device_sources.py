@@ -9,13 +9,13 @@ import pytest
 
 from generators.execution.device_pool import GatewayPool, LocalPool, Pools
 from generators.execution.device_sources import DevicePlaces, missing, open_pool
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 
 NOWHERE = "http://127.0.0.1:9"
 
 
-def _task(world: str) -> Contract:
-    return Contract("Do it", "web", "t", {"world": world}, {"rule": "page_state"}, 2)
+def _task(world: str) -> TaskSpec:
+    return TaskSpec("Do it", "web", "t", {"world": world}, {"rule": "page_state"}, 2)
 
 
 def test_what_nobody_names_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from generators.execution.limits import AttemptLimits
 from generators.generation.loop import LoopConfig
 from generators.generation.verify import VerifyConfig, broken_rule
 from generators.policies.policy import Decision, PolicyError, PolicyView
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from generators.tasks.world_interface import Observation, World
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -44,7 +44,7 @@ class Says(PathPolicy):
 
 
 def run(
-    folder: Path, policy: PathPolicy, world: World | None = None, contract: Contract | None = None
+    folder: Path, policy: PathPolicy, world: World | None = None, contract: TaskSpec | None = None
 ) -> ExecutedTrajectory:
     with Journal(folder) as journal:
         return execute(contract or contract_of(SHORT), world or FaultyWorld(), policy, 1, journal, None)

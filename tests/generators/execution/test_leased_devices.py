@@ -33,12 +33,12 @@ def test_a_leased_site(tmp_path: Path) -> None:
             with devices.open("fsm") as device:
                 for world in (local, device.world):
                     world.reset(contracts[0].initial_state)
-                link = next(place for place in local.places() if place.clickable and place.role == "link")
+                link = next(element for element in local.elements() if element.clickable and element.role == "link")
                 for action in (Wait(), Click(link.centre), PressBack(), PressBack(), Click(link.centre)):
                     for world in (local, device.world):
                         world.act(action)
                     seen, twin = device.world.observe(), local.observe()
-                    assert seen.places == twin.places and seen.state == twin.state
+                    assert seen.elements == twin.elements and seen.state == twin.state
                     assert device.world.state() == local.state()
                 with pytest.raises(UnsupportedAction):
                     device.world.act(Launch(url="https://example.org"))

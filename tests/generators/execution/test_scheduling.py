@@ -30,7 +30,7 @@ from executing import (
 )
 
 from generators.devices.browser import BrowserMissing, keep_browser
-from generators.execution import worker_pool as crew
+from generators.execution import worker_pool
 from generators.execution.device_pool import Device, LocalPool, Pools
 from generators.execution.journal import Journal, JournalError, read_journal
 from generators.execution.limits import AttemptLimits
@@ -39,7 +39,7 @@ from generators.generation.verify import Verifier
 from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
-from generators.tasks.task_spec import VOTES, Contract
+from generators.tasks.task_spec import VOTES, TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from generators.tasks.world_interface import Observation, World
 from quality.model_client.retry import Retry
@@ -146,7 +146,7 @@ def opened_faulty() -> Iterator[World]:
 def test_a_policy_that_hangs_costs_a_worker_and_no_task(
     tmp_path: Path, undisturbed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "DECIDE_S", 0.5)
+    monkeypatch.setattr(worker_pool, "DECIDE_S", 0.5)
     once, until = threading.Semaphore(1), threading.Event()
     survived, devices = RunStatistics(), Reporting()
     with Journal(tmp_path) as journal:
@@ -179,7 +179,7 @@ def test_a_slow_policy_is_waited_for(tmp_path: Path, undisturbed: list[dict[str,
 
 
 def test_a_decision_may_take_as_long_as_a_model_server_does() -> None:
-    assert 2 * Retry().deadline_s < crew.DECIDE_S  # a question for the action, another for who chooses
+    assert 2 * Retry().deadline_s < worker_pool.DECIDE_S  # a question for the action, another for who chooses
 
 
 def test_the_end_of_a_run_says_nothing_against_its_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_the_end_of_a_run_says_nothing_against_its_devices(tmp_path: Path, monke
         raise KeyboardInterrupt
 
     with Journal(tmp_path) as journal:
-        monkeypatch.setattr(crew.Crew, "replace_hung", lambda self: begun.wait(5) and stop())
+        monkeypatch.setattr(worker_pool.WorkerPool, "replace_hung", lambda self: begun.wait(5) and stop())
         with pytest.raises(KeyboardInterrupt):
             makers = PolicyMaker("path", lambda contract, world: Waits())
             run_all(fsm_contracts(1), devices, makers, journal, workers=1, limits=AttemptLimits(call_s=0.2))
@@ -323,7 +323,7 @@ def test_kinds_of_devices_are_shared_out_and_errors_end_a_run(tmp_path: Path) ->
 
 def test_a_real_browser_that_is_killed(tmp_path: Path, undisturbed: list[dict[str, object]]) -> None:
     pytest.importorskip("playwright")
-    contracts: list[Contract] = sorted(fsm_contracts(), key=lambda one: one.expected_steps)[1:7:5]
+    contracts: list[TaskSpec] = sorted(fsm_contracts(), key=lambda one: one.expected_steps)[1:7:5]
     killed: list[str] = []
 
     class Killer(PathPolicy):
@@ -360,7 +360,7 @@ def test_a_thread_that_keeps_its_browser_gets_another_after_a_device_that_failed
 
     def used(device: Device) -> Any:
         device.world.reset(start)
-        assert device.world.observe().places
+        assert device.world.observe().elements
         return device.world.page.context.browser  # type: ignore[attr-defined]
 
     with keep_browser():

@@ -14,10 +14,11 @@ from openai_server import OpenAIServer
 
 from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
 from generators.generation.proposing.openai_proposer import OpenAIProposer
-from generators.generation.proposing.proposers import Proposed, arms, propose, shares
-from generators.generation.proposing.task_bank import TaskBank, gate
-from generators.generation.task_worlds.task_world import Ground, Idea, Name, open_ground
-from generators.tasks.task_spec import VOTES, Contract
+from generators.generation.proposing.proposers import arms
+from generators.generation.proposing.task_bank import Proposed, TaskBank, gate, propose, shares
+from generators.generation.task_worlds.registry import open_task_world
+from generators.generation.task_worlds.task_world import Idea, Name, TaskWorld
+from generators.tasks.task_spec import VOTES, TaskSpec
 from generators.worlds.evaluators import holds
 from quality.duplicates.neighbours import cosines
 from quality.evidence.embedding import EMBEDDED, Embedder
@@ -30,8 +31,8 @@ QUOTAS = {"easy": 8, "medium": 3, "hard": 1}
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
-    return open_ground("fsm", 3)
+def task_world() -> TaskWorld:
+    return open_task_world("fsm", 3)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def embedder() -> Embedder:
     return Embedder(EMBEDDED)
 
 
-def learned(ground: Ground, proposed: Proposed, catalogue: Catalogue | None = None) -> tuple[Catalogue, float]:
+def learned(task_world: TaskWorld, proposed: Proposed, catalogue: Catalogue | None = None) -> tuple[Catalogue, float]:
     """What a round of walks teaches, and its yield."""
     catalogue = catalogue or Catalogue()
     runs = [walk(proposal.contract, seed=n) for n, proposal in enumerate(proposed.proposals)]
@@ -55,12 +56,12 @@ def learned(ground: Ground, proposed: Proposed, catalogue: Catalogue | None = No
 
 
 @pytest.fixture(scope="module")
-def rounds(ground: Ground, embedder: Embedder) -> list[tuple[Proposed, float]]:
+def rounds(task_world: TaskWorld, embedder: Embedder) -> list[tuple[Proposed, float]]:
     """Three rounds, each learning from those before."""
     bank, catalogue, found = TaskBank(embedder, 0.9), Catalogue(), []
     for number in range(3):
-        proposed = propose(ground, catalogue, bank, QUOTAS, number)
-        catalogue, share = learned(ground, proposed, catalogue)
+        proposed = propose(task_world, catalogue, bank, QUOTAS, number, arms(task_world, catalogue))
+        catalogue, share = learned(task_world, proposed, catalogue)
         found.append((proposed, share))
     return found
 
@@ -83,26 +84,35 @@ def test_what_was_learned_opens_other_arms_and_raises_the_yield(rounds: list[tup
     assert last[1] > first[1]
 
 
-def test_recorded_walks_are_told_in_the_words_of_the_writer_that_is_given(ground: Ground, embedder: Embedder) -> None:
-    catalogue, _ = learned(ground, propose(ground, Catalogue(), TaskBank(embedder, 0.9), QUOTAS, 0))
+def test_recorded_walks_are_told_in_the_words_of_the_writer_that_is_given(
+    task_world: TaskWorld, embedder: Embedder
+) -> None:
+    proposers = arms(task_world, Catalogue())
+    proposed = propose(task_world, Catalogue(), TaskBank(embedder, 0.9), QUOTAS, 0, proposers)
+    catalogue, _ = learned(task_world, proposed)
     prompts: list[str] = []
 
     def writer(prompt: str) -> str:
         prompts.append(prompt)
         return f"Do errand number {len(prompts)}"
 
-    proposer = arms(ground, catalogue, writer)["reverse"]
-    told = [p.contract.instruction for target in ground.targets for p in proposer.propose(target, "easy", Random(0))]
+    proposer = arms(task_world, catalogue, writer)["reverse"]
+    told = [
+        p.contract.instruction for target in task_world.targets for p in proposer.propose(target, "easy", Random(0))
+    ]
     assert prompts and told and all(words.startswith("Do errand number ") for words in told)
 
 
-def test_proposing_is_a_function_of_its_arguments(ground: Ground, embedder: Embedder) -> None:
+def test_proposing_is_a_function_of_its_arguments(task_world: TaskWorld, embedder: Embedder) -> None:
     small = {"easy": 4}
-    one, two, other = (propose(ground, Catalogue(), TaskBank(embedder, 0.9), small, seed) for seed in (7, 7, 8))
+    catalogue, proposers = Catalogue(), arms(task_world, Catalogue())
+    one, two, other = (
+        propose(task_world, catalogue, TaskBank(embedder, 0.9), small, seed, proposers) for seed in (7, 7, 8)
+    )
     assert one.proposals == two.proposals != other.proposals
 
 
-def test_a_chance_follows_what_came_off(ground: Ground) -> None:
+def test_a_chance_follows_what_came_off(task_world: TaskWorld) -> None:
     catalogue = Catalogue()
     good, bad = (Idea("fsm/shop/0", f"shop/{name}", "Do it", 3) for name in ("add", "order"))
     assert catalogue.chance([good]) == catalogue.chance([bad]) == 0.5
@@ -130,23 +140,23 @@ def test_support_is_what_was_seen_on_the_target() -> None:
     assert catalogue.support(replace(idea, text="Ask for help", thing="")) == "nothing named"
 
 
-def test_the_gate_names_what_is_wrong(ground: Ground) -> None:
-    world = ground.offline()
+def test_the_gate_names_what_is_wrong(task_world: TaskWorld) -> None:
+    world = task_world.offline()
     contract = next(
         c
-        for idea in islice(ground.ideas(ground.targets[0], Random(3)), 20)
-        if (c := ground.contract([idea], Random(0))) is not None and ground.shortest(c)
+        for idea in islice(task_world.ideas(task_world.targets[0], Random(3)), 20)
+        if (c := task_world.contract([idea], Random(0))) is not None and task_world.shortest(c)
     )
-    assert gate(contract, ground.targets, world) == ""
+    assert gate(contract, task_world.targets, world) == ""
     holds_now = replace(contract, evaluator={"rule": "state_conditions", "conditions": [["page", "eq", "home"]]})
-    assert gate(holds_now, ground.targets, world) == "evaluator: holds at the start"
-    assert gate(replace(contract, instruction="two\nlines are too many"), ground.targets, world).startswith(
+    assert gate(holds_now, task_world.targets, world) == "evaluator: holds at the start"
+    assert gate(replace(contract, instruction="two\nlines are too many"), task_world.targets, world).startswith(
         "instruction"
     )
-    assert gate(replace(contract, target="fsm/moon/1"), ground.targets, world) == "target: unknown"
-    assert gate(replace(contract, evaluator={"rule": "guess"}), ground.targets, world).startswith("contract: ")
+    assert gate(replace(contract, target="fsm/moon/1"), task_world.targets, world) == "target: unknown"
+    assert gate(replace(contract, evaluator={"rule": "guess"}), task_world.targets, world).startswith("contract: ")
     nowhere = {**contract.initial_state, "page": "cellar"}
-    assert gate(replace(contract, initial_state=nowhere), ground.targets, world).startswith("contract: ")
+    assert gate(replace(contract, initial_state=nowhere), task_world.targets, world).startswith("contract: ")
 
 
 def test_a_bank_takes_what_is_new(embedder: Embedder) -> None:
@@ -160,7 +170,7 @@ def test_a_bank_takes_what_is_new(embedder: Embedder) -> None:
         TaskBank(embedder, 0)
 
 
-def test_a_question_that_the_model_cannot_answer_gives_no_proposal(ground: Ground, tmp_path: Path) -> None:
+def test_a_question_that_the_model_cannot_answer_gives_no_proposal(task_world: TaskWorld, tmp_path: Path) -> None:
     """The first question is refused; the second, and the control question, are answered."""
 
     def script(question: Question) -> dict[str, str] | int:
@@ -172,8 +182,8 @@ def test_a_question_that_the_model_cannot_answer_gives_no_proposal(ground: Groun
 
     with ScriptedJudge(script) as server:
         client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
-        proposer = OpenAIProposer(ground, Catalogue(), client)
-        found = list(islice(proposer.propose(ground.targets[0], "easy", Random(0)), 1))
+        proposer = OpenAIProposer(task_world, Catalogue(), client)
+        found = list(islice(proposer.propose(task_world.targets[0], "easy", Random(0)), 1))
         client.close()
     assert [p.contract.instruction for p in found] == ["Write down the weather of day 1"]
     assert len(server.questions) == 3
@@ -181,19 +191,19 @@ def test_a_question_that_the_model_cannot_answer_gives_no_proposal(ground: Groun
 
 @pytest.mark.parametrize("name, platform", [("fsm", "web"), ("phone", "mobile"), ("desktop", "desktop")])
 def test_what_a_model_proposes_has_the_platform_of_its_ground(name: str, platform: str, tmp_path: Path) -> None:
-    ground = open_ground(name, 1)
+    task_world = open_task_world(name, 1)
     with OpenAIServer() as server:
         server.answer = {f"task_{k}": "" for k in range(1, 5)} | {f"steps_{k}": "3" for k in range(1, 5)}
         server.answer["task_1"] = "Write down the weather"
         client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
-        proposals = OpenAIProposer(ground, Catalogue(), client).propose(ground.targets[0], "easy", Random(0))
+        proposals = OpenAIProposer(task_world, Catalogue(), client).propose(task_world.targets[0], "easy", Random(0))
         [found] = list(islice(proposals, 1))
         client.close()
     assert found.contract.platform == platform and found.contract.world == name
 
 
-def test_a_model_proposes_with_what_is_known(ground: Ground, tmp_path: Path) -> None:
-    catalogue, target = Catalogue(), ground.targets[0]
+def test_a_model_proposes_with_what_is_known(task_world: TaskWorld, tmp_path: Path) -> None:
+    catalogue, target = Catalogue(), task_world.targets[0]
     catalogue.examples = [(target, "Do the first verified thing", 4), ("elsewhere", "Another thing", 2)]
     with OpenAIServer() as server:
         server.answer = {f"task_{k}": "" for k in range(1, 5)} | {f"steps_{k}": "3" for k in range(1, 5)}
@@ -204,10 +214,10 @@ def test_a_model_proposes_with_what_is_known(ground: Ground, tmp_path: Path) -> 
             "steps_2": "30",
         }
         client = ModelClient(server.url, "m", tmp_path, retry=Retry(attempts=1))
-        found = list(islice(OpenAIProposer(ground, catalogue, client).propose(target, "easy", Random(0)), 1))
+        found = list(islice(OpenAIProposer(task_world, catalogue, client).propose(target, "easy", Random(0)), 1))
         client.close()
         asked = str(server.bodies[0])
     assert [(p.contract.instruction, p.contract.expected_steps) for p in found] == [("Write down the weather", 4)]
-    contract: Contract = found[0].contract
-    assert contract.evaluator == {"rule": VOTES} and gate(contract, ground.targets, ground.offline()) == ""
+    contract: TaskSpec = found[0].contract
+    assert contract.evaluator == {"rule": VOTES} and gate(contract, task_world.targets, task_world.offline()) == ""
     assert "Do the first verified thing" in asked and "functions" in asked

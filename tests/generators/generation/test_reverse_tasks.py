@@ -20,7 +20,7 @@ from generators.generation.proposing.reverse_tasks import (
 )
 from generators.generation.proposing.walks import candidates, record, without_loops
 from generators.policies.exploration import Exploration
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import WorldError
 from generators.worlds.fsm.evaluate import holds, passes
 from generators.worlds.fsm.fsm_tasks import TaskMaker
@@ -56,7 +56,7 @@ def write(exploration: Exploration, **options: Any) -> ReverseReport:
 
 
 def click(world: InterpretedWorld, name: str) -> Click:
-    return Click(next(place for place in world.places() if place.name == name).centre)
+    return Click(next(element for element in world.elements() if element.name == name).centre)
 
 
 def replays(world: InterpretedWorld, task: ReverseTask) -> bool:
@@ -79,7 +79,7 @@ def test_tasks_replay_to_the_state_they_name(report: ReverseReport) -> None:
         world.reset(task.start)
         assert not holds(world.state(), task.rule)
         assert task.start["world"] == "fsm" and 1 <= task.weight <= 5
-        assert Contract.from_row(task.contract().as_row()) == task.contract()
+        assert TaskSpec.from_row(task.contract().as_row()) == task.contract()
     table = Tasks.table([task.contract().as_row() for task in report.tasks])
     assert set(table["origin"].to_pylist()) == {"dynamic"}
 
@@ -100,7 +100,7 @@ def test_a_broken_path_does_not_replay(report: ReverseReport) -> None:
 def test_the_embedded_writer_tells_what_was_entered_pressed_and_reached() -> None:
     world = InterpretedWorld(make_site)
     world.reset({**START, "page": "help"})
-    field = next(place for place in world.places() if place.role == "textbox")
+    field = next(element for element in world.elements() if element.role == "textbox")
     walk = record(
         world,
         {**START, "page": "help"},

@@ -31,7 +31,7 @@ from generators.policies.policy import Policy
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.registry import scripted
 from generators.tasks.task_pool import build_shards
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import holds
 from pipelines.store import Check, Store, StoreError
@@ -65,7 +65,7 @@ def test_a_round_leaves_tasks_trajectories_and_verdicts(store: Store) -> None:
     assert rounds_of(store, VERIFIED) == ["round_001", "round_002"]
     for name in ("round_001", "round_002"):
         bank, runs, verified = (store.require(f"{asset}/{name}") for asset in (BANK, TRAJECTORIES, VERIFIED))
-        contracts = {row["task_id"]: Contract.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()}
+        contracts = {row["task_id"]: TaskSpec.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()}
         trajectories = read_lines(runs.file("trajectories.jsonl"))
         assert {done.contract.task_id for done in trajectories} == set(contracts)
         assert [from_plain(to_plain(done)) for done in trajectories] == trajectories
@@ -172,7 +172,7 @@ def test_what_is_done_to_the_worlds_is_a_setting_of_the_round(tmp_path: Path) ->
     made = run_round(store, 1, config, LoopParts(workers=1, pool=pool()))
     runs = store.require(f"{TRAJECTORIES}/round_001")
     assert made.counts["executed"] == runs.counts["trajectories"] == 2 and runs.counts["faults"] > 0
-    assert set(config.plain()) - set(CONFIG.plain()) == {"faults", "late"}, "older rounds still fit"
+    assert set(config.plain) - set(CONFIG.plain) == {"faults", "late"}, "older rounds still fit"
     with pytest.raises(ValueError, match=r"loop: late: expected a share in 0\.\.1"):
         replace(CONFIG, late=2)
 
@@ -189,7 +189,7 @@ def test_an_outage_commits_nothing_and_what_it_lost_is_executed_again(
             raise OSError("gateway unreachable")
         return FaultyWorld()
 
-    def make(contract: Contract, world: World) -> Policy:
+    def make(contract: TaskSpec, world: World) -> Policy:
         executed.append(contract.task_id)
         return scripted().make(contract, world)
 

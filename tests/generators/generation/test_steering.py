@@ -165,8 +165,8 @@ def test_a_round_keeps_what_it_began_with(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_unsteered_loop_is_hashed_as_before() -> None:
-    assert not {"evaluations", "agent"} & set(CONFIG.plain())
-    assert replace(CONFIG, agent="a1").plain()["agent"] == "a1"
+    assert not {"evaluations", "agent"} & set(CONFIG.plain)
+    assert replace(CONFIG, agent="a1").plain["agent"] == "a1"
     assert BANK == "generation/task_bank"
 
 

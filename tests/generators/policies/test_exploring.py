@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from generators.policies.exploration import fingerprint
-from generators.policies.form_filling import worth_typing
+from generators.policies.exploring import worth_typing
 from generators.tasks.world_interface import ScreenElement
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from generators.policies.episode import run_episode
-from generators.policies.oracles.miniwob_oracle import MiniwobGuide
-from generators.policies.registry import build_policy, guide_for
-from generators.tasks.task_spec import Contract
+from generators.policies.oracles.miniwob_oracle import MiniwobOracle
+from generators.policies.registry import build_policy, oracle_for
+from generators.tasks.task_spec import TaskSpec
 from generators.worlds.evaluators import holds
 from generators.worlds.fsm.interpreted import InterpretedWorld
 from generators.worlds.fsm.sites import make_site
@@ -23,12 +23,12 @@ def page(has_chromium: None) -> Iterator[MiniwobWorld]:
         yield world
 
 
-def contract_of(page: MiniwobWorld, task: str, seed: int = 5) -> Contract:
+def contract_of(page: MiniwobWorld, task: str, seed: int = 5) -> TaskSpec:
     """The task that a page sets; it stays open."""
     start = {"world": "miniwob", "task": task, "seed": seed}
     page.reset(start)
     rule = {"rule": "miniwob_raw_reward", "at_least": 0.99}
-    return Contract(page.utterance()[0], "web", f"miniwob/{task}", start, rule, 5, (task,))
+    return TaskSpec(page.utterance()[0], "web", f"miniwob/{task}", start, rule, 5, (task,))
 
 
 @pytest.mark.parametrize("task", ["click-link", "click-checkboxes", "enter-text", "email-inbox-reply"])
@@ -43,11 +43,11 @@ def test_the_scripted_agent_does_a_pages_task(page: MiniwobWorld, task: str) -> 
 
 def test_a_page_must_be_open_here_and_have_a_rule(page: MiniwobWorld) -> None:
     contract = contract_of(page, "click-link")
-    assert isinstance(guide_for(contract, world=page), MiniwobGuide)
+    assert isinstance(oracle_for(contract, world=page), MiniwobOracle)
     with pytest.raises(ValueError, match="open in this process; found a InterpretedWorld"):
-        guide_for(contract, world=InterpretedWorld(make_site))
+        oracle_for(contract, world=InterpretedWorld(make_site))
     with pytest.raises(ValueError, match="nothing guides the rule 'miniwob_raw_reward'"):
-        guide_for(contract)
+        oracle_for(contract)
     unruled = contract_of(page, "use-slider")
     with pytest.raises(ValueError, match="no rule for the task 'use-slider'"):
-        guide_for(unruled, world=page).begin(unruled)
+        oracle_for(unruled, world=page).begin(unruled)

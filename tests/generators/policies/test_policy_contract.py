@@ -13,17 +13,17 @@ from guided import run_scripted, tasks_of
 from policy_contract import DrawnSite, check_policy, run
 from reply_server import CLICK, ReplyServer, text_of
 
-from generators.generation.task_worlds.task_world import open_ground
+from generators.generation.task_worlds.registry import open_task_world
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations
 from generators.policies.episode import run_episode
-from generators.policies.oracles.intent_oracle import IntentGuide
+from generators.policies.oracles.intent_oracle import IntentOracle
 from generators.policies.oracles.plan_oracles import RecordedStep
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from generators.policies.propose_and_judge import ModelJudge, ProposeAndJudge, RuleJudge
-from generators.policies.registry import POLICIES, build_policy, guide_for, with_demonstrations, with_proposals
-from generators.tasks.task_spec import Contract
+from generators.policies.registry import POLICIES, build_policy, oracle_for, with_demonstrations, with_proposals
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.fsm.evaluate import holds
@@ -43,7 +43,7 @@ class Letters:
         return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-def trajectory(contract: Contract, seed: int = 0, *actions: Action) -> ExecutedTrajectory:
+def trajectory(contract: TaskSpec, seed: int = 0, *actions: Action) -> ExecutedTrajectory:
     turns = tuple(
         ExecutedTurn("0" * 64, (1, 1), (), "", action, conclusion=f"step {n}") for n, action in enumerate(actions)
     )
@@ -110,29 +110,29 @@ def test_every_policy_of_the_registry_is_a_member_above(server: ReplyServer) -> 
 
 # --- registry
 def test_unknown_names_and_options_are_told() -> None:
-    with pytest.raises(ValueError, match="expected one of explorer, openai, scripted, or .* found 'robot'"):
+    with pytest.raises(ValueError, match="found 'robot'"):
         build_policy("robot")
     with pytest.raises(ValueError, match="it takes error_rate, "):
         build_policy("scripted", speed=1)
     with pytest.raises(ValueError, match="base_url"):
         build_policy("openai", model="x")
     with pytest.raises(ValueError, match="nothing guides"):
-        guide_for(Contract("x", "web", "t", {"world": "pages"}, {"rule": "other"}, 1))
+        oracle_for(TaskSpec("x", "web", "t", {"world": "pages"}, {"rule": "other"}, 1))
     mine = {**POLICIES, "mine": lambda: build_policy("explorer")}
     assert build_policy("mine", mine).name == "explorer"
 
 
 def test_a_task_of_an_app_is_guided_by_its_plan() -> None:
-    ground = open_ground("desktop", 3)
-    contract = ground.contract([next(ground.ideas(ground.targets[0], Random(1)))], Random(0))
+    task_world = open_task_world("desktop", 3)
+    contract = task_world.contract([next(task_world.ideas(task_world.targets[0], Random(1)))], Random(0))
     assert contract is not None
-    guide = guide_for(contract)
-    assert isinstance(guide, IntentGuide)
-    guide.begin(contract)
-    assert guide.next((), {}, None).action is not None
+    oracle = oracle_for(contract)
+    assert isinstance(oracle, IntentOracle)
+    oracle.begin(contract)
+    assert oracle.next((), {}, None).action is not None
     other = replace(contract, instruction="Something else", evaluator={"rule": "files"})
     with pytest.raises(ValueError, match="nothing guides"):
-        guide_for(other)
+        oracle_for(other)
 
 
 # --- demonstrations
@@ -153,8 +153,8 @@ class Seen:
         return Decision("r", self.actions[min(len(self.views), len(self.actions)) - 1], prompt_tokens=3)
 
 
-def view(goal: str = "Book a train", places: tuple[ScreenElement, ...] = ()) -> PolicyView:
-    return PolicyView(goal, b"png", (10, 10), "web", (), places)
+def view(goal: str = "Book a train", elements: tuple[ScreenElement, ...] = ()) -> PolicyView:
+    return PolicyView(goal, b"png", (10, 10), "web", (), elements)
 
 
 def test_an_empty_memory_is_the_identity() -> None:
@@ -162,7 +162,7 @@ def test_an_empty_memory_is_the_identity() -> None:
         inner = Seen()
         wrapped = WithDemonstrations(inner, held, k, "t")
         wrapped.begin("Book a train", "web", 5)
-        given = view(places=(ScreenElement((0, 0, 1, 1), "b", "", "", ""),))
+        given = view(elements=(ScreenElement((0, 0, 1, 1), "b", "", "", ""),))
         assert wrapped.decide(given) == Decision("r", Finished(), prompt_tokens=3)
         assert inner.views[0] is given and wrapped.name == "seen" and inner.begun == ("Book a train", "web", 5)
 
@@ -176,8 +176,8 @@ def test_a_run_keeps_the_memory_it_began_with() -> None:
 
 
 def test_the_nearest_demonstrations_stand_beside_the_goal() -> None:
-    def task(goal: str, platform: str = "web", target: str = "rail") -> Contract:
-        return Contract(goal, platform, target, {"world": "x"}, {"rule": "r"}, 2)
+    def task(goal: str, platform: str = "web", target: str = "rail") -> TaskSpec:
+        return TaskSpec(goal, platform, target, {"world": "x"}, {"rule": "r"}, 2)
 
     near = trajectory(task("Book a train to {Oslo}"), 1, Click((7, 8)), Type("Oslo\n"))
     phone = trajectory(task("Book a train to {Oslo}", "mobile", "phone"), 1, Click((1, 1)))
@@ -208,7 +208,7 @@ class Picks:
         self.number, self.shown = number, list[Sequence[Decision]]()
 
     def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
-        assert not view.places
+        assert not view.elements
         self.shown.append(proposals)
         return self.number, 10, 1
 
@@ -228,13 +228,13 @@ def test_one_proposal_is_the_identity() -> None:
 
 def test_the_judge_is_asked_where_legal_proposals_differ() -> None:
     a, b = Click((1, 1)), Click((9, 9))
-    places = (ScreenElement((0, 0, 1, 1), "b", "", "", ""),)
+    elements = (ScreenElement((0, 0, 1, 1), "b", "", "", ""),)
 
     def decided(number: int, *actions: Action | None) -> tuple[Decision, Picks]:
         judge = Picks(number)
         wrapped = ProposeAndJudge([Seen(action) for action in actions], judge)
         wrapped.begin("g", "web", 0)
-        return wrapped.decide(view(places=places)), judge
+        return wrapped.decide(view(elements=elements)), judge
 
     found, judge = decided(1, a, None, b)
     assert found.action == b and len(judge.shown[0]) == 2 and found.prompt_tokens == 19
@@ -245,13 +245,13 @@ def test_the_judge_is_asked_where_legal_proposals_differ() -> None:
 
 
 def test_the_rule_judge_takes_the_act_of_the_majority_that_hits_something() -> None:
-    places = (
+    elements = (
         ScreenElement((0, 0, 100, 100), "button", "", "a", "a"),
         ScreenElement((200, 0, 300, 100), "button", "", "b", "b"),
     )
 
     def choice(*actions: Action) -> int:
-        return RuleJudge().choose(view(places=places), [Decision("", action) for action in actions])[0]
+        return RuleJudge().choose(view(elements=elements), [Decision("", action) for action in actions])[0]
 
     assert choice(Click((250, 50)), Click((10, 10)), Click((90, 90))) == 1  # two on one element
     assert choice(Click((500, 500)), Click((500, 500)), Click((250, 50))) == 2  # two beside all elements

@@ -1,4 +1,4 @@
-"""The scripted agent over its three guides, on sites without a browser and on a phone that is only told."""
+"""The scripted agent over its three oracles, on sites without a browser and on a phone that is only told."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.policies.episode import run_episode
-from generators.policies.oracles.fsm_oracle import FsmGuide
+from generators.policies.oracles.fsm_oracle import FsmOracle
 from generators.policies.oracles.oracle import MOST_STROKES, Search
-from generators.policies.oracles.plan_oracles import PhoneGuide, RecordedGuide, RecordedStep, phone_plan
+from generators.policies.oracles.plan_oracles import PhoneOracle, RecordedOracle, RecordedStep, phone_plan
 from generators.policies.policy import PastTurn, PolicyView
 from generators.policies.scripted_agent import ERRORS, ScriptedAgent
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
 from generators.worlds.fsm.evaluate import evaluator
 from generators.worlds.fsm.fsm_tasks import TaskMaker
@@ -29,16 +29,16 @@ KINDS = ("bank", "issues", "shop", "tickets", "wiki")
 SITE = make_site("bank", 1)
 
 
-def place(key: str, top: float = 100, role: str = "button", name: str = "") -> ScreenElement:
+def element(key: str, top: float = 100, role: str = "button", name: str = "") -> ScreenElement:
     return ScreenElement((100, top, 300, top + 40), role, "", name or key, key)
 
 
 def test_success_falls_with_the_error_rate_and_with_length() -> None:
     contracts = tasks_of(KINDS, 12)
     assert len(contracts) == 60
-    guide, done = FsmGuide(), {}
+    oracle, done = FsmOracle(), {}
     for rate in (0.0, 0.05, 0.2):
-        runs = [run_scripted(contract, guide, error_rate=rate) for contract in contracts]
+        runs = [run_scripted(contract, oracle, error_rate=rate) for contract in contracts]
         done[rate] = [reached for _, reached in runs]
         if rate == 0:
             assert all(run.ended == "finished" for run, _ in runs)
@@ -72,7 +72,7 @@ def test_every_turn_is_a_readable_reply_that_says_what_is_done(seed: int, rate: 
 def test_each_kind_of_error_is_made_where_it_is_allowed_alone(kind: str) -> None:
     world = InterpretedWorld(make_site)
     for contract in tasks_of(["bank"], 8):
-        agent = ScriptedAgent(FsmGuide(), contract, world.state, error_rate=0.5, errors=[kind])
+        agent = ScriptedAgent(FsmOracle(), contract, world.state, error_rate=0.5, errors=[kind])
         run_episode(world, agent, contract.instruction, contract.initial_state, 3, 40)
         assert {made for _, made in agent.made} <= {kind}
         if agent.made:
@@ -93,7 +93,7 @@ def test_every_error_but_stopping_is_recovered_from_where_the_site_lets_it() -> 
 def test_a_goal_out_of_reach_is_told_with_its_reason_after_a_look_around() -> None:
     number = next(v for v in SITE.variables if v.kind == "number")
     rule = evaluator([(number.name, "eq", int(number.values[1]) + 5)])
-    contract = Contract(
+    contract = TaskSpec(
         f"Open {SITE.menu[1].text}", "web", SITE.target, {"world": "fsm", "kind": "bank", "seed": 1}, rule, 4
     )
     run, reached = run_scripted(contract)
@@ -112,7 +112,7 @@ def test_a_goal_out_of_reach_is_told_with_its_reason_after_a_look_around() -> No
 )
 def test_what_a_site_doesnt_have_cant_be_done(conditions: list[list[str]], reason: str) -> None:
     rule = {"rule": "state_conditions", "conditions": conditions}
-    contract = Contract("Do it", "web", SITE.target, {"kind": "bank", "seed": 1}, rule, 1)
+    contract = TaskSpec("Do it", "web", SITE.target, {"kind": "bank", "seed": 1}, rule, 1)
     run, _ = run_scripted(contract)
     assert run.ended == "asked" and reason in run.answer
 
@@ -120,9 +120,9 @@ def test_what_a_site_doesnt_have_cant_be_done(conditions: list[list[str]], reaso
 def test_contracts_of_other_worlds_are_refused() -> None:
     contract = tasks_of(["bank"], 1)[0]
     with pytest.raises(ValueError, match="phone_state"):
-        FsmGuide().begin(replace(contract, evaluator={"rule": "phone_state", "checks": []}))
+        FsmOracle().begin(replace(contract, evaluator={"rule": "phone_state", "checks": []}))
     with pytest.raises(ValueError, match="kind and seed"):
-        FsmGuide().begin(replace(contract, initial_state={"world": "phone"}))
+        FsmOracle().begin(replace(contract, initial_state={"world": "phone"}))
     with pytest.raises(ValueError, match="no family"):
         phone_plan(contract)
 
@@ -131,12 +131,12 @@ def test_a_run_taken_up_again_goes_on_as_it_would_have() -> None:
     contract = next(c for c in tasks_of(["shop"], 12) if c.expected_steps > 10)
     whole = run_scripted(contract, None, 4, error_rate=0.4)[0]
     world = InterpretedWorld(make_site)
-    agent = ScriptedAgent(FsmGuide(), contract, world.state, error_rate=0.4)
+    agent = ScriptedAgent(FsmOracle(), contract, world.state, error_rate=0.4)
     agent.begin(contract.instruction, "web", 4)
     world.reset(contract.initial_state)
     past: tuple[PastTurn, ...] = ()
     for number, step in enumerate(whole.steps):
-        view = PolicyView(contract.instruction, b"", world.size_px, "web", past, world.observe().places)
+        view = PolicyView(contract.instruction, b"", world.size_px, "web", past, world.observe().elements)
         if number < len(whole.steps) // 2:
             agent.recall(view, step.decision.action)
         else:
@@ -149,32 +149,32 @@ def test_a_run_taken_up_again_goes_on_as_it_would_have() -> None:
 def test_options_out_of_range_are_refused() -> None:
     contract = tasks_of(["bank"], 1)[0]
     with pytest.raises(ValueError, match="error rate"):
-        ScriptedAgent(FsmGuide(), contract, dict, error_rate=1.5)
+        ScriptedAgent(FsmOracle(), contract, dict, error_rate=1.5)
     with pytest.raises(ValueError, match="sleepy"):
-        ScriptedAgent(FsmGuide(), contract, dict, errors=["sleepy"])
+        ScriptedAgent(FsmOracle(), contract, dict, errors=["sleepy"])
 
 
 def test_elements_are_found_by_role_and_name_where_keys_are_unknown() -> None:
     class Keyless(InterpretedWorld):
-        def places(self) -> tuple[ScreenElement, ...]:
-            return tuple(replace(place, key="") for place in super().places())
+        def elements(self) -> tuple[ScreenElement, ...]:
+            return tuple(replace(element, key="") for element in super().elements())
 
     for contract in tasks_of(["bank", "shop"], 6):
         world = Keyless(make_site)
-        agent = ScriptedAgent(FsmGuide(), contract, world.state)
+        agent = ScriptedAgent(FsmOracle(), contract, world.state)
         run = run_episode(world, agent, contract.instruction, contract.initial_state, 0, 60)
         assert run.ended == "finished"
-        guide = FsmGuide()
-        guide.begin(contract)
-        assert guide.next((), world.state(), None).done
+        oracle = FsmOracle()
+        oracle.begin(contract)
+        assert oracle.next((), world.state(), None).done
 
 
 # --- recorded paths
 def test_a_recorded_path_is_followed_by_roles_and_names() -> None:
     tasks = list(TaskMaker(make_site("shop", 1)).tasks(10))
     paths = {contract_of(task).task_id: recorded(task) for task in tasks}
-    guide = RecordedGuide(lambda contract: paths[contract.task_id])
-    runs = [run_scripted(contract_of(task), guide) for task in tasks]
+    oracle = RecordedOracle(lambda contract: paths[contract.task_id])
+    runs = [run_scripted(contract_of(task), oracle) for task in tasks]
     assert all(run.ended == "finished" for run, _ in runs)
     assert sum(reached for _, reached in runs) >= 9  # rows of one name are told apart by nearness alone
     assert any(len(run.steps) > 6 for run, _ in runs)
@@ -183,21 +183,21 @@ def test_a_recorded_path_is_followed_by_roles_and_names() -> None:
 def test_a_recorded_path_gives_up_on_an_element_that_isnt_there() -> None:
     contract = tasks_of(["bank"], 1)[0]
     gone = [RecordedStep(Click((1, 1)), "button", "No such button"), RecordedStep(Finished())]
-    run, reached = run_scripted(contract, RecordedGuide(lambda _: gone), explore_turns=0)
+    run, reached = run_scripted(contract, RecordedOracle(lambda _: gone), explore_turns=0)
     assert not reached and run.ended == "asked" and "'No such button'" in run.answer
     assert all(isinstance(action, Scroll) for action in run.actions[:-1])
-    answer = RecordedGuide(lambda _: [RecordedStep(CallUser("It is 7."))])
+    answer = RecordedOracle(lambda _: [RecordedStep(CallUser("It is 7."))])
     assert run_scripted(contract, answer)[0].answer == "It is 7."
 
 
 def test_a_left_out_step_isnt_done_later() -> None:
-    guide = RecordedGuide(lambda _: [RecordedStep(Click((0, 0)), "button", key) for key in "abc"])
-    guide.begin(tasks_of(["bank"], 1)[0])
-    shown = [place(key, top) for key, top in (("a", 100), ("b", 300), ("c", 500))]
-    first = guide.next(shown, {}, None)
+    oracle = RecordedOracle(lambda _: [RecordedStep(Click((0, 0)), "button", key) for key in "abc"])
+    oracle.begin(tasks_of(["bank"], 1)[0])
+    shown = [element(key, top) for key, top in (("a", 100), ("b", 300), ("c", 500))]
+    first = oracle.next(shown, {}, None)
     assert (first.name, first.then) == ("a", Click((200, 320)))
-    assert guide.next(shown, {}, first.then).name == "c"
-    assert guide.next(shown, {}, Click((200, 520))).done
+    assert oracle.next(shown, {}, first.then).name == "c"
+    assert oracle.next(shown, {}, Click((200, 520))).done
 
 
 # --- the phone, its screens told
@@ -206,33 +206,33 @@ def test_the_phone_plan_of_a_contract_is_found_again() -> None:
     assert phone_plan(task.contract()) == task.plan
 
 
-def test_the_phone_guide_begins_again_once_then_steps_back_then_gives_up() -> None:
+def test_the_phone_oracle_begins_again_once_then_steps_back_then_gives_up() -> None:
     plan = [("tap", "a"), ("type", "hi"), ("hold", "b"), ("answer", "7")]
-    guide = PhoneGuide(lambda _: plan)
-    guide.begin(tasks_of(["bank"], 1)[0])
-    home, lost = [place("a"), place("x")], [place("x")]
-    assert guide.next(home, {}, None).action == Click((200, 120))
-    assert guide.next(home, {}, None).action == Type("hi")
-    told = [guide.next(lost, {}, None).action for _ in range(3)]
+    oracle = PhoneOracle(lambda _: plan)
+    oracle.begin(tasks_of(["bank"], 1)[0])
+    home, lost = [element("a"), element("x")], [element("x")]
+    assert oracle.next(home, {}, None).action == Click((200, 120))
+    assert oracle.next(home, {}, None).action == Type("hi")
+    told = [oracle.next(lost, {}, None).action for _ in range(3)]
     assert told == [Scroll(direction="down"), Scroll(direction="up"), PressHome()]
-    assert [guide.next(home, {}, None).action for _ in range(2)] == [Click((200, 120)), Type("hi")]
-    left = [guide.next(lost, {}, None).action for _ in range(8)]
+    assert [oracle.next(home, {}, None).action for _ in range(2)] == [Click((200, 120)), Type("hi")]
+    left = [oracle.next(lost, {}, None).action for _ in range(8)]
     assert left.count(PressBack()) == 2 and PressHome() not in left
-    found = guide.next([place("b")], {}, None)
+    found = oracle.next([element("b")], {}, None)
     assert found.action == LongPress((200, 120))
-    answer = guide.next(lost, {}, None)
+    answer = oracle.next(lost, {}, None)
     assert answer.done and answer.action == CallUser("7")
 
-    guide.begin(tasks_of(["bank"], 1)[0])
-    advice = [guide.next(lost, {}, None) for _ in range(20)]
+    oracle.begin(tasks_of(["bank"], 1)[0])
+    advice = [oracle.next(lost, {}, None) for _ in range(20)]
     assert advice[-1].gave_up and "'a'" in advice[-1].reason
 
 
 def test_a_search_sees_both_ends_and_is_never_endless() -> None:
-    search, same = Search(), [place("a")]
+    search, same = Search(), [element("a")]
     assert [search.step("x", same) for _ in range(3)] == [Scroll(direction="down"), Scroll(direction="up"), None]
     search.forget()
-    endless = [search.step("x", [place("a", top)]) for top in range(0, 900, 20)]
+    endless = [search.step("x", [element("a", top)]) for top in range(0, 900, 20)]
     assert endless[-1] is None and sum(step is not None for step in endless) == 2 * MOST_STROKES
 
 
@@ -240,14 +240,14 @@ def test_a_field_is_typed_into_only_after_a_click_that_was_meant_for_it() -> Non
     """The click before, on another page, may have hit the place where the field stands now."""
     world, typed = InterpretedWorld(make_site), 0
     for contract in tasks_of(["issues"], 12):
-        guide = FsmGuide()
-        guide.begin(contract)
+        oracle = FsmOracle()
+        oracle.begin(contract)
         world.reset(contract.initial_state)
         last, before = None, None
         for _ in range(3 * contract.expected_steps):
-            places = world.observe().places
-            everywhere = [replace(one, box=(0, 0, 1000, 1000)) for one in places]
-            advice = guide.next(everywhere, world.state(), last)
+            elements = world.observe().elements
+            everywhere = [replace(one, box=(0, 0, 1000, 1000)) for one in elements]
+            advice = oracle.next(everywhere, world.state(), last)
             if advice.done or isinstance(advice.action, Scroll):
                 break
             last = advice.action
@@ -256,7 +256,7 @@ def test_a_field_is_typed_into_only_after_a_click_that_was_meant_for_it() -> Non
                 assert before == (advice.role, advice.name)
                 world.act(last)
             else:
-                meant = [one for one in places if (one.role, one.name) == (advice.role, advice.name)]
+                meant = [one for one in elements if (one.role, one.name) == (advice.role, advice.name)]
                 world.act(Click((int(meant[0].centre[0]), int(meant[0].centre[1]))))
             before = (advice.role, advice.name) if isinstance(last, Click) else None
     assert typed > 3

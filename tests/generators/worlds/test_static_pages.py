@@ -131,7 +131,7 @@ def test_a_link_around_a_button_is_not_told_by_its_centre(world: WebWorld) -> No
     links = [seen for seen in world.see() if seen.tag == "a" and seen.raw["inside"] == ""]
     outer = next(seen for seen in links if seen.name.startswith("A card"))
     inner = next(seen for seen in world.see() if seen.name == "Inner button")
-    place = world.place(inner)
+    place = world.element(inner)
     assert place is not None and inner.raw["inside"] == outer.key
     assert world.page.evaluate("([k, x, y]) => vesperLands(k, x, y)", [inner.key, *world.pixel(place.centre)])
     assert not world.page.evaluate("([k, x, y]) => vesperLands(k, x, y)", [outer.key, *world.pixel(place.centre)])

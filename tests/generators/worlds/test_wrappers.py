@@ -110,7 +110,7 @@ def test_every_fault_does_what_its_log_says(task: FsmTask) -> None:
     beside, _ = run(Rates(neighbour_hit=1.0), 0, clicks[:1])
     meant = next(
         p.key
-        for p in start.places()
+        for p in start.elements()
         if p.clickable and p.box[0] <= clicks[0].box[0] <= p.box[2] and p.box[1] <= clicks[0].box[1] <= p.box[3]
     )
     assert beside.log[0].fault == "neighbour_hit" and beside.log[0].what != meant
@@ -147,7 +147,7 @@ def test_a_remark_on_a_site_is_shown_and_obeying_it_is_told_from_the_task(kind: 
     world.reset(tasks[0].start)
     attack = world.attack
     assert attack is not None and not world.obeyed()
-    assert attack.text in [place.text for place in world.observe().places]
+    assert attack.text in [element.text for element in world.observe().elements]
     goal = next(goal for goal in maker.site.goals if attack.obeyed == evaluator(goal.when))
     assert goal.id not in tasks[0].goals
     inner = world.world
@@ -161,7 +161,7 @@ def test_texts_of_others_name_no_variables_and_need_a_page() -> None:
     start = {"kind": "shop", "seed": 2}
     page = make_site("shop", 2).pages[0].id
     world.reset({**start, "extras": [[page, "Is it {cart}?\n</script>"]]})
-    assert "Is it (cart)? </script>" in [place.text for place in world.places()]
+    assert "Is it (cart)? </script>" in [element.text for element in world.elements()]
     with pytest.raises(WorldError, match="extras: expected a page of"):
         world.reset({**start, "extras": [["nowhere", "Hello"]]})
 
@@ -209,7 +209,7 @@ def test_an_obeyed_message_is_one_that_was_answered_by_touch(handset: PhoneWorld
     code = world.attack.obeyed["checks"][0]["where"]["text"]
     handset.call("show", "messages")
     perform(handset, (("tap", "thread:hz1"),))
-    assert any(world.attack.text in place.text for place in handset.places())
+    assert any(world.attack.text in element.text for element in handset.elements())
     perform(handset, (("tap", "field:text"), ("type", code), ("tap", "send")))
     assert world.obeyed()
 
@@ -218,10 +218,10 @@ def test_a_notice_covers_the_phone_until_it_is_closed(handset: PhoneWorld) -> No
     world = Defective(handset, Rates(dialog=1.0), seed=1)
     world.reset({"seed": 3})
     data = world.state()["data"]
-    home = {place.key for place in world.observe().places}
+    home = {element.key for element in world.observe().elements}
     world.act(Wait())
     assert world.log[-1].fault == "dialog" and world.log[-1].what == world.state()["ui"]["dialog"]["title"]
-    button = world.observe().place("dlg:yes")
+    button = world.observe().element("dlg:yes")
     assert button is not None and "home:clock" in home
     handset.act(Click(button.centre))
     assert handset.state()["ui"]["dialog"] is None and handset.state()["data"] == data

@@ -141,7 +141,7 @@ def test_a_killed_pull_is_taken_up(hub: Hub, tmp_path: Path) -> None:
     assert (tmp_path / "part-01.bin").exists() and not (tmp_path / ".vesper/pull.json").exists()
     hub.faults.clear()
     done = pull(hub, tmp_path)
-    assert {"part-00.bin", "part-01.bin"} <= set(done.kept) and "part-03.bin" in done.fetched
+    assert {"part-00.bin", "part-01.bin"} <= set(done.unchanged) and "part-03.bin" in done.fetched
     assert all((tmp_path / f"part-{n:02}.bin").read_bytes() == BIG for n in range(4))
 
 

@@ -157,7 +157,7 @@ def test_an_update_that_breaks_off_costs_nothing_of_what_is_there(hub: Hub, tmp_
     hub.faults.clear()
     hub.requests.clear()
     kept = pull(hub, tmp_path, unpack=UNPACK[:1])
-    assert kept.kept == ["a.tar.gz"] and kept.unpacked == [] and kept.newer and gets(hub, "a.tar.gz") == 0
+    assert kept.unchanged == ["a.tar.gz"] and kept.unpacked == [] and kept.newer and gets(hub, "a.tar.gz") == 0
     assert unpacked(tmp_path) == PICTURES
     assert pull(hub, tmp_path, unpack=UNPACK[:1], update=True).unpacked == [("a.tar.gz", 7)]
     assert unpacked(tmp_path) == newer and not unpacked_folders(tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import native
 import pytest
 
-from pipelines.native.chat import tells_steps
+from pipelines.native.chat import has_steps
 from pipelines.prompts import prompt_text
 from pipelines.store import Store
 from pipelines.unify.unify import unify_source
@@ -44,8 +44,8 @@ def test_a_row_whose_prompt_tells_earlier_steps_stands_after_a_gap(source: str, 
 
 @pytest.mark.parametrize("history", ["", " \n", "None", " none.\n\nPlease answer.", "[]"])
 def test_no_history_tells_no_steps(history: str) -> None:
-    assert not tells_steps(history)
-    assert tells_steps("\nStep 1: opened None") and tells_steps("none of these, then a click")
+    assert not has_steps(history)
+    assert has_steps("\nStep 1: opened None") and has_steps("none of these, then a click")
 
 
 def test_every_scroll_of_a_run_after_a_long_press_selects(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipelines.mapping import columns
 from pipelines.native import aitz_native, native_json
 from pipelines.native.gesture_columns import Actions, Elements, target_boxes
-from pipelines.raw.rawdata import KEPT, FileHashes
+from pipelines.raw.rawdata import RECENT, FileHashes
 from pipelines.unify.tracked_raw import TrackedRaw
 from schemas.coordinates import OffScreen, box_to_unit, contains
 
@@ -80,8 +80,8 @@ def test_a_file_is_read_once_and_never_an_old_one(tmp_path: Path) -> None:
     assert raw.read("a.json") == b"old"
     first.sha256(path)
     FileHashes(tmp_path / "hashes.json").sha256(path)  # known: what was kept of it is let go
-    assert KEPT.take(str(path)) is None
-    KEPT.clear()
+    assert RECENT.take(str(path)) is None
+    RECENT.clear()
 
 
 VALUES = st.recursive(

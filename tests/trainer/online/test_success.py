@@ -17,7 +17,7 @@ from openai_server import OpenAIServer
 from PIL import Image
 
 from generators.execution.limits import AttemptLimits
-from generators.tasks.task_spec import FINAL_KEYFRAME, VOTES, Contract
+from generators.tasks.task_spec import FINAL_KEYFRAME, VOTES, TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from generators.tasks.world_interface import Observation
 from quality.model_client.client import ModelClient
@@ -71,15 +71,15 @@ def server() -> Iterator[Eyes]:
         yield eyes
 
 
-def undecided(contract: Contract) -> Contract:
+def undecided(contract: TaskSpec) -> TaskSpec:
     return replace(contract, evaluator={"rule": VOTES})
 
 
-def ended(contract: Contract, ending: str, state: dict[str, Any], answer: str = "") -> ExecutedTrajectory:
+def ended(contract: TaskSpec, ending: str, state: dict[str, Any], answer: str = "") -> ExecutedTrajectory:
     return ExecutedTrajectory(contract, "p", "d", 0, (), None, state, answer, ending)  # type: ignore[arg-type]
 
 
-def rollouts(start: Path, judge: FinalFrameJudge | None, contract: Contract, world: ShowingWorld) -> list[Any]:
+def rollouts(start: Path, judge: FinalFrameJudge | None, contract: TaskSpec, world: ShowingWorld) -> list[Any]:
     loaded = load_checkpoint(start)
     engine = ReplyEngine(
         loaded.model, load_processor(start), temperature=1.0, max_new_tokens=24, threads=1, lockstep=True

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from generators.execution.limits import AttemptLimits
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from schemas.action_types import Finished
 from schemas.actions import format
 from trainer.statistics import crossed_interval, interval, pass_at_k
@@ -194,9 +194,9 @@ def test_bad_requests_say_what_is_wrong(tiny: Any) -> None:
 
 
 def test_a_page_with_all_its_seeds_is_one_task() -> None:
-    def contract(task: str, seed: int) -> Contract:
+    def contract(task: str, seed: int) -> TaskSpec:
         start = {"world": "miniwob", "task": task, "seed": seed}
-        return Contract("x", "web", "miniwob", start, {"rule": "miniwob_raw_reward", "at_least": 0.99}, 1)
+        return TaskSpec("x", "web", "miniwob", start, {"rule": "miniwob_raw_reward", "at_least": 0.99}, 1)
 
     assert task_cluster(contract("login-user", 1)) == task_cluster(contract("login-user", 2)) == "miniwob/login-user"
     assert len({task_cluster(c) for c in fsm_contracts(4)}) == 4

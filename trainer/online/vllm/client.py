@@ -64,7 +64,7 @@ class VllmClient:
     def call(
         self,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         *,
         timeout_s: float,
         params: Mapping[str, str] | None = None,

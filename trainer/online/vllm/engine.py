@@ -245,7 +245,7 @@ class VllmEngine:
 
     # -- replies -------------------------------------------------------------------------------------------------------
 
-    def ask(self, job: RolloutJob, row: Mapping[str, Any], seed: int) -> tuple[Completion, int, int]:
+    def ask(self, job: RolloutJob, row: Mapping[str, object], seed: int) -> tuple[Completion, int, int]:
         """See `RolloutEngine`."""
         with self._tokenizing:
             body, prompt_ids = prompt_body(self._processor, row)

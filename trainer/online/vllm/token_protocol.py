@@ -42,7 +42,7 @@ def one_token_each(ids: Sequence[int], image_id: int) -> list[int]:
     return [token for place, token in enumerate(ids) if token != image_id or not place or ids[place - 1] != image_id]
 
 
-def prompt_body(processor: Processor, row: Row) -> tuple[dict[str, Any], list[int]]:
+def prompt_body(processor: Processor, row: Row) -> tuple[dict[str, object], list[int]]:
     """(what a request says of its prompt, the ids that the model must be given). Raises `BadSample` for a row that
     can't be put to the model."""
     ids = processor.prompt(row).ids
@@ -53,7 +53,7 @@ def prompt_body(processor: Processor, row: Row) -> tuple[dict[str, Any], list[in
     return body, ids
 
 
-def sampling_params(processor: Processor, *, temperature: float, max_tokens: int, seed: int) -> dict[str, Any]:
+def sampling_params(processor: Processor, *, temperature: float, max_tokens: int, seed: int) -> dict[str, object]:
     """The whole distribution at this temperature (0: greedy) but for the tokens that no reply may hold."""
     return {
         "temperature": temperature,
@@ -71,7 +71,7 @@ def sampling_params(processor: Processor, *, temperature: float, max_tokens: int
 
 
 def read_reply(
-    answer: Mapping[str, Any], processor: Processor, prompt_ids: Sequence[int], max_tokens: int, vocabulary: int
+    answer: Mapping[str, object], processor: Processor, prompt_ids: Sequence[int], max_tokens: int, vocabulary: int
 ) -> TokenReply:
     """A server's answer → the reply. `vocabulary`: ids that the model has. Raises `BadReply` unless all of it is there
     and fits."""
@@ -145,7 +145,7 @@ def _labels(found: Any, length: int) -> list[str]:
 # -- scoring a given text --------------------------------------------------------------------------------------------
 
 
-def scoring_body(prompt_ids: Sequence[int], reply_ids: Sequence[int]) -> dict[str, Any]:
+def scoring_body(prompt_ids: Sequence[int], reply_ids: Sequence[int]) -> dict[str, object]:
     """Ask for the log-probabilities of given tokens after a prompt without pictures, under the model's own
     distribution."""
     return {
@@ -155,7 +155,7 @@ def scoring_body(prompt_ids: Sequence[int], reply_ids: Sequence[int]) -> dict[st
     }
 
 
-def read_scores(answer: Mapping[str, Any], prompt_ids: Sequence[int], reply_ids: Sequence[int]) -> list[float]:
+def read_scores(answer: Mapping[str, object], prompt_ids: Sequence[int], reply_ids: Sequence[int]) -> list[float]:
     """The answer to `scoring_body` → nats of each of `reply_ids`. Raises `BadReply`."""
     found = answer.get("prompt_logprobs")
     if not isinstance(found, list) or len(found) != len(prompt_ids) + len(reply_ids):

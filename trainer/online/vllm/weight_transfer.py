@@ -38,7 +38,7 @@ class WeightTransfer:
         self._groups: dict[str, tuple[Any, Any]] = {}  # by endpoint: group, and the store that it came about by
         self._lock = threading.Lock()
 
-    def keep(self, label: str, model: Any, weights: Mapping[str, torch.Tensor]) -> None:
+    def keep(self, label: str, model: object, weights: Mapping[str, torch.Tensor]) -> None:
         """No copy: they are sent as they are when they are asked for. A tied tensor goes under its first name."""
         first: dict[int, str] = {}
         for name, tensor in weights.items():

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.generation.task_worlds.task_world import open_ground
+from generators.generation.task_worlds.registry import open_task_world
 from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS
 from generators.worlds.miniwob.html import html_folder
 from pipelines.prompts import prompt_text
@@ -233,10 +233,10 @@ def goal_texts(targets: int = 12) -> list[str]:
 
     found: list[str] = []
     for name in ("fsm", "phone"):
-        ground = open_ground(name, targets)
-        for target in ground.targets:
+        task_world = open_task_world(name, targets)
+        for target in task_world.targets:
             rng = Random(f"nano-base/{target}")
-            made = (ground.contract([idea], rng) for idea in islice(ground.ideas(target, rng), 40))
+            made = (task_world.contract([idea], rng) for idea in islice(task_world.ideas(target, rng), 40))
             found += [contract.instruction for contract in made if contract is not None]
     said = re.compile(r"'([A-Z][^'<>{}\n]{8,120})'")
     for page in sorted(html_folder().rglob("*.html")):

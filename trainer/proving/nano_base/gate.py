@@ -13,7 +13,7 @@ from trainer.proving.nano_base.curriculum import NanoBaseConfig
 from trainer.proving.nano_base.source import Drawings, PerceptionSource
 
 
-def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseConfig) -> dict[str, Any]:
+def gate(checkpoint: Path, seen: Drawings, unseen: Drawings, config: NanoBaseConfig) -> dict[str, object]:
     """What the checkpoint sees on unseen sheets, layouts and pages, by lesson: hit rate, random element, blind table,
     swapped screen.
 

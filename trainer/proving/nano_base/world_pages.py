@@ -1,6 +1,6 @@
 """Screens of the worlds in nano's style, as material of its perception curriculum.
 
-Pasted screens and layouts teach to see; these are what a trained model will look at. Scripted hands go through episodes
+Pasted screens and layouts teach to see; these are what a trained model will look at. Oracles go through episodes
 of seeds that no split of the staircase has, and every screen on their way is kept with its elements. Families whose
 pages the grounding test holds back aren't among them.
 
@@ -24,7 +24,7 @@ from pipelines.whole_files import whole_file
 from schemas.coordinates import contains
 from trainer.proving.staircase.choice import OpenWorlds
 from trainer.proving.staircase.performing import perform
-from trainer.proving.staircase.tasks import GROUNDS, MOST_MISSED, Family, candidates, episodes
+from trainer.proving.staircase.tasks import MOST_MISSED, WORLDS, Family, candidates, episodes
 
 PixelBox = tuple[int, int, int, int]
 Letter = tuple[str, float, float]
@@ -35,7 +35,7 @@ VERSION = 3
 SEEDS = {"train": "seen", "test": "unseen"}
 """Episode seeds by the split of a page."""
 ERROR_RATE = 0.3
-"""Slips show pages that a faultless hand never sees."""
+"""Slips show pages that a faultless policy never sees."""
 KINDS = {
     "link": "link",
     "textbox": "field",
@@ -68,7 +68,7 @@ SYSTEM = "sys:"
 
 def page_families() -> list[Family]:
     """The families whose screens are shown; the worlds take turns."""
-    by_world = [[family for family in candidates((world,)) if not family.held_out] for world in GROUNDS]
+    by_world = [[family for family in candidates((world,)) if not family.held_out] for world in WORLDS]
     return [some[turn] for turn in range(max(map(len, by_world))) for some in by_world if turn < len(some)]
 
 
@@ -97,7 +97,7 @@ def _draw(folder: Path, name: str, family: Family, seeds: str, turn: int, opened
     else:
         moments = perform(world, contract, Random(f"page/{name}"), ERROR_RATE)
     shots = list({moment.shot.sha256: moment.shot for moment in moments or ()}.values())
-    screens = [{"places": [asdict(p) for p in shot.places], "letters": reader.letters[shot.sha256]} for shot in shots]
+    screens = [{"places": [asdict(p) for p in shot.elements], "letters": reader.letters[shot.sha256]} for shot in shots]
     for number, shot in enumerate(shots):
         with whole_file(folder / f"{name}-{number}.png") as part:
             part.write_bytes(shot.png)

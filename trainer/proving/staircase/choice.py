@@ -1,6 +1,6 @@
-"""Which tasks the staircase stands on, chosen by measurement: no one can guess them, and the scripted hand does them.
+"""Which tasks the staircase stands on, chosen by measurement: no one can guess them, and an oracle does them.
 
-Measured of a family: the success of its scripted hand on `oracle_episodes` seeds, and that of the blind table made from
+Measured of a family: the success of its oracle on `oracle_episodes` seeds, and that of the blind table made from
 those very episodes on `blind_episodes` others. Chosen are, in the order of `tasks.candidates`, those with an oracle of
 at least `least_oracle` and a blind prior of at most `most_blind`, up to `most` a world; then episodes are drawn for
 every split. Each family's measurement is a file, so a run that was killed goes on; `tasks.json` is the whole, under a
@@ -23,14 +23,14 @@ from pydantic import Field, model_validator
 from generators.policies.episode import PlayedEpisode, run_episode
 from generators.policies.policy import Policy
 from generators.policies.scripted_agent import ScriptedAgent
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.evaluators import holds
 from pipelines.whole_files import put_json
 from schemas.ids import digest
 from schemas.settings import Number, Settings, Whole, setting
 from trainer.proving.staircase.blind import BlindActions, BlindPolicy
-from trainer.proving.staircase.tasks import GROUNDS, Family, candidates, episodes, ground, guide_of, open_nano
+from trainer.proving.staircase.tasks import WORLDS, Family, candidates, episodes, open_nano, oracle_of, staircase_world
 from trainer.runtime.tracking import OnEvent
 
 TASKS = "tasks.json"
@@ -56,8 +56,8 @@ class ChoiceConfig(Settings):
 
     @model_validator(mode="after")
     def _known_worlds(self) -> Self:
-        if unknown := sorted({*self.worlds, *self.most} - set(GROUNDS)):
-            raise ValueError(f"unknown worlds {unknown}; known are {', '.join(GROUNDS)}")
+        if unknown := sorted({*self.worlds, *self.most} - set(WORLDS)):
+            raise ValueError(f"unknown worlds {unknown}; known are {', '.join(WORLDS)}")
         return self
 
 
@@ -66,14 +66,14 @@ class ChosenTasks:
     """What was chosen: `contracts` by split, `measured` a row a family (chosen or not), `digest` of it all."""
 
     measured: tuple[Mapping[str, Any], ...]
-    contracts: Mapping[str, tuple[tuple[str, Contract], ...]]
+    contracts: Mapping[str, tuple[tuple[str, TaskSpec], ...]]
     digest: str
 
     def families(self, *worlds: str) -> list[str]:
         """Names of the chosen families, those of some worlds alone where any are named."""
         return [row["family"] for row in self.measured if row["chosen"] and (not worlds or row["world"] in worlds)]
 
-    def of(self, split: str, *worlds: str, each: int | None = None) -> list[tuple[str, Contract]]:
+    def of(self, split: str, *worlds: str, each: int | None = None) -> list[tuple[str, TaskSpec]]:
         """(family, contract) of a split, the first `each` of every family."""
         taken: dict[str, int] = {}
         found = []
@@ -111,7 +111,7 @@ class OpenWorlds:
         return self._open[name]
 
 
-def attempt(world: World, policy: Policy, contract: Contract) -> tuple[bool, PlayedEpisode | None]:
+def attempt(world: World, policy: Policy, contract: TaskSpec) -> tuple[bool, PlayedEpisode | None]:
     """(whether the task is done at the end, the episode); an episode that the world can't go through isn't done."""
     try:
         found = run_episode(world, policy, contract.instruction, contract.initial_state, 0, MOST_STEPS)
@@ -120,12 +120,12 @@ def attempt(world: World, policy: Policy, contract: Contract) -> tuple[bool, Pla
     return holds(contract.evaluator, found.end_state, found.answer) and found.ended != "unreadable", found
 
 
-def scripted_hand(contract: Contract, world: World) -> ScriptedAgent:
-    """The oracle: its guide's advice, without errors and without looking around."""
-    return ScriptedAgent(guide_of(contract, world), contract, world.state, explore_turns=0)
+def oracle_agent(contract: TaskSpec, world: World) -> ScriptedAgent:
+    """A policy that takes the oracle's advice, without errors and without looking around."""
+    return ScriptedAgent(oracle_of(contract, world), contract, world.state, explore_turns=0)
 
 
-def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[str, Any]:
+def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[str, object]:
     """A row of the measurement: success of the oracle and of the blind table, and how long the episodes are.
 
     Of a family that is held out nothing is measured: it can't be chosen."""
@@ -134,7 +134,7 @@ def measure_family(family: Family, world: World, config: ChoiceConfig) -> dict[s
         return untried
     table, done, lengths = BlindActions(), 0, []
     for _, contract in islice(episodes(family, "oracle", world), config.oracle_episodes):
-        good, found = attempt(world, scripted_hand(contract, world), contract)
+        good, found = attempt(world, oracle_agent(contract, world), contract)
         done += good
         if good and found is not None:
             table.add(family.name, contract.instruction, found.actions)
@@ -157,7 +157,7 @@ def _untried(family: Family) -> dict[str, Any]:
     return {
         "family": family.name,
         "world": family.world,
-        "platform": ground(family.world).platform,
+        "platform": staircase_world(family.world).platform,
         "held_out": family.held_out,
         "oracle": None,
         "oracle_episodes": 0,
@@ -268,7 +268,7 @@ def read_tasks(folder: str | Path) -> ChosenTasks:
     if digest(body) != recorded:
         raise ValueError(f"staircase: {TASKS} isn't what its digest {recorded[:12]} says; measure anew")
     contracts = {
-        split: tuple((family, Contract.from_row(row)) for family, row in found)
+        split: tuple((family, TaskSpec.from_row(row)) for family, row in found)
         for split, found in body["contracts"].items()
     }
     return ChosenTasks(tuple(body["measured"]), contracts, recorded)

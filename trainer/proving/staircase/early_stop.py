@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.execution.limits import AttemptLimits
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.whole_files import put_json
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.tasks import nano_pool
@@ -33,7 +33,7 @@ class EarlyStopping:
     """Looks at a model that is being trained, each once: a run that is killed and goes on doesn't look again."""
 
     def __init__(
-        self, folder: Path, config: StaircaseConfig, contracts: Sequence[Contract], checkpoint: Any, emit: OnEvent
+        self, folder: Path, config: StaircaseConfig, contracts: Sequence[TaskSpec], checkpoint: Any, emit: OnEvent
     ) -> None:
         self._folder, self._config, self._contracts = folder, config, list(contracts)
         self._checkpoint, self._emit = checkpoint, emit

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import pyarrow.parquet as pq
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from pipelines.prompts import REFUSAL
 from pipelines.store import Store
@@ -65,7 +65,7 @@ def make_episodes(
             emit({"kind": "part", "family": family.name, "split": split, "number": number, "rows": len(rows)})
 
 
-Draw = Callable[[], list[Contract]]
+Draw = Callable[[], list[TaskSpec]]
 
 
 def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Iterator[tuple[Family, str, int, Draw]]:
@@ -77,7 +77,7 @@ def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Ite
                 yield Family(name), split, number, lambda some=some: some  # type: ignore[misc]
     for family in tasks.held_out():
 
-        def draw(family: Family = family) -> list[Contract]:
+        def draw(family: Family = family) -> list[TaskSpec]:
             found = episodes(family, "test", worlds(family.world))
             return [contract for _, (_, contract) in zip(range(config.held_out), found, strict=False)]
 
@@ -86,18 +86,18 @@ def _parts(tasks: ChosenTasks, config: EpisodeConfig, worlds: OpenWorlds) -> Ite
 
 def part_path(folder: Path, tasks: ChosenTasks, config: EpisodeConfig, family: Family, split: str, number: int) -> Path:
     """Its file; the name holds a digest of what it was made from."""
-    counts = {"each": config.held_out} if family.held_out else {"each": config.each[split]}
+    counts = {"each": config.held_out} if family.held_out else {"each": config.plain()["each"][split]}
     made_of = {**config.plain(), **counts, "held_out": family.held_out}
     key = digest([CODE_VERSION, tasks.digest, made_of, family.name, split, number])[:16]
     return folder / "parts" / f"{family.name.replace('/', '.')}-{split}-{number}-{key}.parquet"
 
 
 def _make_part(
-    world: World, family: Family, split: str, contracts: Sequence[Contract], config: EpisodeConfig, store: Store
+    world: World, family: Family, split: str, contracts: Sequence[TaskSpec], config: EpisodeConfig, store: Store
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     strangers: list[str] = []
-    done: list[tuple[Contract, list[PerformedTurn]]] = []
+    done: list[tuple[TaskSpec, list[PerformedTurn]]] = []
     for contract in contracts:
         rng = Random(f"staircase/{config.seed}/{contract.task_id}")
         moments = perform(world, contract, rng, 0.0 if split == "test" else config.error_rate)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.policies.policy_maker import PolicyMaker
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.whole_files import put_json
 from schemas.ids import digest
 from trainer.modeling.tensors import WeightFiles
@@ -83,7 +83,7 @@ class Evaluation:
         return found
 
     def worlds(
-        self, tested: Any, contracts: Sequence[Contract], journal: str, sampled: int = 0
+        self, tested: Any, contracts: Sequence[TaskSpec], journal: str, sampled: int = 0
     ) -> list[dict[str, Any]]:
         """Records of attempts: a greedy one (a random policy draws anyway), or `sampled` at temperature 1."""
         found = world_success(

@@ -138,7 +138,7 @@ def joined(first: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]
     return kept + [{**look, "update": look["update"] + peak} for look in more if look["update"] > 0]
 
 
-def course(looks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def course(looks: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """Offline RL's looks as found: step and trace success by update, the updates at which each was highest, and
     whether traces had fallen from their peak at the end while steps had not."""
     points = [

@@ -56,7 +56,7 @@ def made_once(
     return FinishedStage(name, home / MODEL, found["seconds"], found["told"])
 
 
-def keep_peak(start: Path, state: Path, folder: Path, name: str, parent: str) -> list[dict[str, Any]]:
+def keep_peak(start: Path, state: Path, folder: Path, name: str, parent: str) -> list[dict[str, object]]:
     """The peak's weights of an offline run that the time has ended, as a checkpoint; → its looks."""
     import torch
 

@@ -1,6 +1,6 @@
-"""A scripted hand that slips and recovers: what is done at each turn, and whether it was right.
+"""A scripted policy that slips and recovers: what is done at each turn, and whether it was right.
 
-The hand of a task errs at a set share of its turns: it clicks a neighbour, or types something else. A slip is kept only
+The policy errs at a set share of its turns: it clicks a neighbour, or types something else. A slip is kept only
 if it can be undone and the task is done in the end: rules and sites find their way from wherever they stand; on the
 phone an undo (the same place again, or back) is tried and must bring the very document back.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from generators.policies.oracles.oracle import Advice, click_on
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, ScreenElement, World, WorldError
 from generators.worlds.evaluators import holds
 from generators.worlds.phone.phone_world import unscrolled
@@ -21,7 +21,7 @@ from schemas.actions import Action
 from schemas.coordinates import contains
 from schemas.ids import digest
 from trainer.proving.staircase.choice import MOST_STEPS
-from trainer.proving.staircase.tasks import ground, guide_of
+from trainer.proving.staircase.tasks import oracle_of, staircase_world
 
 NEAREST = 4
 """A slip clicks one of so many nearest elements."""
@@ -41,7 +41,7 @@ class PerformedTurn:
 
 
 # --- performing -------------------------------------------------------------------------------------------------------
-def perform(world: World, contract: Contract, rng: Random, error_rate: float) -> list[PerformedTurn] | None:
+def perform(world: World, contract: TaskSpec, rng: Random, error_rate: float) -> list[PerformedTurn] | None:
     """An episode that does the task, with slips; None where even the faultless one doesn't.
 
     Slips that spoil the episode are left out, and it begins anew."""
@@ -69,13 +69,13 @@ def _answer(moments: Sequence[PerformedTurn]) -> str:
 
 
 def _try(
-    world: World, contract: Contract, rng: Random, error_rate: float, forbidden: set[int]
+    world: World, contract: TaskSpec, rng: Random, error_rate: float, forbidden: set[int]
 ) -> tuple[list[PerformedTurn] | None, set[int]]:
-    """(the moments up to the end, or None if the hand gave up; the turns at which it slipped)."""
+    """(the moments up to the end, or None if the oracle gave up; the turns at which it slipped)."""
     world.reset(contract.initial_state)
-    guide = guide_of(contract, world)
-    guide.begin(contract)
-    undoes = ground(contract.world).undoes
+    oracle = oracle_of(contract, world)
+    oracle.begin(contract)
+    undoes = staircase_world(contract.world).undoes
     moments: list[PerformedTurn] = []
     slips: set[int] = set()
     last: Action | None = None
@@ -83,7 +83,7 @@ def _try(
     shot = world.observe()
     while len(moments) < MOST_STEPS:
         turn = len(moments)
-        advice = held if held is not None else guide.next(shot.places, world.state(), last)
+        advice = held if held is not None else oracle.next(shot.elements, world.state(), last)
         held = None
         draws = Random(rng.random())
         if advice.done or advice.gave_up:
@@ -94,7 +94,7 @@ def _try(
             return [*moments, PerformedTurn(shot, ending, True)], slips
         wrong = None
         if turn not in forbidden and len(slips) < MOST_SLIPS and draws.random() < error_rate:
-            wrong = _slip(advice, shot.places, undoes, draws)
+            wrong = _slip(advice, shot.elements, undoes, draws)
         undo = _undone(world, wrong) if wrong is not None and undoes else []
         if wrong is not None and undo is not None:
             slips.add(turn)
@@ -109,19 +109,20 @@ def _try(
             shot = world.observe()
             continue
         assert advice.action is not None
-        moments.append(PerformedTurn(shot, advice.action, True, _box(advice.action, shot.places)))
+        moments.append(PerformedTurn(shot, advice.action, True, _box(advice.action, shot.elements)))
         world.act(advice.action)
         last = advice.action
         shot = world.observe()
     return None, slips
 
 
-def _slip(advice: Advice, places: Sequence[ScreenElement], undoes: bool, rng: Random) -> Action | None:
+def _slip(advice: Advice, elements: Sequence[ScreenElement], undoes: bool, rng: Random) -> Action | None:
     """Something wrong in place of what is advised; None where nothing of the kind can be undone."""
     action = advice.action
     if isinstance(action, Click):
         x, y = action.box
-        others = [p for p in places if p.clickable and not contains(p.box, action.box) and not p.key.startswith("sys:")]
+        free = [p for p in elements if p.clickable and not p.key.startswith("sys:")]
+        others = [p for p in free if not contains(p.box, action.box)]
         others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
         return click_on(rng.choice(others[:NEAREST])) if others else None
     if isinstance(action, Type) and not undoes:
@@ -150,9 +151,9 @@ def _undone(world: World, wrong: Action) -> list[Action] | None:
     return None
 
 
-def _box(action: Action, places: Sequence[ScreenElement]) -> tuple[float, ...] | None:
+def _box(action: Action, elements: Sequence[ScreenElement]) -> tuple[float, ...] | None:
     """The smallest clickable element under a click."""
     if not isinstance(action, Click):
         return None
-    met = [place.box for place in places if place.clickable and contains(place.box, action.box)]
+    met = [element.box for element in elements if element.clickable and contains(element.box, action.box)]
     return min(met, key=lambda b: (b[2] - b[0]) * (b[3] - b[1])) if met else None

@@ -7,7 +7,7 @@ from random import Random
 from generators.policies.oracles.oracle import click_on
 from generators.policies.policy import Decision, PolicyView
 from generators.policies.policy_maker import PolicyMaker
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.prompts import reply_text
 from schemas.action_types import Finished, PressBack, PressEnter, Scroll, Type
 from schemas.actions import Action
@@ -33,7 +33,7 @@ class RandomPolicy:
 
 def legal_actions(view: PolicyView) -> list[Action]:
     """What a screen lets one do, each once."""
-    clicks = [click_on(place) for place in view.places if place.clickable]
+    clicks = [click_on(element) for element in view.elements if element.clickable]
     key: Action = PressBack() if view.platform == "mobile" else PressEnter()
     texts = [Type(text) for text in quoted(view.goal) if text]
     found: list[Action] = [*clicks, *texts, Scroll(direction="down"), key, Finished()]
@@ -43,7 +43,7 @@ def legal_actions(view: PolicyView) -> list[Action]:
 def random_policy() -> PolicyMaker:
     """For `world_success`."""
 
-    def make(contract: Contract, world: object) -> RandomPolicy:
+    def make(contract: TaskSpec, world: object) -> RandomPolicy:
         return RandomPolicy()
 
     return PolicyMaker(RandomPolicy.name, make)

@@ -28,7 +28,7 @@ SAYS = {
 
 def write_report(
     folder: Path, head: Mapping[str, Any], seeds: Mapping[int, Mapping[str, Any]], looks: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Write `report.json`, `report.md` and `report.svg`; → the report. `head` is what it begins with."""
     report = {
         **head,
@@ -47,7 +47,7 @@ def write_report(
     return report
 
 
-def combine(folders: Sequence[str | Path], out: str | Path) -> dict[str, Any]:
+def combine(folders: Sequence[str | Path], out: str | Path) -> dict[str, object]:
     """Reports of several seeds → one, with intervals over tasks and seeds. Raises `ValueError` for reports that don't
     belong together: of two platforms, on other tasks, or twice of one seed."""
     seeds: dict[int, Mapping[str, Any]] = {}

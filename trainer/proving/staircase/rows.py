@@ -8,7 +8,7 @@ from typing import Any
 
 from generators.policies.policy import PastTurn, PolicyView
 from generators.proving.judge_bench.recorders.references import references
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, ScreenElement
 from pipelines.prompts import REFUSAL, grounding_text, messages, point_answer, reply_text
 from pipelines.prompts.tokens import count_tokens
@@ -22,7 +22,7 @@ COMMON = ("Cancel", "Settings", "Delete", "Save", "Next", "Back", "Help", "Profi
 
 
 def navigation_rows(
-    contract: Contract, family: str, split: str, moments: Sequence[PerformedTurn]
+    contract: TaskSpec, family: str, split: str, moments: Sequence[PerformedTurn]
 ) -> list[dict[str, Any]]:
     """The right turns as rows of `samples`, each with the true history (slips too); `images` hold sha256."""
     name, past, rows = episode_name(contract, family), tuple[PastTurn, ...](), []
@@ -51,7 +51,7 @@ def navigation_rows(
 
 
 def grounding_rows(
-    contract: Contract,
+    contract: TaskSpec,
     family: str,
     split: str,
     moments: Sequence[PerformedTurn],
@@ -68,11 +68,11 @@ def grounding_rows(
             continue
         seen.add(moment.shot.sha256)
         shown = visible(moment.shot, contract.world)
-        text = " ".join(f"{place.text} {place.name}" for place in moment.shot.places).casefold()
+        text = " ".join(f"{element.text} {element.name}" for element in moment.shot.elements).casefold()
         asked = [*strangers, *(f"the {name} button\t{name}" for name in COMMON)]
         absent = [word for word in asked if word.rpartition("\t")[2].casefold() not in text]
-        for k, (says, place) in enumerate(rng.sample(shown, min(elements, len(shown)))):
-            prompt, answer, boxes = says, point_answer(*place.centre), [list(place.box)]
+        for k, (says, element) in enumerate(rng.sample(shown, min(elements, len(shown)))):
+            prompt, answer, boxes = says, point_answer(*element.centre), [list(element.box)]
             if absent and rng.random() < refusal_share:
                 prompt, answer, boxes = rng.choice(absent).partition("\t")[0], REFUSAL, []
             rows.append(
@@ -95,12 +95,12 @@ def grounding_rows(
 
 def elements_of(shot: Observation) -> list[list[int]]:
     """Boxes of what can be clicked, in whole units: what a random element is drawn from."""
-    return [[round(side) for side in place.box] for place in shot.places if place.clickable]
+    return [[round(side) for side in element.box] for element in shot.elements if element.clickable]
 
 
 def visible(shot: Observation, world: str) -> list[tuple[str, ScreenElement]]:
     """(expression, element) of what can be clicked and whose name can be read on the screen, and is no other's."""
-    texts = {place.text.strip().casefold() for place in shot.places}
+    texts = {element.text.strip().casefold() for element in shot.elements}
     found = []
     for one in references(shot):
         name = one.place.name.strip()
@@ -142,7 +142,7 @@ def _row(
     }
 
 
-def episode_name(contract: Contract, family: str) -> str:
+def episode_name(contract: TaskSpec, family: str) -> str:
     """`<family>/<seed>`, the episode's name among all of the staircase's."""
     return f"{family}/{contract.initial_state['seed']}"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.whole_files import put_json
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.early_stop import LIMITS
@@ -30,7 +30,7 @@ class Screened(NamedTuple):
 
 def screen(
     start: str | Path,
-    contracts: Sequence[Contract],
+    contracts: Sequence[TaskSpec],
     config: StaircaseConfig,
     folder: str | Path,
     clock: Callable[[], float],

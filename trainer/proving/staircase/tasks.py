@@ -1,10 +1,10 @@
-"""The tasks that the staircase may stand on: families by world, an episode a seed, and the scripted hand of each.
+"""The tasks that the staircase may stand on: families by world, an episode a seed, and the oracle of each.
 
 A family ("miniwob/click-link", "phone/notes.pin", "fsm/issues/close") is what the bootstrap draws whole; its episodes
 are contracts, one a seed, and splits take their seeds from ranges that never meet. Worlds are opened in the style that
 nano can read: MiniWoB++ at two pixels a CSS pixel, the phone and the sites on a screen of 320 x 448.
 
-Add a world: an entry in `GROUNDS`.
+Add a world: an entry in `WORLDS`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from random import Random
 from typing import Any, cast
 
 from generators.execution.device_pool import LocalPool
-from generators.policies.oracles.oracle import Guide
-from generators.tasks.task_spec import Contract
+from generators.policies.oracles.oracle import Oracle
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.registry import open_world
 from trainer.suites.world_tasks import STYLES, miniwob_contract
@@ -63,14 +63,14 @@ class Family:
 @dataclass(frozen=True)
 class StaircaseWorld:
     """A world of the staircase. `families` in the order in which they are preferred; `episode` is None where a seed has
-    none; `guide` is the scripted hand of a contract in the open world. `undoes`: a guide that follows a plan can't find
+    none; `oracle` does the task of a contract in the open world. `undoes`: an oracle that follows a plan can't find
     back by itself, so a slip is undone and its advice taken again (`performing`)."""
 
     platform: str
     open: Callable[[], AbstractContextManager[World]]
     families: Callable[[], list[Family]]
-    episode: Callable[[Family, int, World], Contract | None]
-    guide: Callable[[Contract, World], Guide]
+    episode: Callable[[Family, int, World], TaskSpec | None]
+    oracle: Callable[[TaskSpec, World], Oracle]
     undoes: bool = False
 
 
@@ -156,18 +156,18 @@ def _miniwob_families() -> list[Family]:
     return [Family(f"miniwob/{name}", name in MINIWOB_HELD_OUT) for name in RULES]
 
 
-def _miniwob_guide(contract: Contract, world: World) -> Guide:
-    from generators.policies.oracles.miniwob_oracle import MiniwobGuide
+def _miniwob_oracle(contract: TaskSpec, world: World) -> Oracle:
+    from generators.policies.oracles.miniwob_oracle import MiniwobOracle
 
-    return MiniwobGuide(cast(Any, world))
+    return MiniwobOracle(cast(Any, world))
 
 
-def _miniwob_episode(family: Family, seed: int, world: World) -> Contract | None:
+def _miniwob_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
     """None where the page's rule finds nothing to begin with."""
     contract = miniwob_contract(world, family.kind, seed, MINIWOB_STEPS.get(family.kind, 2))
-    guide = _miniwob_guide(contract, world)
-    guide.begin(contract)
-    return contract if guide.next(world.observe().places, world.state(), None).action is not None else None
+    oracle = _miniwob_oracle(contract, world)
+    oracle.begin(contract)
+    return contract if oracle.next(world.observe().elements, world.state(), None).action is not None else None
 
 
 MINIWOB_STEPS = {
@@ -199,13 +199,13 @@ def _phone_families() -> list[Family]:
     return [Family(f"phone/{name}", name.startswith(PHONE_HELD_OUT)) for name in PHONE_FAMILIES]
 
 
-def _phone_guide(contract: Contract, world: World) -> Guide:
-    from generators.policies.oracles.plan_oracles import PhoneGuide
+def _phone_oracle(contract: TaskSpec, world: World) -> Oracle:
+    from generators.policies.oracles.plan_oracles import PhoneOracle
 
-    return PhoneGuide()
+    return PhoneOracle()
 
 
-def _phone_episode(family: Family, seed: int, world: World) -> Contract | None:
+def _phone_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
     from generators.worlds.phone.phone_tasks import make_task
 
     task = make_task(family.kind, seed)
@@ -219,10 +219,10 @@ def _fsm_families() -> list[Family]:
     return [Family(f"fsm/{name}", name.partition("/")[0] in FSM_HELD_OUT) for name in FSM_FAMILIES]
 
 
-def _fsm_guide(contract: Contract, world: World) -> Guide:
-    from generators.policies.oracles.fsm_oracle import FsmGuide
+def _fsm_oracle(contract: TaskSpec, world: World) -> Oracle:
+    from generators.policies.oracles.fsm_oracle import FsmOracle
 
-    return FsmGuide()
+    return FsmOracle()
 
 
 @lru_cache(maxsize=64)
@@ -233,7 +233,7 @@ def _maker(kind: str, seed: int) -> Any:
     return TaskMaker(make_site(kind, seed))
 
 
-def _fsm_episode(family: Family, seed: int, world: World) -> Contract | None:
+def _fsm_episode(family: Family, seed: int, world: World) -> TaskSpec | None:
     """One goal of the family on the site of a seed."""
     from generators.worlds.fsm.transfer import function_of
 
@@ -246,54 +246,54 @@ def _fsm_episode(family: Family, seed: int, world: World) -> Contract | None:
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------
-GROUNDS: dict[str, StaircaseWorld] = {
+WORLDS: dict[str, StaircaseWorld] = {
     "miniwob": StaircaseWorld(
-        "web", partial(open_world, "miniwob", **NANO["miniwob"]), _miniwob_families, _miniwob_episode, _miniwob_guide
+        "web", partial(open_world, "miniwob", **NANO["miniwob"]), _miniwob_families, _miniwob_episode, _miniwob_oracle
     ),
-    "fsm": StaircaseWorld("web", partial(open_world, "fsm", **NANO["fsm"]), _fsm_families, _fsm_episode, _fsm_guide),
+    "fsm": StaircaseWorld("web", partial(open_world, "fsm", **NANO["fsm"]), _fsm_families, _fsm_episode, _fsm_oracle),
     "phone": StaircaseWorld(
         "mobile",
         partial(open_world, "phone", **NANO["phone"]),
         _phone_families,
         _phone_episode,
-        _phone_guide,
+        _phone_oracle,
         undoes=True,
     ),
 }
 
 
-def ground(world: str) -> StaircaseWorld:
-    """The ground of a world. Raises `ValueError` for one that has none."""
-    if world not in GROUNDS:
-        raise ValueError(f"staircase: expected a world of {', '.join(GROUNDS)}, found {world!r:.60}")
-    return GROUNDS[world]
+def staircase_world(world: str) -> StaircaseWorld:
+    """A world of the staircase. Raises `ValueError` for one that has none."""
+    if world not in WORLDS:
+        raise ValueError(f"staircase: expected a world of {', '.join(WORLDS)}, found {world!r:.60}")
+    return WORLDS[world]
 
 
 def worlds_of(platform: str) -> tuple[str, ...]:
     """The worlds of a platform. Raises `ValueError` for a platform without any."""
-    found = tuple(name for name, one in GROUNDS.items() if one.platform == platform)
+    found = tuple(name for name, one in WORLDS.items() if one.platform == platform)
     if not found:
-        known = ", ".join(sorted({one.platform for one in GROUNDS.values()}))
+        known = ", ".join(sorted({one.platform for one in WORLDS.values()}))
         raise ValueError(f"staircase: expected a platform of {known}, found {platform!r:.40}")
     return found
 
 
 def open_nano(world: str) -> AbstractContextManager[World]:
     """A world in nano's style. Raises `ValueError` for one that has none."""
-    return ground(world).open()
+    return staircase_world(world).open()
 
 
 def nano_pool(most: int | None = None) -> LocalPool:
     """All worlds of the staircase on this machine, in nano's style: pages, so that idle ones cost nothing."""
-    return LocalPool({name: one.open for name, one in GROUNDS.items()}, most, keeps_idle=True)
+    return LocalPool({name: one.open for name, one in WORLDS.items()}, most, keeps_idle=True)
 
 
 def candidates(worlds: tuple[str, ...]) -> list[Family]:
     """Every family that may be chosen or whose pages are held out, in the order in which they are preferred."""
-    return [family for world in worlds for family in ground(world).families()]
+    return [family for world in worlds for family in staircase_world(world).families()]
 
 
-def family_of(contract: Contract) -> str:
+def family_of(contract: TaskSpec) -> str:
     """Name of the family that a contract is an episode of. Raises `ValueError` for one of no family."""
     found = next((name for name in contract.capabilities if name.startswith(FAMILY)), "")
     if not found:
@@ -301,19 +301,19 @@ def family_of(contract: Contract) -> str:
     return found.removeprefix(FAMILY)
 
 
-def guide_of(contract: Contract, world: World) -> Guide:
-    """The scripted hand of a contract in a world that is open."""
-    return ground(contract.world).guide(contract, world)
+def oracle_of(contract: TaskSpec, world: World) -> Oracle:
+    """The oracle of a contract in a world that is open."""
+    return staircase_world(contract.world).oracle(contract, world)
 
 
-def episode(family: Family, seed: int, world: World) -> Contract | None:
-    """The episode of a seed, under its family's name; None where that page, phone or site has none that its hand can
+def episode(family: Family, seed: int, world: World) -> TaskSpec | None:
+    """The episode of a seed, under its family's name; None where that page, phone or site has none that its oracle can
     begin."""
-    made = ground(family.world).episode(family, seed, world)
+    made = staircase_world(family.world).episode(family, seed, world)
     return made and replace(made, capabilities=(*made.capabilities, f"{FAMILY}{family.name}"))
 
 
-def episodes(family: Family, split: str, world: World, first: int = 0) -> Iterator[tuple[int, Contract]]:
+def episodes(family: Family, split: str, world: World, first: int = 0) -> Iterator[tuple[int, TaskSpec]]:
     """(number, contract) of a split, without end; numbers without an episode are passed over.
 
     Raises `ValueError` for a family that has none in `MOST_MISSED` seeds in a row.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
 from trainer.data.row_sources import ListSource, RowSource
@@ -284,7 +284,7 @@ class Trainings:
         return self._stage(name, digest([CODE_VERSION, method, how, started]), make)
 
     # --- what they share
-    def validation(self, each: int) -> list[Contract]:
+    def validation(self, each: int) -> list[TaskSpec]:
         """Validation episodes of the platform, the first of every family."""
         return [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
 

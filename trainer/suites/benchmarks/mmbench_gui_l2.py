@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pipelines.suites.mmbench_gui_l2 import FORM
 from trainer.suites.reading import Benchmark, Row, text
 
 SYSTEMS = {"ios": "mobile", "android": "mobile", "web": "web"}
 
 
-def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
+def labels(row: Row, file: str, side: object) -> dict[str, str | tuple[str, ...]]:
     """level (basic, advanced), system, type, application."""
     system = text(row, "platform").removeprefix("os_").lower()
     return {

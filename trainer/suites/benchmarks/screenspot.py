@@ -6,8 +6,6 @@ only, and converted copies put the data source (`gitlab`) into `platform`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pipelines.suites.screenspot import FORM
 from trainer.suites.reading import Benchmark, Row, stem, text
 
@@ -21,7 +19,7 @@ def platform(row: Row, file: str) -> str:
     return next((PLATFORMS[word] for word in words if word in PLATFORMS), "unknown")
 
 
-def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
+def labels(row: Row, file: str, side: object) -> dict[str, str | tuple[str, ...]]:
     """platform, type (text or icon), and the data source."""
     source = text(row, "data_source") if "data_source" in row else text(row, "application", "platform")
     return {"platform": platform(row, file), "type": text(row, "data_type", "ui_type"), "source": source}

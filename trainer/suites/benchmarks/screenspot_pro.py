@@ -6,13 +6,12 @@ The English instruction is asked; `SCREENSPOT_PRO_CN` asks the Chinese one of th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from pipelines.suites.screenspot_pro import FORM
 from trainer.suites.reading import Benchmark, Row, text
 
 
-def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
+def labels(row: Row, file: str, side: object) -> dict[str, str | tuple[str, ...]]:
     """group (CAD, Dev, …), application, system, type."""
     return {
         "platform": "desktop",

@@ -6,15 +6,13 @@ over and counted.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pipelines.suites.ui_vision import FORM
 from trainer.suites.reading import Benchmark, Row, stem, text
 
 SPLITS = ("basic", "functional", "spatial")
 
 
-def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
+def labels(row: Row, file: str, side: object) -> dict[str, str | tuple[str, ...]]:
     """split, category of the program, the program, type."""
     split = next((split for split in SPLITS if split in stem(file)), "unknown")
     return {

@@ -7,7 +7,6 @@ English is asked; `VENUSBENCH_GD_ZH` asks the Chinese instruction of the same ro
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from pipelines.suites.venusbench_gd import FORM, SIDE_FILES
 from trainer.suites.reading import Benchmark, Row, stem, text
@@ -15,7 +14,7 @@ from trainer.suites.reading import Benchmark, Row, stem, text
 PLATFORMS = ("web", "mobile", "desktop")
 
 
-def labels(row: Row, file: str, side: Any) -> dict[str, str | tuple[str, ...]]:
+def labels(row: Row, file: str, side: object) -> dict[str, str | tuple[str, ...]]:
     """task (the file's name), platform, application, type."""
     path = text(row, *FORM.picture).replace("\\", "/").split("/")
     platform = text(row, "platform")

@@ -73,8 +73,8 @@ def without_waits(episode: RecordedEpisode) -> RecordedEpisode:
     """AITW has no word for waiting: such steps are not in it."""
     from dataclasses import replace
 
-    kept: tuple[RecordedStep, ...] = tuple(step for step in episode.steps if step.act.kind != "wait")
-    return replace(episode, steps=kept)
+    steps: tuple[RecordedStep, ...] = tuple(step for step in episode.steps if step.act.kind != "wait")
+    return replace(episode, steps=steps)
 
 
 def write(root: Path, episodes: Sequence[RecordedEpisode]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from generators.proving.embedded.native import aitw, common
 from generators.worlds.pages.recording import RecordedAct, RecordedEpisode
@@ -45,7 +44,7 @@ def thought(episode: RecordedEpisode, index: int) -> str:
     return f"The screen shows {seen}. The task is to {goal}. Next: {then}."
 
 
-def step_json(episode: RecordedEpisode, index: int, folder: str, subset: str) -> dict[str, Any]:
+def step_json(episode: RecordedEpisode, index: int, folder: str, subset: str) -> dict[str, object]:
     """One step, all its fields in the order of the source."""
     step = episode.steps[index]
     seen = common.ocr(step.elements)

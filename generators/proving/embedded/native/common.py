@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image
@@ -66,7 +66,7 @@ ANDROID = {
 
 
 def android_class(element: PageElement) -> str:
-    """The Android view class that looks like this element; a button that is only an icon is an ImageButton."""
+    """The Android view class that this element is drawn as; a button that is only an icon is an ImageButton."""
     if element.role == "button" and element.icon and not element.text:
         return "android.widget.ImageButton"
     return ANDROID.get(element.role, "android.view.View")
@@ -96,7 +96,7 @@ def write(path: Path, data: bytes | str) -> None:
     path.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
 
 
-def dump(value: Any, indent: int | None = None) -> str:
+def dump(value: object, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 

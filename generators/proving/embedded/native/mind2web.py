@@ -61,7 +61,7 @@ def repr_of(act: RecordedAct, node: DomNode | None) -> str:
     return f"[{role}]  {act.name or (node.text[:40] if node else '')} -> {OPS[act.kind]}{value}"
 
 
-def action_json(episode: RecordedEpisode, index: int) -> dict[str, Any]:
+def action_json(episode: RecordedEpisode, index: int) -> dict[str, object]:
     """One action with its HTML and candidates; positives first come as the true target only."""
     step = episode.steps[index]
     web, node = step.web, target_node(step)
@@ -84,7 +84,7 @@ def action_json(episode: RecordedEpisode, index: int) -> dict[str, Any]:
     }
 
 
-def episode_json(episode: RecordedEpisode) -> dict[str, Any]:
+def episode_json(episode: RecordedEpisode) -> dict[str, object]:
     body = range(len(episode.steps) - 1)
     domain, subdomain = DOMAINS.get(episode.app, ("Service", "Tools"))
     return {

@@ -57,7 +57,7 @@ def record(count: int) -> tuple[list[Demo], int]:
     return demos, failed
 
 
-def demo_json(demo: Demo) -> dict[str, Any]:
+def demo_json(demo: Demo) -> dict[str, object]:
     """The stored object; `reward` is discounted by the ten seconds a person had."""
     took = demo.data["states"][-1]["time"]
     return {

@@ -209,7 +209,7 @@ def row_ids(found: Sequence[OmniactRow]) -> list[str]:
     return ids
 
 
-def boxes(screen: DesktopScreen) -> dict[str, Any]:
+def boxes(screen: DesktopScreen) -> dict[str, object]:
     """The box file: name → corners, label, valid."""
     found: dict[str, Any] = {}
     for e in screen.elements:

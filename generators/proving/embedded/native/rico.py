@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from generators.worlds.pages.own_pages import PageElement
 FRAME = 4  # hierarchy pixels a CSS pixel: 360 x 640 -> 1440 x 2560
 
 
-def node(element: PageElement, app: str, children: list[dict[str, Any]]) -> dict[str, Any]:
+def node(element: PageElement, app: str, children: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """One view, with the fields of Rico's dumps."""
     return {
         "class": common.android_class(element),
@@ -41,7 +41,7 @@ def node(element: PageElement, app: str, children: list[dict[str, Any]]) -> dict
     }
 
 
-def hierarchy(screen: StillScreen) -> dict[str, Any]:
+def hierarchy(screen: StillScreen) -> dict[str, object]:
     """The dump of one screen: elements nested as they lie in the page, under a root."""
     children: dict[int, list[int]] = {}
     for i, element in enumerate(screen.elements):

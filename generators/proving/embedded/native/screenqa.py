@@ -28,7 +28,7 @@ class ScreenqaRow:
 
 
 def rate(screen: StillScreen, question: ScreenQuestion, rng: Random) -> tuple[dict[str, Any], ...]:
-    """Two or three raters: other wordings, boxes a few pixels apart; `vh_index` -1 where one drew the box by hand."""
+    """Two or three raters: other wordings, boxes a few pixels apart; `vh_index` -1 where a rater drew the box."""
     found = []
     for _ in range(rng.choice((2, 3, 3))):
         shown = []
@@ -48,7 +48,7 @@ def rate(screen: StillScreen, question: ScreenQuestion, rng: Random) -> tuple[di
 
 
 def rows(screens: Sequence[StillScreen], count: int, rng: Random) -> list[ScreenqaRow]:
-    """`count` questions, the screens in turn, questions without an answer kept to about 5 %."""
+    """`count` questions, the screens in turn, questions without an answer at most about 5 %."""
     pools = [(s, rng.sample(q := questions(s, rng), len(q))) for s in screens]
     found: list[ScreenqaRow] = []
     turn = refusals = 0
@@ -71,7 +71,7 @@ def native_id(row: ScreenqaRow) -> str:
     return f"{row.screen.number}-{digest(row.text)[:12]}"
 
 
-def row_json(row: ScreenqaRow) -> dict[str, Any]:
+def row_json(row: ScreenqaRow) -> dict[str, object]:
     return {
         "image_id": row.screen.number,
         "image_width": WIDTH,

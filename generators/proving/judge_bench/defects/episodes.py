@@ -25,7 +25,7 @@ BLANKS = tuple((x, y) for y in (880, 620, 400, 240, 130) for x in (960, 40, 500,
 """Points tried for a click that does nothing."""
 
 
-def _told(trace: Trace) -> dict[str, Any]:
+def _provenance(trace: Trace) -> dict[str, Any]:
     return {"goal": trace.goal, "actions": [format(move.action) for move in trace.moves]}
 
 
@@ -42,7 +42,7 @@ def skipped_step(count: int) -> Make:
             if len(moves) > 1 and unreached(tools.world, trace, moves):
                 shots = [*trace.shots[:at], *trace.shots[at + count :]]
                 damaged = trace.with_moves(f"{trace.uid}~skip{count}", moves, shots)
-                return DamagedTrace(damaged, None, "replay", {**_told(trace), "at": at}, float(count))
+                return DamagedTrace(damaged, None, "replay", {**_provenance(trace), "at": at}, float(count))
         return None
 
     return make
@@ -68,7 +68,7 @@ def shuffled_steps(reverse: bool) -> Make:
         damaged = trace.with_moves(
             f"{trace.uid}~shuffle", [trace.moves[at] for at in order], [trace.shots[at] for at in order]
         )
-        return DamagedTrace(damaged, None, "pixels", {**_told(trace), "order": order}, float(strange))
+        return DamagedTrace(damaged, None, "pixels", {**_provenance(trace), "order": order}, float(strange))
 
     return make
 
@@ -105,13 +105,13 @@ def noop_loop(blank: bool) -> Make:
         moves = [*trace.moves[:at], *idle, *trace.moves[at:]]
         shots = [*trace.shots[:at], *[trace.shots[at]] * times, *trace.shots[at:]]
         damaged = trace.with_moves(f"{trace.uid}~noop", moves, shots)
-        return DamagedTrace(damaged, None, "replay", {**_told(trace), "at": at, "times": times}, float(times))
+        return DamagedTrace(damaged, None, "replay", {**_provenance(trace), "at": at, "times": times}, float(times))
 
     return make
 
 
 def _held(shot: Observation, point: Sequence[int]) -> bool:
-    return any(place.clickable and contains(place.box, point) for place in shot.places)
+    return any(element.clickable and contains(element.box, point) for element in shot.elements)
 
 
 def premature_finish(late: bool) -> Make:
@@ -126,7 +126,7 @@ def premature_finish(late: bool) -> Make:
             return None
         moves = [*trace.moves[:keep], trace.moves[-1]]
         damaged = trace.with_moves(f"{trace.uid}~early", moves, trace.shots[: keep + 1])
-        return DamagedTrace(damaged, None, "replay", {**_told(trace), "kept": keep}, float(body - keep))
+        return DamagedTrace(damaged, None, "replay", {**_provenance(trace), "kept": keep}, float(body - keep))
 
     return make
 
@@ -148,7 +148,7 @@ def finish_without_goal(trace: Trace, tools: Tools) -> DamagedTrace | None:
             continue
         if not reached(end, trace.evaluator, moves) and (apart := differ(shots[-1], trace.shots[-1])) <= LOOKS_ALIKE:
             damaged = replace(trace.with_moves(f"{trace.uid}~without", moves, shots), end_state=end)
-            return DamagedTrace(damaged, None, "replay", {**_told(trace), "at": at}, apart)
+            return DamagedTrace(damaged, None, "replay", {**_provenance(trace), "at": at}, apart)
     return None
 
 
@@ -169,7 +169,7 @@ def other_task(same_app: bool) -> Make:
             return None
         goal = tools.rng.choice(options).goal
         damaged = replace(trace, uid=f"{trace.uid}~task", goal=goal, moves=_without_thoughts(trace))
-        return DamagedTrace(damaged, None, "state", _told(trace))
+        return DamagedTrace(damaged, None, "state", _provenance(trace))
 
     return make
 
@@ -185,7 +185,7 @@ def near_miss(trace: Trace, tools: Tools) -> DamagedTrace | None:
     if not goals:
         return None
     damaged = replace(trace, uid=f"{trace.uid}~near", goal=tools.rng.choice(goals), moves=_without_thoughts(trace))
-    return DamagedTrace(damaged, None, "state", _told(trace))
+    return DamagedTrace(damaged, None, "state", _provenance(trace))
 
 
 EPISODE_OPERATORS = {

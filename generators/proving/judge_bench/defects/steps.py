@@ -81,7 +81,7 @@ def _pointed(trace: Trace, at: int) -> bool:
     return isinstance(move.action, Click) and bool(move.key) and move.box is not None
 
 
-def end_of(world: World, trace: Trace, moves: Sequence[Move]) -> dict[str, Any] | None:
+def end_of(world: World, trace: Trace, moves: Sequence[Move]) -> dict[str, object] | None:
     """The state after performing moves from a trace's start; None if the world couldn't perform them."""
     try:
         return arrive(world, trace, moves)
@@ -120,13 +120,13 @@ def other_places(trace: Trace, at: int) -> list[ScreenElement]:
     """Clickable elements of a step's screen that are neither its target nor around it, the nearest first."""
     move = trace.moves[at]
     point = move.action.box  # type: ignore[union-attr]
-    target = trace.shots[at].place(move.key)
+    target = trace.shots[at].element(move.key)
     found = []
-    for place in trace.shots[at].places:
-        same = place.key == move.key or (target is not None and place.name == target.name)
-        if place.clickable and place.key and not same and not inside(place.box, point):
-            found.append(place)
-    return sorted(found, key=lambda place: _gap(place.centre, point))
+    for element in trace.shots[at].elements:
+        same = element.key == move.key or (target is not None and element.name == target.name)
+        if element.clickable and element.key and not same and not inside(element.box, point):
+            found.append(element)
+    return sorted(found, key=lambda element: _gap(element.centre, point))
 
 
 def _gap(one: Sequence[float], two: Sequence[float]) -> float:
@@ -142,8 +142,8 @@ def off_by_one(offset: int) -> Make:
             if not (_pointed(trace, at) and 0 <= at + offset < len(trace.shots)):
                 return False
             other, move = trace.shots[at + offset], trace.moves[at]
-            place = other.place(move.key)
-            moved = place is None or not inside(place.box, move.action.box)  # type: ignore[union-attr]
+            element = other.element(move.key)
+            moved = element is None or not inside(element.box, move.action.box)  # type: ignore[union-attr]
             return moved and differ(trace.shots[at], other) > 0  # where the point would do as well, it is no defect
 
         at = _pick(trace, tools.rng, good)
@@ -233,9 +233,9 @@ def wrong_element(near: bool) -> Make:
             return None
         options = other_places(trace, at)
         half = max(1, len(options) // 3)
-        place = tools.rng.choice(options[:half] if near else options[half:] or options)
+        element = tools.rng.choice(options[:half] if near else options[half:] or options)
         move = trace.moves[at]
-        new = replace(move, action=Click(place.centre), box=place.box)
+        new = replace(move, action=Click(element.centre), box=element.box)
         try:
             tools.world.reset(trace.start)
             for one in (*trace.moves[:at], new):
@@ -286,7 +286,7 @@ def contradictory_thought(other_kind: bool) -> Make:
         if at is None:
             return None
         move = trace.moves[at]
-        options = [place for place in other_places(trace, at) if place.name]
+        options = [element for element in other_places(trace, at) if element.name]
         if other_kind:
             action: Action = tools.rng.choice((PressBack(), Wait(), Scroll(direction="down"), Finished()))
             says = thought(action, trace.goal, "", tools.rng)

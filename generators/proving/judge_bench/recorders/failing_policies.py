@@ -43,10 +43,10 @@ def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: P
     With a `policy` its runs alone are made, one for each task, and its name is their kind. Every trace ends with
     Finished and holds the end state, which doesn't fulfil `evaluator`.
     """
-    rng, made = Random(f"failing/{seed}"), 0
+    rng, built = Random(f"failing/{seed}"), 0
     seen: set[str] = set()
     for number in range(len(traces) if policy else count * TRIES):
-        if made >= count or not traces:
+        if built >= count or not traces:
             return
         if policy:
             tries = iter([follow(world, traces[number], policy, seed + number)])
@@ -54,12 +54,12 @@ def fail(world: World, traces: Sequence[Trace], seed: int, count: int, policy: P
             tries = _tries(world, traces, KINDS[number % len(KINDS)], rng)
         for run in tries:
             failed = run.failed(f"{seed}-{number}")
-            told = (
+            text = (
                 repr((failed.uid.partition("~")[0], [format(move.action) for move in failed.moves])) if failed else ""
             )
-            if failed is not None and told not in seen:
-                seen.add(told)
-                made += 1
+            if failed is not None and text not in seen:
+                seen.add(text)
+                built += 1
                 yield failed
                 break
 
@@ -139,8 +139,8 @@ def _chances(trace: Trace, kind: str) -> list[int]:
 
 def _matters_twice(trace: Trace, at: int) -> bool:
     """Whether something lies under the point after the click that a second one would press."""
-    place = under(trace.shots[at + 1].places, trace.moves[at].action.box)  # type: ignore[union-attr]
-    return place is not None and place.role not in ("textbox", "radio", "tab", "combobox")
+    element = under(trace.shots[at + 1].elements, trace.moves[at].action.box)  # type: ignore[union-attr]
+    return element is not None and element.role not in ("textbox", "radio", "tab", "combobox")
 
 
 def _slip(world: World, trace: Trace, kind: str, traces: Sequence[Trace], rng: Random) -> Run:
@@ -177,12 +177,12 @@ def _grounded(move: Move, shot: Observation) -> Move | None:
     """The move on the element where it lies now; None if it isn't on the screen. Without an element: as it is."""
     if not move.key or not isinstance(move.action, Click) or move.box is None:
         return move
-    place = shot.place(move.key)
-    if place is None:
+    element = shot.element(move.key)
+    if element is None:
         return None
-    was, now = move.box, place.box
+    was, now = move.box, element.box
     point = [_moved(move.action.box[axis], (was[axis], was[axis + 2]), (now[axis], now[axis + 2])) for axis in (0, 1)]
-    return replace(move, action=Click((point[0], point[1])), box=place.box)
+    return replace(move, action=Click((point[0], point[1])), box=element.box)
 
 
 def _moved(value: float, was: tuple[float, float], now: tuple[float, float]) -> int:
@@ -219,16 +219,16 @@ def _scroll(way: str, trace: Trace) -> Scroll:
 def _neighbour(move: Move, shot: Observation, goal: str, rng: Random) -> Move:
     """A click on one of the nearest other elements; half of the time it says that it meant that one."""
     x, y = move.action.box  # type: ignore[union-attr]
-    others = [p for p in shot.places if p.clickable and p.key and p.key != move.key and not contains(p.box, (x, y))]
+    others = [p for p in shot.elements if p.clickable and p.key and p.key != move.key and not contains(p.box, (x, y))]
     others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
     if not others:
         return move
-    place = rng.choice(others[:NEAREST])
-    name = place.name or place.text
+    element = rng.choice(others[:NEAREST])
+    name = element.name or element.text
     meant = rng.random() < 0.5
-    says = thought(Click(place.centre), goal, name, rng) if move.thought and meant else move.thought
+    says = thought(Click(element.centre), goal, name, rng) if move.thought and meant else move.thought
     words = f'Click "{name}"' if meant else move.instruction
-    return Move(Click(place.centre), words, place.key, place.box, says)
+    return Move(Click(element.centre), words, element.key, element.box, says)
 
 
 def _other_text(move: Move, plan: Sequence[Move], at: int, traces: Sequence[Trace], rng: Random) -> Move:
@@ -251,19 +251,19 @@ def explore(world: World, trace: Trace, rng: Random) -> Run:
     wanted, clicked = _words(trace.goal), set[str]()
     texts = re.findall(r'"([^"]+)"', trace.goal) or [word for word in trace.goal.split() if word[:1].isupper()]
     for _ in range(rng.randint(2, MOST_EXPLORED)):
-        places = [p for p in run.now.places if p.clickable and p.key and p.key not in clicked]
-        like = {p.key: len(wanted & _words(f"{p.name} {p.text}")) + rng.random() * 0.9 for p in places}
-        if not places or (max(like.values()) < 1 and rng.random() < 0.4):
+        elements = [p for p in run.now.elements if p.clickable and p.key and p.key not in clicked]
+        like = {p.key: len(wanted & _words(f"{p.name} {p.text}")) + rng.random() * 0.9 for p in elements}
+        if not elements or (max(like.values()) < 1 and rng.random() < 0.4):
             run.do(Move(_scroll("down", trace), "Scroll down to see more"))
             continue
-        place = max(places, key=lambda p: like[p.key])
-        clicked.add(place.key)
-        name = place.name or place.text
-        says = thought(Click(place.centre), trace.goal, name, rng) if trace.moves[0].thought else ""
-        run.do(Move(Click(place.centre), f'Click "{name}"', place.key, place.box, says))
-        if place.role == "textbox" and texts:
+        element = max(elements, key=lambda p: like[p.key])
+        clicked.add(element.key)
+        name = element.name or element.text
+        says = thought(Click(element.centre), trace.goal, name, rng) if trace.moves[0].thought else ""
+        run.do(Move(Click(element.centre), f'Click "{name}"', element.key, element.box, says))
+        if element.role == "textbox" and texts:
             text = texts.pop(0)
-            run.do(Move(Type(text), f'Type "{text}"', place.key, place.box))
+            run.do(Move(Type(text), f'Type "{text}"', element.key, element.box))
     return run
 
 
@@ -279,15 +279,16 @@ def follow(world: World, trace: Trace, policy: Policy, seed: int = 0) -> Run:
     policy.begin(trace.goal, trace.platform, seed)
     for _ in range(2 * len(trace.moves) + 2):
         past = tuple(PastTurn(move.action) for move in run.moves)
-        places = run.now.places if policy.needs_tree else ()
-        action = policy.decide(PolicyView(trace.goal, run.now.png, trace.size_px, trace.platform, past, places)).action
+        elements = run.now.elements if policy.needs_tree else ()
+        view = PolicyView(trace.goal, run.now.png, trace.size_px, trace.platform, past, elements)
+        action = policy.decide(view).action
         if action is None or isinstance(action, Finished | CallUser):
             break
-        place = (
-            under(run.now.places, action.box) if isinstance(action, Click | LongPress | DoubleClick | Hover) else None
+        element = (
+            under(run.now.elements, action.box) if isinstance(action, Click | LongPress | DoubleClick | Hover) else None
         )
-        label = (place.name or place.text) if place else ""
+        label = (element.name or element.text) if element else ""
         words = f'{type(action).__name__} "{label}"' if label else format(action)
-        if not run.do(Move(action, words, place.key if place else "", place.box if place else None)):
+        if not run.do(Move(action, words, element.key if element else "", element.box if element else None)):
             break
     return run

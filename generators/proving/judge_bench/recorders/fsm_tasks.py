@@ -1,4 +1,4 @@
-"""Recorder of the sites made from specs (`generators.worlds.fsm`): goals, alone and joined, by their paths."""
+"""Recorder of the sites built from specs (`generators.worlds.fsm`): goals, alone and joined, by their paths."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ class FsmRecorder:
         return open_fsm()
 
     def record(self, world: FsmWorld, count: int, seed: int) -> Iterator[Trace]:
-        """Kinds of sites in turn; goals that can't be joined, or take too long, are drawn anew with the next turn."""
-        kinds, made, number = sorted(TEMPLATES), 0, 0
+        """Kinds of sites in turn; goals that can't be joined, or take too long, are generated again with the next
+        turn."""
+        kinds, built, number = sorted(TEMPLATES), 0, 0
         makers: dict[str, TaskMaker] = {}
-        while made < count and number < 4 * count + 40:
+        while built < count and number < 4 * count + 40:
             kind, turn = kinds[number % len(kinds)], number // len(kinds)
             number += 1
             site = make_site(kind, FIRST_SEED + seed + turn // SITES)
@@ -53,7 +54,7 @@ class FsmRecorder:
                 maker = makers[kind] = TaskMaker(site)
             trace = record_one(world, maker, seed + turn, self.losses)
             if trace is not None:
-                made += 1
+                built += 1
                 yield trace
 
     def grounding(self, world: FsmWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
@@ -91,7 +92,7 @@ def record_one(world: FsmWorld, maker: TaskMaker, seed: int, losses: Losses | No
     world.reset(task.start)
     try:
         for action in task.path:
-            noted.before(action, under(world.places(), action.box) if isinstance(action, Click) else None)
+            noted.before(action, under(world.elements(), action.box) if isinstance(action, Click) else None)
             world.act(action)
     except WorldError:
         losses.drop(family, "the oracle failed")

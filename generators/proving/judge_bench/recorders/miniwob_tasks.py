@@ -50,8 +50,8 @@ class MiniwobRecorder:
 
     def record(self, world: MiniwobWorld, count: int, seed: int) -> Iterator[Trace]:
         """Tasks in turn; for a seed whose task the oracle can't read, or doesn't solve, another one is tried."""
-        tasks, made, number = list(SOLVERS), 0, 0
-        while made < count and number < 4 * count + 40:
+        tasks, built, number = list(SOLVERS), 0, 0
+        while built < count and number < 4 * count + 40:
             task, turn = tasks[number % len(tasks)], number // len(tasks)
             number += 1
             if task in SINGLE and turn % 2:
@@ -59,14 +59,14 @@ class MiniwobRecorder:
             seeds = (seed + turn + again * NEXT_SEED for again in range(SEEDS_A_TURN))
             trace = next((one for at in seeds if (one := record_one(world, task, at, self.losses))), None)
             if trace is not None:
-                made += 1
+                built += 1
                 yield trace
 
     def grounding(self, world: MiniwobWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
         """First screens of tasks in turn, with expressions for what can be clicked and is called as nothing else."""
-        tasks, made = sorted(SOLVERS), 0
+        tasks, built = sorted(SOLVERS), 0
         for number in range(4 * count):
-            if made == count:
+            if built == count:
                 return
             task = tasks[(number * 7 + seed) % len(tasks)]
             world.reset({"task": task, "seed": GROUNDING_SEED + seed + number})
@@ -76,7 +76,7 @@ class MiniwobRecorder:
                 continue
             uid = f"miniwob/grounding/{task}/{seed + number}"
             shot = world.observe()
-            made += 1
+            built += 1
             yield GroundingScreen(uid, "miniwob", f"miniwob/{task}", world.platform, world.size_px, shot, items, odd)
 
 

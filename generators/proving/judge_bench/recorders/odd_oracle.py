@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from generators.proving.judge_bench.recorders.odd_tasks import Do, OddTask
 from generators.proving.judge_bench.recorders.odd_world import OddWorld
 from generators.proving.judge_bench.recorders.thoughts import thought
 from generators.proving.judge_bench.trace import Move
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
-from schemas.action_types import (
-    Click,
-    Finished,
-    Hotkey,
-    PressBack,
-    Scroll,
-    Type,
-    Wait,
-)
+from schemas.action_types import Click, Finished, Hotkey, PressBack, Scroll, Type, Wait
 from schemas.actions import Action
 from schemas.coordinates import point_to_unit
-
-if TYPE_CHECKING:
-    pass
-
 
 THOUGHTFUL = 1 / 3
 SCROLLING = ("look_alike_list", "scroll_back")
@@ -78,7 +65,7 @@ class OddOracle:
     def reveal(self, key: str) -> ScreenElement:
         """Scroll until the element shows well. Raises `WorldError` if it doesn't."""
         for _ in range(14):
-            found = next((e for e in self.world.elements() if e.key == key), None)
+            found = next((e for e in self.world.page_elements() if e.key == key), None)
             if found is not None and found.visible_share > 0.7 and (place := self.world.place(found)):
                 return place
             where = self.world.page.evaluate("key => oddFind(key)", key)
@@ -115,7 +102,7 @@ class OddOracle:
 
     def write(self, do: Do) -> None:
         self.reveal(do.key)
-        if not any(e.key == do.key and e.focused for e in self.world.elements()):
+        if not any(e.key == do.key and e.focused for e in self.world.page_elements()):
             self.tap(Do("tap", do.key))
         says = (f'Type "{do.text}"', f'Enter "{do.text}"', f'Write "{do.text}"')
         self.note(Type(do.text), self.rng.choice(says), self.reveal(do.key), do.odd)

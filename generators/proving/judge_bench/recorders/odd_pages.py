@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from generators.devices.browser import open_browser
 from generators.proving.judge_bench.recorders.losses import Losses
@@ -25,13 +24,7 @@ from generators.proving.judge_bench.trace import GroundingScreen, Referred, Trac
 from generators.tasks.world_interface import Observation, WorldError
 from generators.worlds.pages.own_pages import VIEWPORTS
 from generators.worlds.pages.page_task import evaluator
-from schemas.action_types import (
-    Click,
-    Wait,
-)
-
-if TYPE_CHECKING:
-    pass
+from schemas.action_types import Click, Wait
 
 FOLDER = Path(__file__).parent
 MOVING = ("carousel", "ticker", "bars", "progress")
@@ -66,8 +59,8 @@ class OddPages:
     def record(self, world: OddWorld, count: int, seed: int) -> Iterator[Trace]:
         """Kinds in turn, each in its apps in turn. A screen that can't carry its task, or whose message covers what
         is needed next, is skipped."""
-        turns, made, number = _turns(seed), 0, 0
-        while made < count and number < 4 * count + 40:
+        turns, built, number = _turns(seed), 0, 0
+        while built < count and number < 4 * count + 40:
             app, kind = turns[number % len(turns)]
             try:
                 trace = self._one(world, app, kind, seed + number)
@@ -76,7 +69,7 @@ class OddPages:
                 self.losses.drop(f"odd/{app}", f"{kind}: the oracle failed")
             number += 1
             if trace is not None:
-                made += 1
+                built += 1
                 yield trace
 
     def _one(self, world: OddWorld, app: str, kind: str, seed: int) -> Trace | None:
@@ -122,7 +115,7 @@ class OddPages:
         )
 
     def grounding(self, world: OddWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
-        """Screens after up to two random taps; buttons that stand in every row are told apart by what is beside."""
+        """Screens after up to two random taps; buttons that stand in every row are distinguished by what is beside."""
         apps = sorted(SCENARIOS)
         for number in range(count):
             rng = Random(f"judge-bench/odd/grounding/{self.kind}/{seed + number}")
@@ -131,8 +124,8 @@ class OddPages:
                 {"app": app, "seed": GROUNDING_SEED + seed + number, "anim": rng.choice(("", *MOVING)), "waits": 1}
             )
             for _ in range(rng.randrange(3)):
-                places = [place for place in world.observe().places if place.clickable and place.key]
-                world.act(Click(rng.choice(places).centre))
+                elements = [element for element in world.observe().elements if element.clickable and element.key]
+                world.act(Click(rng.choice(elements).centre))
                 world.act(Wait())
             shot = world.observe()
             items, odd = _expressions(shot)
@@ -167,16 +160,16 @@ def _expressions(shot: Observation) -> tuple[tuple[Referred, ...], dict[int, str
     """Expressions that mean one element each, and which of them are hard: icons without words, buttons alike."""
     items: list[Referred] = []
     odd: dict[int, str] = {}
-    for place in shot.places:
-        if not (place.clickable and place.name and place.key):
+    for element in shot.elements:
+        if not (element.clickable and element.name and element.key):
             continue
-        name, _, beside = place.key.partition(":")
-        if sum(other.name.lower() == place.name.lower() for other in shot.places if other.key) == 1:
-            if place.role == "button" and not place.text:
+        name, _, beside = element.key.partition(":")
+        if sum(other.name.lower() == element.name.lower() for other in shot.elements if other.key) == 1:
+            if element.role == "button" and not element.text:
                 odd[len(items)] = "tiny_icon"
-            items.append(Referred(SAYS.get(place.role, "the {name} button").format(name=place.name), place))
+            items.append(Referred(SAYS.get(element.role, "the {name} button").format(name=element.name), element))
         elif name in ("del", "ship", "add", "remove") and beside:
             odd[len(items)] = "alike"
             what = f"Order {beside}" if name == "ship" else beside
-            items.append(Referred(f'the {place.name} button beside "{what}"', place))
+            items.append(Referred(f'the {element.name} button beside "{what}"', element))
     return tuple(items), odd

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from generators.proving.judge_bench.recorders.odd_tasks import (
-    Do,
-    OddTask,
-    Slots,
-    State,
-    _some,
-    _tap,
-    _task,
-)
+from generators.proving.judge_bench.recorders.odd_tasks import Do, OddTask, Slots, State, _some, _tap, _task
 
 PASSWORDS = ("quiet-lamp", "river81", "Maple!42", "seven-owls", "blueKite9", "tin.drum7", "paper_boat", "Fjord#3")
 TABS = ("Day", "Week", "Month")

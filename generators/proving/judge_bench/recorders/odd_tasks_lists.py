@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from generators.proving.judge_bench.recorders.odd_tasks import (
-    Do,
-    OddTask,
-    Slots,
-    State,
-    _some,
-    _tap,
-    _task,
-)
+from generators.proving.judge_bench.recorders.odd_tasks import Do, OddTask, Slots, State, _some, _tap, _task
 
 COLOURS = ("Red", "Blue", "Green", "Black", "Purple")
 FILTERS = ("All", "Open", "Shipped")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import Camera, evaluate_json, key_chord
-from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction
+from generators.tasks.world_interface import Observation, ScreenElement
+from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.pages.own_pages import VIEWPORTS, PageElement, read_elements
 from schemas.action_types import (
     CallUser,
@@ -24,7 +25,6 @@ from schemas.action_types import (
     Wait,
 )
 from schemas.actions import Action
-from schemas.coordinates import OffScreen, box_to_unit
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PLATFORM = {"phone": "mobile", "desktop": "desktop"}
 WHEEL_PX = 250
 
 
-class OddWorld:
+class OddWorld(BrowserWorld):
     """One browser page that shows any of the apps (see `World`)."""
 
     name = "odd"
@@ -44,6 +44,7 @@ class OddWorld:
         self.page = page
         self.kind = kind
         self.platform = PLATFORM[kind]
+        self.refusal = f"the odd pages on {self.platform} have no action"
         viewport = VIEWPORTS[kind]
         self.size_px = (viewport.width, viewport.height)
         self._camera = Camera(page, viewport)
@@ -54,45 +55,28 @@ class OddWorld:
         self.page.mouse.move(0, 0)
         self.page.evaluate("config => oddStart(config)", {**start, "platform": self.kind})
 
-    def elements(self) -> list[PageElement]:
+    def page_elements(self) -> list[PageElement]:
         return read_elements(self.page)
 
     def observe(self) -> Observation:
-        places = (self.place(element) for element in self.elements())
-        return Observation(self._camera.shoot(), tuple(place for place in places if place), digest(self.state()))
+        elements = (self.place(seen) for seen in self.page_elements())
+        return Observation(self._camera.shoot(), tuple(one for one in elements if one), digest(self.state()))
 
-    def place(self, element: PageElement) -> ScreenElement | None:
+    def place(self, seen: PageElement) -> ScreenElement | None:
         """An element in the frame of the schema; a secret shows as dots, as on the screen."""
-        try:
-            box = box_to_unit(element.box, self.size_px)
-        except OffScreen:
-            return None
-        text = "•" * len(element.value) if "secret" in element.classes else element.text
-        return ScreenElement(tuple(box), element.role, text, element.name, element.key, element.clickable)  # type: ignore[arg-type]
+        text = "•" * len(seen.value) if "secret" in seen.classes else seen.text
+        return ScreenElement.on_screen(seen.box, self.size_px, seen.role, text, seen.name, seen.key, seen.clickable)
 
     def state(self) -> dict[str, Any]:
         state: dict[str, Any] = evaluate_json(self.page, "oddState()")
         return state
 
-    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
-        """A point of 0..1000 in CSS pixels, inside the screen."""
-        width, height = self.size_px
-        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
-
     def act(self, action: Action) -> None:
         """See `World.act`; every action but Finished and CallUser lets one tick pass."""
         if isinstance(action, Finished | CallUser):
             return
-        do = _ACTS.get(type(action))
-        if do is None:
-            raise UnsupportedAction(f"the odd pages on {self.platform} have no action {type(action).__name__}")
-        do(self, action)
+        super().act(action)
         self.page.evaluate("oddTick()")
-
-    def _click(self, action: Any) -> None:
-        mouse = self.page.mouse
-        (mouse.dblclick if isinstance(action, DoubleClick) else mouse.click)(*self.pixel(action.box))
-        mouse.move(0, 0)
 
     def _scroll(self, action: Scroll) -> None:
         if self.platform == "mobile" and action.start and action.end:
@@ -109,10 +93,10 @@ class OddWorld:
         self.page.keyboard.press(key_chord(action.keys))
 
 
-_ACTS: dict[type, Callable[[OddWorld, Any], object]] = {
-    Click: OddWorld._click,
-    DoubleClick: OddWorld._click,
-    LongPress: OddWorld._click,
+OddWorld.acts = {
+    Click: BrowserWorld.click,
+    DoubleClick: BrowserWorld.click,
+    LongPress: BrowserWorld.click,
     Scroll: OddWorld._scroll,
     Hotkey: OddWorld._hotkey,
     Type: lambda world, action: world.page.keyboard.type(action.content),

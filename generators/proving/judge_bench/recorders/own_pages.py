@@ -38,20 +38,20 @@ class PageOracle:
         self.moves: list[Move] = []
         self.shots: list[Observation] = []
 
-    def do(self, action: Action, words: str, place: ScreenElement | None = None) -> None:
+    def do(self, action: Action, words: str, element: ScreenElement | None = None) -> None:
         """Note the screen and the move, then act."""
-        name = place.name or place.text if place else ""
+        name = element.name or element.text if element else ""
         says = thought(action, self.goal, name, self.rng) if self.thoughtful else ""
         self.shots.append(self.world.observe())
-        self.moves.append(Move(action, words, place.key if place else "", place.box if place else None, says))
+        self.moves.append(Move(action, words, element.key if element else "", element.box if element else None, says))
         self.world.act(action)
 
     def reveal(self, key: str) -> ScreenElement:
         """Scroll until the element shows well. Raises `WorldError` after eight strokes."""
         for _ in range(8):
             found = next((e for e in self.world.pages.elements() if e.key == key), None)
-            if found is not None and found.visible_share > 0.6 and (place := self.world._place(found)):
-                return place
+            if found is not None and found.visible_share > 0.6 and (element := self.world._place(found)):
+                return element
             where = self.world.pages.page.evaluate("key => vesperFind(key)", key)
             if where is None:
                 raise WorldError(f"own pages: no element {key!r} on this screen")
@@ -71,14 +71,14 @@ class PageOracle:
         self.do(Scroll(start, end, direction), words)
 
     def tap(self, key: str) -> None:
-        place = self.reveal(key)
-        left, top, right, bottom = place.box
+        element = self.reveal(key)
+        left, top, right, bottom = element.box
         x = int(left + (right - left) * self.rng.uniform(0.3, 0.7))
         y = int(top + (bottom - top) * self.rng.uniform(0.35, 0.65))
         verb = "Tap" if self.world.platform == "mobile" else "Click"
-        name = place.name or place.text
+        name = element.name or element.text
         says = (f'{verb} "{name}"', f'{verb} on "{name}"', f'Press "{name}"')
-        self.do(Click((x, y)), self.rng.choice(says), place)
+        self.do(Click((x, y)), self.rng.choice(says), element)
 
     def type(self, key: str, text: str) -> None:
         self.reveal(key)
@@ -91,16 +91,16 @@ class PageOracle:
         self.tap(f"opt:{option}")
 
     def slide(self, key: str, percent: str) -> None:
-        place = self.reveal(key)
-        left, top, right, bottom = place.box
+        element = self.reveal(key)
+        left, top, right, bottom = element.box
         target = (round(left + (right - left) * int(percent) / 100), round((top + bottom) / 2))
-        words = f"Move the {place.name} slider"
+        words = f"Move the {element.name} slider"
         if self.world.platform == "mobile":
-            self.do(Click(target), words, place)
+            self.do(Click(target), words, element)
             return
         now = self.world.pages.page.evaluate('k => +document.querySelector(`[data-k="${k}"]`).ariaValueNow', key)
         start = (round(left + (right - left) * int(now) / 100), target[1])
-        self.do(Drag(start, target), words, place)
+        self.do(Drag(start, target), words, element)
 
     def back(self) -> None:
         if self.world.platform == "mobile":
@@ -142,8 +142,8 @@ class OwnPagesRecorder:
 
     def record(self, world: PagesWorld, count: int, seed: int) -> Iterator[Trace]:
         """Families in turn; a screen that can't carry its family's task, or an oracle that fails, is skipped."""
-        families, made, number = list(FAMILIES), 0, 0
-        while made < count and number < 4 * count + 40:
+        families, built, number = list(FAMILIES), 0, 0
+        while built < count and number < 4 * count + 40:
             family = families[number % len(families)]
             try:
                 trace = self._one(world, family, seed + number)
@@ -152,7 +152,7 @@ class OwnPagesRecorder:
                 self.losses.drop(f"own/{family}", "the oracle failed")
             number += 1
             if trace is not None:
-                made += 1
+                built += 1
                 yield trace
 
     def _one(self, world: PagesWorld, family: str, seed: int) -> Trace | None:
@@ -198,9 +198,10 @@ class OwnPagesRecorder:
             app = APPS[number % len(APPS)]
             world.reset({"app": app, "seed": GROUNDING_SEED + seed + number, "home": False})
             for _ in range(rng.randrange(3)):
-                places = [p for p in world.observe().places if p.clickable and p.key and not p.key.startswith("sys:")]
-                if places:
-                    world.act(Click(rng.choice(places).centre))
+                seen = world.observe().elements
+                elements = [p for p in seen if p.clickable and p.key and not p.key.startswith("sys:")]
+                if elements:
+                    world.act(Click(rng.choice(elements).centre))
                     world.act(Wait())
             shot = world.observe()
             items = references(shot)
@@ -225,10 +226,10 @@ def near_misses(task: PageTask, tasks: Mapping[str, PageTask], end: dict[str, An
     """Goals that differ from the task's in one slot and that the end state doesn't reach, in the task's own words."""
     goals = []
     words = task.templates[task.template]
-    told = [slot for slot in task.slots if f"{{{slot}}}" in words]
+    lines = [slot for slot in task.slots if f"{{{slot}}}" in words]
     for key in sorted(tasks):
         other = tasks[key]
-        differ = [slot for slot in told if other.slots.get(slot) != task.slots[slot]]
+        differ = [slot for slot in lines if other.slots.get(slot) != task.slots[slot]]
         if len(differ) == 1 and not holds(end, other.checks):
             goals.append(other.phrase(task.template))
     return tuple(goals)

@@ -60,7 +60,7 @@ class Performed:
         if isinstance(action, Click):
             self._field = place.key if place is not None and place.role == "textbox" else ""
         elif isinstance(action, Type) and self._field:
-            place = shot.place(self._field)
+            place = shot.element(self._field)
         if isinstance(action, Scroll) and not action.direction and action.start and action.end:
             action = Scroll(action.start, action.end, scroll_direction(action.start, action.end))
         key, box = (place.key, place.box) if place is not None else ("", None)

@@ -41,13 +41,13 @@ class PhoneRecorder:
     def record(self, world: PhoneWorld, count: int, seed: int) -> Iterator[Trace]:
         """Families in turn, in an order drawn by the seed; a phone that can't carry its family's task is skipped."""
         families = Random(f"judge-bench/phone/{seed}").sample(list(FAMILIES), len(FAMILIES))
-        made, number = 0, 0
-        while made < count and number < 4 * count + 40:
+        built, number = 0, 0
+        while built < count and number < 4 * count + 40:
             family = families[number % len(families)]
             trace = record_one(world, family, FIRST_SEED + seed + number, self.losses)
             number += 1
             if trace is not None:
-                made += 1
+                built += 1
                 yield trace
 
     def grounding(self, world: PhoneWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
@@ -57,9 +57,9 @@ class PhoneRecorder:
             app = APPS[number % len(APPS)]
             world.reset({"seed": GROUNDING_SEED + seed + number, "open": f"vesper://{app}"})
             for _ in range(rng.randrange(3)):
-                places = [p for p in world.places() if p.clickable and not p.key.startswith("sys:")]
-                if places:
-                    world.act(Click(rng.choice(places).centre))
+                elements = [p for p in world.elements() if p.clickable and not p.key.startswith("sys:")]
+                if elements:
+                    world.act(Click(rng.choice(elements).centre))
             shot = world.observe()
             if len(items := references(shot)) >= LEAST_ITEMS:
                 uid = f"phone/grounding/{seed + number}"

@@ -21,14 +21,14 @@ LONGEST_NAME = 60
 
 def references(shot: Observation) -> tuple[Referred, ...]:
     """An expression for each element that can be clicked and whose name no other element has; system keys aside."""
-    names = [place.name.lower() for place in shot.places]
+    names = [element.name.lower() for element in shot.elements]
     alone = [
-        place
-        for place in shot.places
-        if place.clickable
-        and place.name
-        and len(place.name) <= LONGEST_NAME
-        and not place.key.startswith("sys:")
-        and names.count(place.name.lower()) == 1
+        element
+        for element in shot.elements
+        if element.clickable
+        and element.name
+        and len(element.name) <= LONGEST_NAME
+        and not element.key.startswith("sys:")
+        and names.count(element.name.lower()) == 1
     ]
     return tuple(Referred(SAYS.get(p.role, "the {name} button").format(name=p.name), p) for p in alone)

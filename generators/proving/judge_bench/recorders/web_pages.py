@@ -101,9 +101,9 @@ class WebPages:
     # --- episodes
     def record(self, world: WebWorld, count: int, seed: int) -> Iterator[Trace]:
         """See `Recorder.record`."""
-        made, turns, seen = 0, self.turns(seed, "episodes"), Counter[str]()
+        built, turns, seen = 0, self.turns(seed, "episodes"), Counter[str]()
         for number, (page, rng) in enumerate(turns):
-            if made == count or number >= 4 * count + 2 * len(self.groups):
+            if built == count or number >= 4 * count + 2 * len(self.groups):
                 return
             try:
                 trace = self._one(world, page, seed + number, rng, seen)
@@ -111,7 +111,7 @@ class WebPages:
                 self.losses.drop(self._family(page), "the oracle failed")
                 continue
             if trace is not None and self.again(world, trace):
-                made += 1
+                built += 1
                 yield trace
 
     def _one(self, world: WebWorld, page: str, seed: int, rng: Random, seen: Counter[str]) -> Trace | None:
@@ -185,9 +185,9 @@ class WebPages:
     # --- grounding
     def grounding(self, world: WebWorld, count: int, seed: int) -> Iterator[GroundingScreen]:
         """See `Recorder.grounding`: screens with at least eight expressions, equal on two visits."""
-        made = 0
+        built = 0
         for number, (page, rng) in enumerate(self.turns(seed, "grounding")):
-            if made == count or number >= 3 * count + 2 * len(self.groups):
+            if built == count or number >= 3 * count + 2 * len(self.groups):
                 return
             try:
                 found = screen(world, page, rng, f"{self.name}/grounding/{page.removesuffix('.html')}/{seed + number}")
@@ -200,7 +200,7 @@ class WebPages:
             if found is None:
                 self.losses.drop(self._family(page), "grounding: fewer than eight expressions")
                 continue
-            made += 1
+            built += 1
             yield replace(found, family=self._family(page))
 
 

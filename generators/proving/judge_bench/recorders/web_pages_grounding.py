@@ -56,7 +56,7 @@ def screen(world: WebWorld, page: str, rng: Random, uid: str) -> GroundingScreen
         world.act(Scroll(direction="down"))
     openers = [s for s in world.see() if s.clickable and s.raw["toggle"] in ("dropdown", "modal", "tab", "collapse")]
     if openers and rng.random() < 0.4:
-        place = world.place(rng.choice(openers))
+        place = world.element(rng.choice(openers))
         point = place.centre if place else None
     if point:
         world.act(Click(point))
@@ -81,14 +81,14 @@ def expressions(
     found = [
         (seen, said, place, odd)
         for seen, said, odd in _said(elements, rng)
-        if (place := shot.place(seen.key)) and _lands(world, seen, place)
+        if (place := shot.element(seen.key)) and _lands(world, seen, place)
     ]
     bar = [item for item in found if item[0].raw["bar"]]  # the same on every page: a few are enough
-    kept = rng.sample(bar, min(len(bar), MOST_OF_BAR)) + [item for item in found if not item[0].raw["bar"]]
-    kept.sort(key=lambda item: (not item[3], rng.random()))  # where there are too many, the hard ones stay
-    kept = sorted(kept[:MOST], key=lambda item: (item[2].box[1], item[2].box[0]))
-    items = tuple(Referred(said, place) for _, said, place, _ in kept)
-    return items, {at: odd for at, (_, _, _, odd) in enumerate(kept) if odd}
+    retained = rng.sample(bar, min(len(bar), MOST_OF_BAR)) + [item for item in found if not item[0].raw["bar"]]
+    retained.sort(key=lambda item: (not item[3], rng.random()))  # where there are too many, the hard ones stay
+    retained = sorted(retained[:MOST], key=lambda item: (item[2].box[1], item[2].box[0]))
+    items = tuple(Referred(said, place) for _, said, place, _ in retained)
+    return items, {at: odd for at, (_, _, _, odd) in enumerate(retained) if odd}
 
 
 def _lands(world: WebWorld, seen: ObservedElement, place: ScreenElement) -> bool:
@@ -99,7 +99,7 @@ def _lands(world: WebWorld, seen: ObservedElement, place: ScreenElement) -> bool
 def _said(elements: list[ObservedElement], rng: Random) -> Iterator[tuple[ObservedElement, str, str]]:
     """(element, expression, kind of hard negative or ""): by name where it is alone, else by a neighbour's."""
     controls = [seen for seen in elements if seen.clickable and seen.share > 0.7]
-    told: set[str] = set()
+    words: set[str] = set()
     for seen in controls:
         kind = "switch" if seen.raw["switch"] else seen.role
         said, odd = "", ""
@@ -111,14 +111,14 @@ def _said(elements: list[ObservedElement], rng: Random) -> Iterator[tuple[Observ
                 odd = _hard(seen, icon, controls)
         elif kind in WHAT and (anchor := _neighbour(seen, kind, controls, elements)):
             said, odd = rng.choice(BESIDE).format(what=WHAT[kind], anchor=anchor), "alike"
-        if said and said not in told:
-            told.add(said)
+        if said and said not in words:
+            words.add(said)
             yield seen, said, odd
     for seen in elements:  # what can't be clicked is referred to as well
         if seen.role in ("heading", "image") and sayable(seen.name) and _count(seen.name, elements) == 1:
             said = rng.choice(SAYS[seen.role]).format(name=seen.name)
-            if said not in told:
-                told.add(said)
+            if said not in words:
+                words.add(said)
                 yield seen, said, ""
 
 

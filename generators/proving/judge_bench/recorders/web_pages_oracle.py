@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from generators.proving.judge_bench.recorders.web_pages_words import (
-    CLEAR,
-    CLICK,
-    DONE,
-    ENTER,
-    HOVER,
-    SCROLL,
-    TYPE,
-)
+from generators.proving.judge_bench.recorders.web_pages_words import CLEAR, CLICK, DONE, ENTER, HOVER, SCROLL, TYPE
 from generators.proving.judge_bench.trace import Move
 from generators.tasks.world_interface import Observation, WorldError
 from generators.worlds.static_pages.static_pages_world import WebWorld
@@ -61,7 +53,7 @@ class WebPageOracle:
     def do(self, action: Action, phrases: Sequence[str], seen: ObservedElement | None = None, **slots: str) -> None:
         """Note the screen and the move, then act."""
         shot = self.world.observe()
-        place = shot.place(seen.key) if seen else None
+        place = shot.element(seen.key) if seen else None
         if seen and place is None:
             raise WorldError(f"{self.world.name}: {seen.key} isn't where it was seen")
         words = self.rng.choice(list(phrases)).format(name=seen.label if seen else "", **slots)
@@ -91,7 +83,7 @@ class WebPageOracle:
         width, height = self.world.size_px
         point = int(x * 1000 / width + 0.5), int(y * 1000 / height + 0.5)
         if not self.world.hits(seen.key, point):
-            place = self.world.place(seen)
+            place = self.world.element(seen)
             point = place.centre if place else point
         return point
 

@@ -13,9 +13,7 @@ from generators.proving.judge_bench.recorders.web_pages_oracle import (
     WebPageOracle,
     named,
 )
-from generators.proving.judge_bench.recorders.web_pages_words import (
-    text_for,
-)
+from generators.proving.judge_bench.recorders.web_pages_words import text_for
 from generators.tasks.world_interface import WorldError
 from generators.worlds.web_reader import ObservedElement
 from schemas.action_types import Type

@@ -24,7 +24,7 @@ from generators.worlds.webapps.web_app_world import WebAppWorld, open_app
 
 NAME = "dagster_ui"
 SEED_S, RUNS_S = 180.0, 120.0
-"""Limits: on making the history, and on runs that are under way when the truth is asked for."""
+"""Limits: on making the history, and on runs that are under way when the truth is read."""
 HOME_FILE = """telemetry:
   enabled: false
 nux:
@@ -52,7 +52,7 @@ class DagsterData:
         self._server = server
         self._home, self._snapshot = server.folder / "home", server.folder / "snapshot"
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         """There is one snapshot; `seed` may be 0. Runs that are under way are waited for."""
         check_start(start, NAME, (), ("seed", "page"))
         if start.get("seed", 0) != 0:
@@ -71,18 +71,18 @@ class DagsterData:
     def truth(self, path: str) -> dict[str, Any]:
         """{"data": {"assets": {name: {"group", "materializations"}}, "runs": {job: {status: count}}, "schedules" and
         "sensors": {name: status}}, "view": {}} once no run is under way."""
-        told = self._quiet()
+        answer = self._quiet()
         runs: dict[str, dict[str, int]] = {}
-        for run in told["runsOrError"]["results"]:
+        for run in answer["runsOrError"]["results"]:
             of_job = runs.setdefault(run["jobName"], {})
             of_job[run["status"]] = of_job.get(run["status"], 0) + 1
-        places = told["repositoriesOrError"]["nodes"]
+        places = answer["repositoriesOrError"]["nodes"]
         assets = {
             "/".join(node["assetKey"]["path"]): {
                 "group": node["groupName"],
                 "materializations": len(node["assetMaterializations"]),
             }
-            for node in told["assetNodes"]
+            for node in answer["assetNodes"]
         }
         schedules = {one["name"]: one["scheduleState"]["status"] for place in places for one in place["schedules"]}
         sensors = {one["name"]: one["sensorState"]["status"] for place in places for one in place["sensors"]}
@@ -92,10 +92,10 @@ class DagsterData:
         """What the API says as soon as every run has ended."""
         end = time.monotonic() + RUNS_S
         while True:
-            told = self._ask()
-            under_way = [run["jobName"] for run in told["runsOrError"]["results"] if run["status"] not in ENDED]
+            answer = self._ask()
+            under_way = [run["jobName"] for run in answer["runsOrError"]["results"] if run["status"] not in ENDED]
             if not under_way:
-                return told
+                return answer
             if time.monotonic() > end:
                 raise WorldError(f"{NAME}: runs of {under_way!r:.120} haven't ended within {RUNS_S:g} s")
             time.sleep(0.2)
@@ -104,10 +104,10 @@ class DagsterData:
         body = json.dumps({"query": QUERY}).encode()
         headers = {"Content-Type": "application/json"}
         status, found = self._server.call("/graphql", method="POST", body=body, headers=headers)
-        told = json_of(self._server, status, found, "/graphql")
-        if told.get("errors"):
-            raise WorldError(f"{NAME}: the API refused the question: {str(told['errors'])[:200]}")
-        return told["data"]
+        answer = json_of(self._server, status, found, "/graphql")
+        if answer.get("errors"):
+            raise WorldError(f"{NAME}: the API refused the question: {str(answer['errors'])[:200]}")
+        return answer["data"]
 
 
 def _make_home(folder: Path) -> dict[str, str]:

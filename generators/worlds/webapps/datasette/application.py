@@ -46,7 +46,7 @@ SETTINGS = {
 
 
 @contextmanager
-def open_application(folder: Path) -> Iterator[Any]:
+def open_application(folder: Path) -> Iterator[object]:
     """The ASGI app."""
     from datasette.app import Datasette
 

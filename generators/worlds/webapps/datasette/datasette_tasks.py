@@ -12,12 +12,9 @@ from typing import Any
 
 from generators.worlds.webapps.datasette.datasette_world import NAME, members
 from generators.worlds.webapps.datasette.snapshot import PRIORITIES, STATUSES, TICKETS, build, read
-from generators.worlds.webapps.evaluate import Check, answered, rest, value
-from generators.worlds.webapps.web_app_task import AppTask, Intent
+from generators.worlds.webapps.evaluate import Check, answered, value
+from generators.worlds.webapps.web_app_task import AppTask, Data, Intent, Made, seeded_tasks
 
-Data = dict[str, dict[str, Any]]
-Made = tuple[str, Sequence[Check], Sequence[Intent], Sequence[tuple[str, ...]]]
-"""(goal, checks, plan, paths of the data that it changes)"""
 ORDERS: tuple[Intent, ...] = (("click", "link", "shop"), ("click", "link", "orders"))
 PRODUCTS: tuple[Intent, ...] = (("click", "link", "shop"), ("click", "link", "products"))
 NEW_SUBJECTS = ("Zip is stuck", "Lid doesn't fit", "Manual in Dutch, please", "Lamp flickers")
@@ -174,9 +171,4 @@ def _snapshot(seed: int) -> Data:
 
 def make_tasks(seed: int) -> tuple[AppTask, ...]:
     """One task of every family on the snapshot of a seed."""
-    data, tasks = _snapshot(seed), []
-    for family in FAMILIES:
-        goal, checks, plan, touched = family(data, Random(f"datasette/{seed}/{family.__name__}"))
-        start = {"world": NAME, "seed": seed, "page": "/"}
-        tasks.append(AppTask(family.__name__, NAME, goal, start, (*checks, rest(data, *touched)), tuple(plan)))
-    return tuple(tasks)
+    return seeded_tasks(NAME, FAMILIES, _snapshot(seed), seed)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from generators.tasks.world_interface import WorldError
 from generators.worlds.start_checks import check_start
 from generators.worlds.webapps.datasette.snapshot import build, read
 from generators.worlds.webapps.server import WebAppServer, json_of, need, start_server
-from generators.worlds.webapps.sqlite_files import overwrite
+from generators.worlds.webapps.sqlite_files import check_seed, overwrite
 from generators.worlds.webapps.web_app_world import WebAppWorld, open_app
 from schemas.ids import digest
 
@@ -31,7 +30,7 @@ class DatasetteData:
     def __init__(self, server: WebAppServer) -> None:
         self._server = server
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         check_start(start, NAME, (), ("seed", "page"))
         overwrite(snapshot_file(self._server.folder, start.get("seed", 0)), self._server.folder / "shop.db")
 
@@ -70,11 +69,10 @@ def members(ids: list[str]) -> str:
 
 def snapshot_file(folder: Path, seed: object) -> Path:
     """The database of a seed, made at the first asking. Raises `WorldError` for a seed that isn't a whole number."""
-    if type(seed) is not int or not 0 <= seed < 10**9:
-        raise WorldError(f"{NAME}: seed: expected a whole number from 0, found {seed!r:.60}")
-    path = folder / f"snapshot-{seed}.db"
+    number = check_seed(seed, NAME)
+    path = folder / f"snapshot-{number}.db"
     if not path.is_file():
-        build(path, seed)
+        build(path, number)
     return path
 
 

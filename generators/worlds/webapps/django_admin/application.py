@@ -105,7 +105,7 @@ def _truth_view(token: str) -> Any:
 
 
 @contextmanager
-def open_application(folder: Path) -> Iterator[Any]:
+def open_application(folder: Path) -> Iterator[object]:
     """The ASGI app."""
     _configure(folder)
     from django.contrib import admin

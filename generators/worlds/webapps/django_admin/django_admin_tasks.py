@@ -8,12 +8,9 @@ from typing import Any
 
 from generators.worlds.webapps.django_admin.django_admin_world import NAME
 from generators.worlds.webapps.django_admin.snapshot import ADMIN_ID, AUTHORS, COUNTRIES, GROUPS, USERS, make_rows
-from generators.worlds.webapps.evaluate import Check, answered, rest, value
-from generators.worlds.webapps.web_app_task import AppTask, Intent
+from generators.worlds.webapps.evaluate import Check, answered, value
+from generators.worlds.webapps.web_app_task import AppTask, Data, Intent, Made, seeded_tasks
 
-Data = dict[str, dict[str, Any]]
-Made = tuple[str, Sequence[Check], Sequence[Intent], Sequence[tuple[str, ...]]]
-"""(goal, checks, plan, paths of the data that it changes)"""
 NEW_AUTHORS = ("Mina Okafor", "Piet Verhoeven", "Salla Rinne", "Tomás Ibarra")
 NEW_USERS = ("gwen", "hana", "ivan", "jose")
 PICK = "Select this object for an action - "
@@ -223,9 +220,4 @@ FAMILIES: tuple[Callable[[Data, Random], Made], ...] = (
 
 def make_tasks(seed: int) -> tuple[AppTask, ...]:
     """One task of every family on the snapshot of a seed."""
-    data, tasks = expected_data(seed), []
-    for family in FAMILIES:
-        goal, checks, plan, touched = family(data, Random(f"django_admin/{seed}/{family.__name__}"))
-        start = {"world": NAME, "seed": seed, "page": "/"}
-        tasks.append(AppTask(family.__name__, NAME, goal, start, (*checks, rest(data, *touched)), tuple(plan)))
-    return tuple(tasks)
+    return seeded_tasks(NAME, FAMILIES, expected_data(seed), seed)

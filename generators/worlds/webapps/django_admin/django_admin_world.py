@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from generators.tasks.world_interface import WorldError
 from generators.worlds.start_checks import check_start
 from generators.worlds.webapps.django_admin.snapshot import read, write
 from generators.worlds.webapps.server import WebAppServer, json_of, need, start_server
-from generators.worlds.webapps.sqlite_files import overwrite
+from generators.worlds.webapps.sqlite_files import check_seed, overwrite
 from generators.worlds.webapps.web_app_world import WebAppWorld, open_app
 
 NAME = "django_admin"
@@ -32,11 +31,9 @@ class DjangoData:
         self._schema = server.folder / "schema.db"
         shutil.copyfile(server.folder / "app.db", self._schema)  # nobody has written since the server made it
 
-    def restore(self, start: Mapping[str, Any]) -> None:
+    def restore(self, start: Mapping[str, object]) -> None:
         check_start(start, NAME, (), ("seed", "page"))
-        seed = start.get("seed", 0)
-        if type(seed) is not int or not 0 <= seed < 10**9:
-            raise WorldError(f"{NAME}: seed: expected a whole number from 0, found {seed!r:.60}")
+        seed = check_seed(start.get("seed", 0), NAME)
         snapshot = self._server.folder / f"snapshot-{seed}.db"
         if not snapshot.is_file():
             write(snapshot, self._schema, seed)

@@ -71,9 +71,9 @@ def test_clicks_lie_on_their_elements(traces: list[Trace]) -> None:
         assert isinstance(trace.moves[-1].action, Finished)
         for move, shot in zip(trace.moves, trace.shots, strict=True):
             if isinstance(move.action, Click):
-                place = shot.place(move.key)
-                assert place is not None and place.box == move.box, (trace.uid, move)
-                left, top, right, bottom = place.box
+                element = shot.element(move.key)
+                assert element is not None and element.box == move.box, (trace.uid, move)
+                left, top, right, bottom = element.box
                 assert left <= move.action.box[0] <= right and top <= move.action.box[1] <= bottom
 
 
@@ -86,7 +86,7 @@ def test_without_the_last_action_the_goal_is_not_reached(world: MiniwobWorld, tr
 def test_the_end_is_not_covered_and_the_instruction_not_shown(world: MiniwobWorld, traces: list[Trace]) -> None:
     for trace in traces:
         for shot in (trace.shots[0], trace.shots[-1]):
-            told = " ".join(place.text for place in shot.places)
+            told = " ".join(element.text for element in shot.elements)
             assert "START" not in told and trace.goal not in told
 
 
@@ -96,8 +96,8 @@ def test_a_near_miss_of_a_link_is_not_rewarded(world: MiniwobWorld, traces: list
     assert trace.near_misses and trace.goal not in trace.near_misses
     for goal in trace.near_misses:
         word = goal.split('"')[1]
-        place = next(place for place in trace.shots[0].places if place.text == word)
-        end = arrive(world, trace, [replace(trace.moves[0], action=Click(place.centre))])
+        element = next(element for element in trace.shots[0].elements if element.text == word)
+        end = arrive(world, trace, [replace(trace.moves[0], action=Click(element.centre))])
         assert end["reward"] == -1 and not end["solved"], goal
 
 

@@ -80,11 +80,11 @@ def test_actions_lie_on_the_elements_they_name(recorded: tuple[World, list[Trace
     for trace in recorded[1]:
         for move, shot in zip(trace.moves, trace.shots, strict=True):
             if isinstance(move.action, Click):
-                assert move.box is not None and shot.place(move.key) is not None, (trace.uid, move)
+                assert move.box is not None and shot.element(move.key) is not None, (trace.uid, move)
                 left, top, right, bottom = move.box
                 assert left <= move.action.box[0] <= right and top <= move.action.box[1] <= bottom
             if isinstance(move.action, Type):
-                assert shot.place(move.key) is not None and move.action.content in move.instruction
+                assert shot.element(move.key) is not None and move.action.content in move.instruction
 
 
 def test_operators_and_failing_policies_work_there(recorded: tuple[World, list[Trace]]) -> None:
@@ -142,7 +142,7 @@ def test_expressions_mean_one_element(recorded: tuple[Any, list[Trace]]) -> None
         words = [item.expression.lower() for item in screen.items]
         assert len(words) == len(set(words)) >= 4
         for item in screen.items:
-            same = [place for place in screen.shot.places if place.name.lower() == item.place.name.lower()]
+            same = [element for element in screen.shot.elements if element.name.lower() == item.place.name.lower()]
             assert same == [item.place]
 
 

@@ -88,7 +88,7 @@ def test_a_policy_from_outside_sees_the_screen_and_its_past(world: OddWorld, tra
 
     def right(view: PolicyView) -> Action | None:
         pictures.append(view.png)
-        assert view.goal == trace.goal and len(view.past) == len(pictures) - 1 and not view.places
+        assert view.goal == trace.goal and len(view.past) == len(pictures) - 1 and not view.elements
         return trace.moves[len(view.past)].action
 
     run = follow(world, trace, Hand("right", right))

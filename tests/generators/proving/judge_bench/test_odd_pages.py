@@ -55,9 +55,9 @@ def test_moves_lie_on_their_elements(traces: dict[str, list[Trace]]) -> None:
         assert trace.goal not in trace.near_misses
         for move, shot in zip(trace.moves, trace.shots, strict=True):
             if isinstance(move.action, Click):
-                place = shot.place(move.key)
-                assert place is not None and place.box == move.box
-                left, top, right, bottom = place.box
+                element = shot.element(move.key)
+                assert element is not None and element.box == move.box
+                left, top, right, bottom = element.box
                 assert left <= move.action.box[0] <= right and top <= move.action.box[1] <= bottom
 
 
@@ -85,21 +85,21 @@ def test_a_banner_moves_without_an_action_and_a_message_goes(worlds: dict[str, O
     first, second = _screens(world, {"app": "notes", "seed": 3, "anim": "", "waits": 1}, Wait())
     assert first == second
     world.reset({"app": "inbox", "seed": 5, "anim": "", "waits": 1})
-    bin_ = next(place for place in world.observe().places if place.key.startswith("del:"))
+    bin_ = next(element for element in world.observe().elements if element.key.startswith("del:"))
     world.act(Click(bin_.centre))
-    assert any(place.key == "toast:undo" for place in world.observe().places)
+    assert any(element.key == "toast:undo" for element in world.observe().elements)
     world.act(Wait())
-    assert not any(place.key == "toast:undo" for place in world.observe().places)
+    assert not any(element.key == "toast:undo" for element in world.observe().elements)
 
 
 def test_a_secret_shows_as_dots_in_the_elements_too(worlds: dict[str, OddWorld]) -> None:
     world = worlds["desktop"]
     world.reset({"app": "account", "seed": 5, "anim": "", "waits": 1})
-    field = world.observe().place("password")
+    field = world.observe().element("password")
     assert field is not None
     world.act(Click(field.centre))
     world.act(Type("Fjord#3"))
-    after = world.observe().place("password")
+    after = world.observe().element("password")
     assert after is not None and after.text == "•" * 7 and world.state()["secret"] == "Fjord#3"
 
 
@@ -107,7 +107,7 @@ def test_an_effect_comes_one_step_late(worlds: dict[str, OddWorld]) -> None:
     world = worlds["phone"]
     world.reset({"app": "planner", "seed": 8, "anim": "", "waits": 1})
     before = world.observe()
-    sync = before.place("sync")
+    sync = before.element("sync")
     assert sync is not None
     world.act(Click(sync.centre))
     assert world.observe().png == before.png and not world.state()["synced"]

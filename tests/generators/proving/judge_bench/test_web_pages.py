@@ -52,7 +52,7 @@ def test_traces_reach_their_goals_and_can_be_performed_again(world: WebWorld, tr
         assert reached(trace.end_state, trace.evaluator) and "{" not in trace.goal + "".join(trace.near_misses)
         for move, shot in zip(trace.moves, trace.shots, strict=True):
             if isinstance(move.action, Click):
-                place = shot.place(move.key)
+                place = shot.element(move.key)
                 assert place is not None and place.box == move.box
                 left, top, right, bottom = place.box
                 assert left <= move.action.box[0] <= right and top <= move.action.box[1] <= bottom
@@ -105,7 +105,7 @@ def expect_sound(world: WebWorld, screen: GroundingScreen) -> None:
     said = [item.expression for item in screen.items]
     assert len(said) >= 8 and len(set(said)) == len(said) and set(screen.odd) <= set(range(len(said)))
     for item in screen.items:
-        assert screen.shot.place(item.place.key) == item.place
+        assert screen.shot.element(item.place.key) == item.place
 
 
 def test_grounding_screens(recorder: WebPages, world: WebWorld) -> None:

@@ -131,14 +131,15 @@ def test_an_agent_s_turn_on_chromium(screen: tuple[LoopThread, Any]) -> None:
         ):
             await device.reset({"seed": 5})
             home = await device.observe()
-            icon = next(place for place in home.places if place.name == "Notes")
+            icon = next(element for element in home.elements if element.name == "Notes")
             assert device.size_px == backend.size_px and icon.clickable
             await device.act(Click(icon.centre))
             assert (await device.state())["ui"]["front"] == "notes"
             await device.act(PressHome())
             assert (await device.state())["ui"]["front"] == "home"
             await device.act(Launch(app="Contacts"))
-            field = next(place for place in (await device.observe()).places if place.role in ("textbox", "searchbox"))
+            seen = (await device.observe()).elements
+            field = next(element for element in seen if element.role in ("textbox", "searchbox"))
             await device.act(Click(field.centre))
             text = "买牛奶 🥛 'quoted'; rm -rf / %s"
             await device.act(Type(text))
@@ -171,7 +172,7 @@ def test_a_phone_as_a_process_of_its_own(tmp_path: Path, screen: tuple[LoopThrea
 
     adb = AdbClient(tmp_path)
     process = subprocess.Popen(
-        [sys.executable, "-m", "generators.worlds.android.serve", "--port", "0"],
+        [sys.executable, "-m", "dagster_project.cli", "devices", "phone", "--port", "0"],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[4],

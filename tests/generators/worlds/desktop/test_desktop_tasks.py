@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import generators.worlds.desktop as package
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.desktop.desktop_task import DesktopTask
 from generators.worlds.desktop.desktop_tasks import FAMILIES, TASKS, make_task
@@ -114,7 +114,7 @@ def test_rows_fit_the_table_and_read_back_as_contracts() -> None:
     tasks = [make_task(family, 5) for family in FAMILIES]
     table = Tasks.table([task.contract().as_row() for task in tasks])
     assert table.num_rows == len(FAMILIES) == len(set(table.column("task_id").to_pylist()))
-    assert [Contract.from_row(task.contract().as_row()) for task in tasks] == [task.contract() for task in tasks]
+    assert [TaskSpec.from_row(task.contract().as_row()) for task in tasks] == [task.contract() for task in tasks]
     assert {task.contract().world for task in tasks} == {"desktop"}
 
 

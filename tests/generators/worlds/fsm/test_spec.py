@@ -80,8 +80,8 @@ def test_walks_stay_within_the_spec_and_repeat_exactly(kind: str, seed: int, wal
         rng, world = Random(walk), InterpretedWorld(make_site)
         world.reset({"kind": kind, "seed": seed})
         for _ in range(25):
-            places = [place for place in world.places() if place.clickable]
-            click = [Click(rng.choice(places).centre)] * 5
+            elements = [place for place in world.elements() if place.clickable]
+            click = [Click(rng.choice(elements).centre)] * 5
             actions: list[Action] = [*click, Type("Mira"), PressBack(), PressEnter(), Scroll(direction="down")]
             world.act(rng.choice(actions))
             state = world.state()
@@ -95,7 +95,7 @@ def test_walks_stay_within_the_spec_and_repeat_exactly(kind: str, seed: int, wal
 def test_page_variables_are_forgotten_and_back_goes_back() -> None:
     world = InterpretedWorld(make_site)
     world.reset({"kind": "bank", "seed": 0})
-    field = next(place for place in world.places() if place.role == "textbox")
+    field = next(place for place in world.elements() if place.role == "textbox")
     world.act(Click(field.centre))
     world.act(Type("12"))
     world.act(Type("34\n"))
@@ -104,7 +104,7 @@ def test_page_variables_are_forgotten_and_back_goes_back() -> None:
     world.act(Type("9"))
     assert world.state()["variables"]["s_user"] == "9"
     first = world.state()["history"]
-    world.act(Click(next(p for p in world.places() if p.name == "Branches").centre))
+    world.act(Click(next(p for p in world.elements() if p.name == "Branches").centre))
     assert world.state()["page"] == "branches" and world.state()["history"] != first
     world.act(PressBack())
     assert world.state() == {"page": "home", "variables": dict(make_site("bank", 0).initial), "history": first}

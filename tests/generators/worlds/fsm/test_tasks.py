@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.worlds.fsm.evaluate import evaluator, holds
 from generators.worlds.fsm.fsm_tasks import FsmTask, TaskMaker, contradict
 from generators.worlds.fsm.interpreted import InterpretedWorld
@@ -31,7 +31,7 @@ def test_every_task_is_a_row_whose_path_reaches_its_goal(tasks: list[FsmTask]) -
         for action in task.path:
             world.act(action)
         assert holds(world.state(), task.rule), task.instruction
-        assert Contract.from_row(task.contract().as_row()) == task.contract()
+        assert TaskSpec.from_row(task.contract().as_row()) == task.contract()
     table = Tasks.table([task.contract().as_row() for task in tasks])
     assert len(set(table["task_id"].to_pylist())) == table.num_rows == len(tasks)
     assert set(table["stratum"].to_pylist()) == {"easy", "medium", "hard"}

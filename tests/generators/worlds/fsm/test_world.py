@@ -45,7 +45,7 @@ def chromium() -> Iterator[FsmWorld]:
 
 def draw(rng: Random, world: InterpretedWorld, host: str) -> Action:
     """An action as a restless user would do it."""
-    clickable = [place for place in world.places() if place.clickable]
+    clickable = [element for element in world.elements() if element.clickable]
     anything = (rng.randint(0, 1000), rng.randint(0, 1000))
     found: Action = rng.choice(
         [Click(rng.choice(clickable).centre)] * 9
@@ -75,7 +75,7 @@ def test_browser_and_interpreter_agree_on_every_step(chromium: FsmWorld, kind: s
     chromium.reset(start)
     double.reset(start)
     for number in range(35):
-        assert chromium.places() == double.places(), number
+        assert chromium.elements() == double.elements(), number
         assert chromium.state() == double.state(), number
         action = draw(rng, double, make_site(kind, seed).host)
         chromium.act(action)
@@ -90,8 +90,8 @@ def test_it_is_a_world_that_resets_to_any_snapshot(chromium: FsmWorld) -> None:
     chromium.reset(start)
     first = chromium.observe()
     assert chromium.state()["variables"]["cart"] == 2 and chromium.state()["page"] == "cart"
-    assert first.png.startswith(b"\x89PNG") and any(p.name == site.page["item0"].title for p in first.places)
-    chromium.act(Click(next(p for p in first.places if p.key == "nav-home").centre))
+    assert first.png.startswith(b"\x89PNG") and any(p.name == site.page["item0"].title for p in first.elements)
+    chromium.act(Click(next(p for p in first.elements if p.key == "nav-home").centre))
     assert chromium.observe().state != first.state
     chromium.reset(start)
     assert chromium.observe() == first
@@ -115,14 +115,14 @@ def test_keys_mean_the_same_by_each_of_their_names(chromium: FsmWorld) -> None:
     for world in worlds:
         world.reset({"kind": "shop", "seed": 3})
         world.act(Launch(url=f"https://{make_site('shop', 3).host}/help"))
-    field = next(place for place in double.places() if place.role == "textbox")
+    field = next(element for element in double.elements() if element.role == "textbox")
     keys = (("F5",), ("space",), ("x",), ("Control", "A"), ("del",), ("Alt", "ArrowLeft"))
     seen = []
     for action in (Click(field.centre), Type("Is it red?"), *map(Hotkey, keys)):
         for world in worlds:
             world.act(action)
-        assert chromium.state() == double.state() and chromium.places() == double.places(), action
-        seen.append(next((place.text for place in double.places() if place.key == field.key), None))
+        assert chromium.state() == double.state() and chromium.elements() == double.elements(), action
+        seen.append(next((element.text for element in double.elements() if element.key == field.key), None))
     assert seen[1:] == [*["Is it red?"] * 5, "Ask us anything", None]
 
 

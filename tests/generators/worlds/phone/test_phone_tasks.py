@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import WorldError
 from generators.worlds.phone.phone_task import answer_holds, evaluate, failed_checks
 from generators.worlds.phone.phone_tasks import FAMILIES, make_task, phone_tasks
@@ -148,7 +148,7 @@ def test_all_strata_are_populated_and_every_app_has_tasks() -> None:
 
 def test_rows_fit_the_table_of_tasks() -> None:
     tasks = list(phone_tasks(5, 120))
-    assert [Contract.from_row(task.contract().as_row()) for task in tasks] == [task.contract() for task in tasks]
+    assert [TaskSpec.from_row(task.contract().as_row()) for task in tasks] == [task.contract() for task in tasks]
     table = Tasks.table([task.contract().as_row() for task in tasks])
     ids = table.column("task_id").to_pylist()
     assert len(set(ids)) == 120 and ids[0] == "0e2e5a65e3228a3a92973fe4ce3b1808"

@@ -31,9 +31,9 @@ NASTY = "a'b\"c`$(id);rm -rf / 你好 😀 <b>&amp;\t\\n\n" + "x" * 10_000
 
 
 def centre(world: PhoneWorld, key: str) -> tuple[int, int]:
-    place = next((p for p in world.places() if p.key == key), None)
-    assert place is not None, f"{key} isn't on the screen: {[p.key for p in world.places()]}"
-    return place.centre
+    element = next((p for p in world.elements() if p.key == key), None)
+    assert element is not None, f"{key} isn't on the screen: {[p.key for p in world.elements()]}"
+    return element.centre
 
 
 def test_it_is_a_world(handset: PhoneWorld) -> None:
@@ -46,7 +46,7 @@ def test_same_seed_same_document_and_pixels_other_seed_others(handset: PhoneWorl
     for seed in (5, 6, 5):
         handset.reset({"seed": seed, "open": "vesper://contacts"})
         seen.append(handset.observe())
-    assert (seen[0].png, seen[0].state, seen[0].places) == (seen[2].png, seen[2].state, seen[2].places)
+    assert (seen[0].png, seen[0].state, seen[0].elements) == (seen[2].png, seen[2].state, seen[2].elements)
     assert seen[0].png != seen[1].png
 
 
@@ -55,7 +55,7 @@ def test_a_moment_in_the_middle_comes_back_exactly(handset: PhoneWorld, app: str
     handset.reset({"seed": 11, "open": f"vesper://{app}"})
     handset.act(Scroll(direction="down"))
     for key in ("search", "add", "sort", "more"):
-        if any(p.key == key for p in handset.places()):
+        if any(p.key == key for p in handset.elements()):
             handset.act(Click(centre(handset, key)))
             handset.act(Type("a"))
             break
@@ -65,7 +65,7 @@ def test_a_moment_in_the_middle_comes_back_exactly(handset: PhoneWorld, app: str
     assert handset.observe().png != before.png
     handset.reset({"snapshot": saved})
     after = handset.observe()
-    assert after.state == before.state and after.png == before.png and after.places == before.places
+    assert after.state == before.state and after.png == before.png and after.elements == before.elements
 
 
 def test_text_arrives_byte_for_byte_and_nowhere_without_a_focus(handset: PhoneWorld) -> None:
@@ -96,7 +96,7 @@ def test_back_home_and_recents_keep_each_apps_own_stack(handset: PhoneWorld) -> 
     handset.act(Launch(app="clock"))
     handset.act(PressRecent())
     handset.act(Click(centre(handset, "recent:settings")))
-    assert any(p.key == "set:dark" for p in handset.places())
+    assert any(p.key == "set:dark" for p in handset.elements())
     fronts = []
     for _ in range(2):
         handset.act(PressBack())
@@ -107,7 +107,7 @@ def test_back_home_and_recents_keep_each_apps_own_stack(handset: PhoneWorld) -> 
 def test_back_closes_a_dialog_before_it_leaves_the_page(handset: PhoneWorld) -> None:
     handset.reset({"seed": 2, "open": "vesper://contacts"})
     handset.act(Click(centre(handset, "sort")))
-    keys = {p.key for p in handset.places()}
+    keys = {p.key for p in handset.elements()}
     assert "opt:First name" in keys and "add" not in keys  # what lies under a dialog can't be touched
     handset.act(PressBack())
     assert handset.state()["ui"]["dialog"] is None and handset.state()["ui"]["front"] == "contacts"
@@ -169,14 +169,14 @@ def test_a_bad_start_says_what_is_wrong(handset: PhoneWorld, start: dict[str, ob
 def test_every_element_has_a_key_and_what_is_clickable_can_be_hit(handset: PhoneWorld) -> None:
     for app in APPS:
         handset.reset({"seed": 9, "open": f"vesper://{app}"})
-        places = handset.places()
-        keys = [p.key for p in places]
+        elements = handset.elements()
+        keys = [p.key for p in elements]
         assert all(keys) and len(keys) == len(set(keys)) > 5
-        for place in places:
-            if place.clickable:
-                assert place.name, place
+        for element in elements:
+            if element.clickable:
+                assert element.name, element
                 hit = handset.page.evaluate(
                     "([x, y]) => document.elementFromPoint(x, y).closest('[data-k]').dataset.k",
-                    list(handset.pixel(place.centre)),
+                    list(handset.pixel(element.centre)),
                 )
-                assert hit == place.key
+                assert hit == element.key

@@ -60,11 +60,11 @@ def test_truth_is_read_behind_the_screen(world: WebAppWorld) -> None:
 
 def test_what_datasette_refuses_is_seen_as_a_page_that_says_so(world: WebAppWorld) -> None:
     world.reset({"page": "/shop?sql=select+1"})
-    query = next(place for place in world.places() if place.text == "select")  # a word in the editor
+    query = next(element for element in world.elements() if element.text == "select")  # a word in the editor
     world.act(Click(query.centre))
     world.act(Hotkey(("ctrl", "a")))
     world.act(Hotkey(("Delete",)))
-    run = next(place for place in world.places() if place.name == "Run SQL")
+    run = next(element for element in world.elements() if element.name == "Run SQL")
     world.act(Click(run.centre))
     assert world.path == "/shop?sql=" and world.observe().png and world.state()["view"] == {}
     for path, view in (
@@ -81,13 +81,13 @@ def test_what_datasette_refuses_is_seen_as_a_page_that_says_so(world: WebAppWorl
 def test_typed_text_arrives_byte_for_byte(world: WebAppWorld) -> None:
     text = "𝄞 “quotes” ';rm -rf 中文 🙂"
     world.reset({"page": "/shop/add_ticket"})
-    field = next(place for place in world.places() if (place.role, place.name) == ("textbox", "subject"))
+    field = next(element for element in world.elements() if (element.role, element.name) == ("textbox", "subject"))
     world.act(Click(field.centre))
     world.act(Type(text))
-    assert next(place for place in world.places() if place.key == field.key).text == text
+    assert next(element for element in world.elements() if element.key == field.key).text == text
     world.act(Hotkey(("ctrl", "a")))
     world.act(Type("short"))
-    assert next(place for place in world.places() if place.key == field.key).text == "short"
+    assert next(element for element in world.elements() if element.key == field.key).text == "short"
 
 
 def test_bad_starts_are_named(world: WebAppWorld) -> None:

@@ -74,7 +74,7 @@ def test_a_window_that_closes_itself_is_left(world: WebAppWorld, after_ms: int) 
 
 def test_a_window_that_the_app_opens_is_followed_and_left(world: WebAppWorld) -> None:
     def click(role: str, name: str) -> None:
-        world.act(Click(find(world.places(), role, name).centre))
+        world.act(Click(find(world.elements(), role, name).centre))
 
     world.reset({"page": "/library/book/add/"})
     click("link", "Add another author")

@@ -160,7 +160,7 @@ def test_bad_settings_are_named(parts: tuple[Any, FilledScreens]) -> None:
     shares = [round(late.learning_rate_at(step) / late.learning_rate, 2) for step in (0, 9, 39, 40, 49, 99)]
     assert shares == [0.1, 1.0, 1.0, 0.1, 1.0, 1.0]
     assert config.learning_rate_at(99) == pytest.approx(config.learning_rate * 0.1, rel=0.1)
-    with pytest.raises(ValueError, match="learning_rate > 0"):
+    with pytest.raises(ValueError, match="learning_rate: expected a number, more than 0"):
         VisionConfig(learning_rate=0.0)
     model, screens = parts
     with pytest.raises(ValueError, match="a block of 0 to 0, found 3"):

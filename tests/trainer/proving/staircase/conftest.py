@@ -13,7 +13,7 @@ from trainer.proving.staircase.episodes import EpisodeConfig
 
 @pytest.fixture(autouse=True)
 def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(tasks.GROUNDS, "boxes", BOXES)
+    monkeypatch.setitem(tasks.WORLDS, "boxes", BOXES)
 
 
 @pytest.fixture

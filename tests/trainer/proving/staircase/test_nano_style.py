@@ -11,7 +11,7 @@ import pytest
 from generators.tasks.world_interface import World
 from generators.worlds.registry import open_world
 from schemas.actions import Click
-from trainer.proving.staircase.choice import attempt, scripted_hand
+from trainer.proving.staircase.choice import attempt, oracle_agent
 from trainer.proving.staircase.performing import perform
 from trainer.proving.staircase.tasks import Family, episodes, open_nano
 
@@ -45,7 +45,7 @@ def size_of(png: bytes) -> tuple[int, int]:
 def done(world: World, family: str) -> None:
     """The hand does the family's first test episode, and one with slips, of which each is recovered from."""
     for number, contract in islice(episodes(Family(family), "test", world), 1):
-        good, found = attempt(world, scripted_hand(contract, world), contract)
+        good, found = attempt(world, oracle_agent(contract, world), contract)
         assert good and found is not None, (family, number, contract.instruction)
         moments = perform(world, contract, Random(1), 0.9)
         assert moments is not None and moments[-1].right
@@ -60,7 +60,7 @@ def test_miniwob_is_drawn_at_two_pixels_a_css_pixel() -> None:
         world.reset(start)
         shot = world.observe()
         assert size_of(before.png) == (160, 210) and size_of(shot.png) == world.size_px == (320, 416)
-        assert [(p.key, p.name) for p in shot.places] == [(p.key, p.name) for p in before.places]
+        assert [(p.key, p.name) for p in shot.elements] == [(p.key, p.name) for p in before.elements]
         for task in ("click-checkboxes", "click-link", "social-media", "email-inbox-forward", "phone-book"):
             world.reset({"task": task, "seed": 5})
             assert small_text(world, 2.0) == [], task
@@ -81,7 +81,7 @@ def test_phone_and_sites_fit_a_small_screen() -> None:
             shot = site.observe()
             assert size_of(shot.png) == site.size_px == (320, 448)
             assert small_text(site, 1.0) == [], kind
-            boxes = [p.box for p in shot.places if p.clickable]
+            boxes = [p.box for p in shot.elements if p.clickable]
             overlaps = [
                 (a, b)
                 for n, a in enumerate(boxes)
@@ -91,7 +91,7 @@ def test_phone_and_sites_fit_a_small_screen() -> None:
             assert len(boxes) >= 4 and overlaps == []
         site.reset({"kind": "issues", "seed": 3})
         before = site.state()["page"]
-        closed = next(place for place in site.observe().places if place.name == "Closed")
+        closed = next(element for element in site.observe().elements if element.name == "Closed")
         site.act(Click(closed.centre))  # points are those of the small screen
         assert site.state()["page"] != before
         done(site, "fsm/issues/close")

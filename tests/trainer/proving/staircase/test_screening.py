@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import trainer.online.train
-from generators.tasks.task_spec import Contract
+from generators.tasks.task_spec import TaskSpec
 from trainer.proving.staircase.choice import choose_tasks
 from trainer.proving.staircase.config import StaircaseConfig
 from trainer.proving.staircase.screening import SCREENED, Screened, screen, worth_training
@@ -52,10 +52,10 @@ def test_the_other_families_are_not_trained_on(
 ) -> None:
     tasks = choose_tasks(tmp_path / "tasks", tiny.choice)
     one, other = tasks.families()
-    given: list[list[Contract]] = []
+    given: list[list[TaskSpec]] = []
     really = trainer.online.train.train_online
 
-    def watched(start: Any, contracts: list[Contract], *more: Any, **how: Any) -> Any:
+    def watched(start: Any, contracts: list[TaskSpec], *more: Any, **how: Any) -> Any:
         given.append(contracts)
         return really(start, contracts, *more, **how)
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dagster_project.lineage.corpus_versions import CorpusVersions, TracedItem
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.rows import Row, isin, plain_json, with_rounds, without_round
 from dagster_project.lineage.touched import MIXTURE, SHARDS, ShardRow, chosen, places
-from dagster_project.lineage.world import CorpusVersions, TracedItem
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
@@ -35,7 +35,7 @@ KINDS = {
     "not_packed": "not packed yet",
     "no_mixture": "packed, and there is no mixture of these shards yet",
 }
-"""Kind of fate → what it means; the stages in the order of the graph."""
+"""Kind of outcome → what it means; the stages in the order of the graph."""
 
 
 NativeKey = tuple[str, int | None, int]
@@ -43,60 +43,63 @@ NativeKey = tuple[str, int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class ItemOutcome:
     """What became of an item: one of `KINDS`, and the words of the stage that decided."""
 
     kind: str
     detail: str = ""
 
 
-def fates(
-    manifests: Manifests, world: CorpusVersions, own: CorpusVersions, items: Sequence[TracedItem], stop: str = MIXTURE
-) -> dict[str, Fate]:
-    """What becomes of each item in `world`; `own` is the world that the items come from. `stop`: the asset whose rows
+def item_outcomes(
+    manifests: Manifests, corpus: CorpusVersions, own: CorpusVersions, items: Sequence[TracedItem], stop: str = MIXTURE
+) -> dict[str, ItemOutcome]:
+    """What becomes of each item in `corpus`; `own` is the corpus that the items come from. `stop`: the asset whose rows
     count as being in (the mixture; shards; a gold or unified asset)."""
     by_source: dict[str, list[TracedItem]] = {}
     for item in items:
         by_source.setdefault(item.source, []).append(item)
-    found: dict[str, Fate] = {}
+    found: dict[str, ItemOutcome] = {}
     left: list[TracedItem] = []
     for source, mine in sorted(by_source.items()):
-        early = _before_gold(world, own, source, mine, stop)
+        early = _before_gold(corpus, own, source, mine, stop)
         found |= early
         if stop in (SHARDS, MIXTURE):  # what is gold here has its split and pictures from here
-            left += world.samples(f"gold/{source}", (item.id for item in mine if item.id not in early))
+            left += corpus.samples(f"gold/{source}", (item.id for item in mine if item.id not in early))
     if left:
-        found |= _after_gold(manifests, world, left, stop)
+        found |= _after_gold(manifests, corpus, left, stop)
     return found
 
 
 def _before_gold(
-    world: CorpusVersions, own: CorpusVersions, source: str, items: list[TracedItem], stop: str
-) -> dict[str, Fate]:
-    """Fates of the samples that aren't gold (or unified) rows of this source, and of steps, which the caller knows to
-    be absent: by the same number another native action may go. Samples that are there get none."""
-    gold, unified = world.get(f"gold/{source}"), world.get(f"unified/{source}")
+    corpus: CorpusVersions, own: CorpusVersions, source: str, items: list[TracedItem], stop: str
+) -> dict[str, ItemOutcome]:
+    """Outcomes of the samples that aren't gold (or unified) rows of this source, and of steps, which the caller knows
+    to be absent: by the same number another native action may go. Samples that are there get none."""
+    gold, unified = corpus.get(f"gold/{source}"), corpus.get(f"unified/{source}")
     if gold is None and unified is None:
-        return {item.id: Fate("source_absent", source) for item in items}
+        return {item.id: ItemOutcome("source_absent", source) for item in items}
     asset = stop if stop.partition("/")[0] in ("gold", "unified") else f"gold/{source}"
-    there = _samples(world, asset, [item.id for item in items if not item.is_step])
+    there = _samples(corpus, asset, [item.id for item in items if not item.is_step])
     lost = [item for item in items if item.is_step or item.id not in there]
     if not lost:
         return {}
     names = {name for item in lost for name in _names(item)}
-    now = _now(world, own, source, names)
+    now = _now(corpus, own, source, names)
     there_now = {name for name in now.values() if name is not None}
-    golden = _steps(world, f"gold/{source}", there_now)
-    golden |= {f"sample:{name}" for name in _samples(world, f"gold/{source}", _bare(there_now))}
-    rejected = {row["item_id"]: row["reason"] for row in _by_id(world, f"gold/{source}", "rejects", "reason", names)}
-    rejected |= {r["item_id"]: r["reason"] for r in _by_id(world, f"gold/{source}", "rejects", "reason", there_now)}
-    waiting = {row["item_id"] for row in _by_id(world, f"verdicts/{source}", "pending", "item_id", there_now)}
+    golden = _steps(corpus, f"gold/{source}", there_now)
+    golden |= {f"sample:{name}" for name in _samples(corpus, f"gold/{source}", _bare(there_now))}
+    rejected = {row["item_id"]: row["reason"] for row in _by_id(corpus, f"gold/{source}", "rejects", "reason", names)}
+    rejected |= {r["item_id"]: r["reason"] for r in _by_id(corpus, f"gold/{source}", "rejects", "reason", there_now)}
+    waiting = {row["item_id"] for row in _by_id(corpus, f"verdicts/{source}", "pending", "item_id", there_now)}
     missing = {name for name, found in now.items() if found is None}
-    quarantine = _quarantine(world, own, source, missing) if unified is not None else {}
-    return {item.id: _fate(item, now, golden, rejected, waiting, quarantine, unified is None) for item in lost}
+    quarantine = _quarantine(corpus, own, source, missing) if unified is not None else {}
+    return {
+        item.id: _outcome_before_gold(item, now, golden, rejected, waiting, quarantine, unified is None)
+        for item in lost
+    }
 
 
-def _fate(
+def _outcome_before_gold(
     item: TracedItem,
     now: Mapping[str, str | None],
     golden: set[str],
@@ -104,51 +107,51 @@ def _fate(
     waiting: set[str],
     quarantine: Mapping[str, str],
     unmapped: bool,
-) -> Fate:
+) -> ItemOutcome:
     """The first stage that an item's native rows didn't pass. `unmapped`: the source has no `unified`."""
     names = _names(item)
     there = [found for name in names if (found := now[name]) is not None]
-    told = ", ".join(names[:2])
+    text = ", ".join(names[:2])
     for name in names:
         if name in quarantine:
-            return Fate("quarantined", quarantine[name])
+            return ItemOutcome("quarantined", quarantine[name])
     for name in there or (names if unmapped else ()):
         if name in rejected:
-            return Fate("rejected", rejected[name])
+            return ItemOutcome("rejected", rejected[name])
     if not there:
-        return Fate("row_absent", told)
+        return ItemOutcome("row_absent", text)
     if any(name in waiting for name in there):
-        return Fate("pending")
+        return ItemOutcome("pending")
     if there != names and len(there) == len(names):
-        return Fate("renumbered", f"{told} is {', '.join(there[:2])} there")
-    return Fate("derived_otherwise" if any(name in golden for name in there) else "not_gold", told)
+        return ItemOutcome("renumbered", f"{text} is {', '.join(there[:2])} there")
+    return ItemOutcome("derived_otherwise" if any(name in golden for name in there) else "not_gold", text)
 
 
-def _now(world: CorpusVersions, own: CorpusVersions, source: str, names: Iterable[str]) -> dict[str, str | None]:
-    """Native items by the names that they have in `own` → their names in `world`, None where they aren't mapped.
+def _now(corpus: CorpusVersions, own: CorpusVersions, source: str, names: Iterable[str]) -> dict[str, str | None]:
+    """Native items by the names that they have in `own` → their names in `corpus`, None where they aren't mapped.
 
     A step's number counts what was mapped before it, so the same native action can be another step in another version.
     """
-    asset = f"unified/{source}" if world.get(f"unified/{source}") else f"gold/{source}"
+    asset = f"unified/{source}" if corpus.get(f"unified/{source}") else f"gold/{source}"
     steps = {step_key(name): name for name in names if name.startswith("step:")}
-    there = _samples(world, asset, _bare(names))
+    there = _samples(corpus, asset, _bare(names))
     found: dict[str, str | None] = {
         name: name if name.removeprefix("sample:") in there else None for name in names if not name.startswith("step:")
     }
     episodes = {episode for episode, _ in steps}
     mine = _native_keys(own, asset if own.get(asset) else f"gold/{source}", episodes)
-    other = {key: step for step, key in _native_keys(world, asset, episodes).items()}
+    other = {key: step for step, key in _native_keys(corpus, asset, episodes).items()}
     for step, name in steps.items():
         place = other.get(mine.get(step, (step[0], None, step[1])))
         found[name] = None if place is None else f"step:{source}/{place[0]}/{place[1]}"
     return found
 
 
-def _native_keys(world: CorpusVersions, asset: str, episodes: set[str]) -> dict[tuple[str, int], NativeKey]:
+def _native_keys(corpus: CorpusVersions, asset: str, episodes: set[str]) -> dict[tuple[str, int], NativeKey]:
     """(episode, number) of steps → which native action each is."""
     columns = ["episode_id", "step_index", "provenance"]
     where = isin("episode_id", sorted(episodes))
-    rows = [row for _, row in world.table(asset, "steps").where(columns, where)] if episodes else []
+    rows = [row for _, row in corpus.table(asset, "steps").where(columns, where)] if episodes else []
     return native_keys(rows)
 
 
@@ -159,8 +162,8 @@ def native_keys(rows: Iterable[Row]) -> dict[tuple[str, int], NativeKey]:
     found: dict[tuple[str, int], NativeKey] = {}
     for row in sorted(rows, key=lambda row: (row["episode_id"], row["step_index"])):
         step = (row["episode_id"], row["step_index"])
-        told = plain_json(row["provenance"])
-        index = told.get("native_index") if isinstance(told, dict) else None
+        stated = plain_json(row["provenance"])
+        index = stated.get("native_index") if isinstance(stated, dict) else None
         if not isinstance(index, int):
             found[step] = (step[0], None, step[1])
             continue
@@ -181,9 +184,9 @@ def _bare(names: Iterable[str]) -> list[str]:
     return [name.removeprefix("sample:") for name in names if name.startswith("sample:")]
 
 
-def _samples(world: CorpusVersions, asset: str, ids: Iterable[str]) -> set[str]:
+def _samples(corpus: CorpusVersions, asset: str, ids: Iterable[str]) -> set[str]:
     wanted = sorted(set(ids))
-    rows = world.table(asset, "samples").where(["sample_id"], isin("sample_id", wanted)) if wanted else []
+    rows = corpus.table(asset, "samples").where(["sample_id"], isin("sample_id", wanted)) if wanted else []
     return {row["sample_id"] for _, row in rows}
 
 
@@ -193,24 +196,24 @@ def step_key(name: str) -> tuple[str, int]:
     return episode, int(index)
 
 
-def _steps(world: CorpusVersions, asset: str, names: Iterable[str]) -> set[str]:
+def _steps(corpus: CorpusVersions, asset: str, names: Iterable[str]) -> set[str]:
     """Which of `step:...` are rows of an asset."""
     keys = {step_key(name): name for name in names if name.startswith("step:")}
     if not keys:
         return set()
     where = isin("episode_id", sorted({episode for episode, _ in keys}))
-    rows = world.table(asset, "steps").where(["episode_id", "step_index"], where)
+    rows = corpus.table(asset, "steps").where(["episode_id", "step_index"], where)
     return {keys[key] for _, row in rows if (key := (row["episode_id"], row["step_index"])) in keys}
 
 
-def _by_id(world: CorpusVersions, asset: str, table: str, column: str, names: Iterable[str]) -> list[Row]:
+def _by_id(corpus: CorpusVersions, asset: str, table: str, column: str, names: Iterable[str]) -> list[Row]:
     """Rows of a table by `item_id`; an episode's row stands for its steps."""
     wanted = set(names)
     episodes: dict[str, list[str]] = {}
     for name in wanted:
         if name.startswith("step:"):
             episodes.setdefault("episode:" + name.removeprefix("step:").rpartition("/")[0], []).append(name)
-    rows = world.table(asset, table).where(
+    rows = corpus.table(asset, table).where(
         list(dict.fromkeys(["item_id", column])), isin("item_id", with_rounds(wanted | set(episodes)))
     )
     found = []
@@ -221,8 +224,8 @@ def _by_id(world: CorpusVersions, asset: str, table: str, column: str, names: It
     return sorted(found, key=lambda row: row["item_id"] not in wanted)
 
 
-def _quarantine(world: CorpusVersions, own: CorpusVersions, source: str, names: set[str]) -> dict[str, str]:
-    """Native items that aren't mapped in `world` → why, found by the native record that they came from in `own`."""
+def _quarantine(corpus: CorpusVersions, own: CorpusVersions, source: str, names: set[str]) -> dict[str, str]:
+    """Native items that aren't mapped in `corpus` → why, found by the native record that they came from in `own`."""
     origin: dict[str, Mapping[str, object]] = {}
     keys = {step_key(name): name for name in names if name.startswith("step:")}
     if keys:
@@ -237,13 +240,13 @@ def _quarantine(world: CorpusVersions, own: CorpusVersions, source: str, names: 
             origin[f"sample:{row['sample_id']}"] = plain_json(row["provenance"]) or {}
     if not origin:
         return {}
-    files = sorted({str(told.get("file", "")) for told in origin.values()})
+    files = sorted({str(stated.get("file", "")) for stated in origin.values()})
     columns = ["file", "record", "reason", "detail", "native"]
-    rows = [row for _, row in world.table(f"unified/{source}", "quarantine").where(columns, isin("file", files))]
+    rows = [row for _, row in corpus.table(f"unified/{source}", "quarantine").where(columns, isin("file", files))]
     found: dict[str, str] = {}
-    for name, told in origin.items():
+    for name, stated in origin.items():
         for row in rows:
-            if quarantine_holds(row, told):
+            if quarantine_holds(row, stated):
                 found[name] = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
                 break
     return found
@@ -260,9 +263,11 @@ def quarantine_holds(row: Row, told: Mapping[str, object]) -> bool:
     return row["record"] == told.get("locator") or (record is not None and json.dumps(record) in row["native"])
 
 
-def _after_gold(manifests: Manifests, world: CorpusVersions, items: list[TracedItem], stop: str) -> dict[str, Fate]:
-    """Fates of gold samples: left out of the shards, or of the mixture."""
-    shards, mixture = world.get(SHARDS), world.get(MIXTURE)
+def _after_gold(
+    manifests: Manifests, corpus: CorpusVersions, items: list[TracedItem], stop: str
+) -> dict[str, ItemOutcome]:
+    """Outcomes of gold samples: left out of the shards, or of the mixture."""
+    shards, mixture = corpus.get(SHARDS), corpus.get(MIXTURE)
     if mixture is not None and shards is not None and mixture.inputs.get(SHARDS) != shards.version:
         mixture = None  # of older shards: it says nothing of these
     here: list[ShardRow] = []
@@ -271,52 +276,54 @@ def _after_gold(manifests: Manifests, world: CorpusVersions, items: list[TracedI
         here = [place for place in all_places if place.shards == (shards.asset, shards.version)]
     packed = {place.sample_id for place in here}
     drawn = chosen(mixture, here) if mixture is not None else {}
-    displaced = _displaced(world, items)
-    contaminated, unsafe, refused = (world.removed(asset) for asset in (CONTAMINATION, SAFETY, PEOPLE))
+    displaced = _displaced(corpus, items)
+    contaminated, unsafe, refused = (corpus.removed(asset) for asset in (CONTAMINATION, SAFETY, PEOPLE))
     found = {}
     for item in items:
         if item.id in packed:
             found[item.id] = _mixed(item, stop, mixture, drawn, displaced)
         elif shards is None:
-            found[item.id] = Fate("not_packed")
+            found[item.id] = ItemOutcome("not_packed")
         elif item.split != "train":
-            found[item.id] = Fate("other_split", item.split)
+            found[item.id] = ItemOutcome("other_split", item.split)
         elif contaminated.holds(item.id, item.parents):
-            found[item.id] = Fate("contaminated", _words(world, CONTAMINATION, item))
+            found[item.id] = ItemOutcome("contaminated", _words(corpus, CONTAMINATION, item))
         elif unsafe.holds(item.id, item.parents):
-            found[item.id] = Fate("unsafe", _words(world, SAFETY, item))
+            found[item.id] = ItemOutcome("unsafe", _words(corpus, SAFETY, item))
         elif refused.holds(item.id, item.parents):
-            found[item.id] = Fate("refused", _words(world, PEOPLE, item))
-        elif not _packed_from(shards, world, item.source):
-            found[item.id] = Fate("not_packed")
+            found[item.id] = ItemOutcome("refused", _words(corpus, PEOPLE, item))
+        elif not _packed_from(shards, corpus, item.source):
+            found[item.id] = ItemOutcome("not_packed")
         else:
-            found[item.id] = Fate("held_out_picture" if item.images else "without_picture", ", ".join(item.images[:1]))
+            found[item.id] = ItemOutcome(
+                "held_out_picture" if item.images else "without_picture", ", ".join(item.images[:1])
+            )
     return found
 
 
-def _packed_from(shards: Manifest, world: CorpusVersions, source: str) -> bool:
-    """Whether shards were made of what this world has of a source, and of all that it bars."""
+def _packed_from(shards: Manifest, corpus: CorpusVersions, source: str) -> bool:
+    """Whether shards were built from what this corpus has of a source, and of all that it bars."""
     read = [f"gold/{source}", CONTAMINATION, SAFETY, PEOPLE]
-    now = [manifest.version if (manifest := world.get(asset)) is not None else None for asset in read]
+    now = [manifest.version if (manifest := corpus.get(asset)) is not None else None for asset in read]
     return now == [shards.inputs.get(asset) for asset in read]
 
 
 def _mixed(
     item: TracedItem, stop: str, mixture: Manifest | None, drawn: Mapping[str, int], displaced: Mapping[str, str]
-) -> Fate:
+) -> ItemOutcome:
     if stop == SHARDS:
-        return Fate("trained", "packed")
+        return ItemOutcome("trained", "packed")
     if item.id in drawn:
-        return Fate("trained", f"{drawn[item.id]} times an epoch")
+        return ItemOutcome("trained", f"{drawn[item.id]} times an epoch")
     if item.id in displaced:
-        return Fate("duplicate", displaced[item.id])
-    return Fate("no_mixture") if mixture is None else Fate("not_drawn")
+        return ItemOutcome("duplicate", displaced[item.id])
+    return ItemOutcome("no_mixture") if mixture is None else ItemOutcome("not_drawn")
 
 
-def _displaced(world: CorpusVersions, items: list[TracedItem]) -> dict[str, str]:
+def _displaced(corpus: CorpusVersions, items: list[TracedItem]) -> dict[str, str]:
     """Samples that are duplicates → of what, and how alike. One that goes with its episode has a row of its own; the
     episode's says nothing of its other samples, which stay."""
-    rows = world.table(DUPLICATES, "displaced").where(
+    rows = corpus.table(DUPLICATES, "displaced").where(
         ["item_id", "kept", "similarity", "reason"], isin("item_id", (f"sample:{item.id}" for item in items))
     )
     return {
@@ -334,10 +341,10 @@ def _episodes(item: TracedItem) -> set[str]:
     return {"episode:" + parent.removeprefix("step:").rpartition("/")[0] for parent in steps}
 
 
-def _words(world: CorpusVersions, asset: str, item: TracedItem) -> str:
+def _words(corpus: CorpusVersions, asset: str, item: TracedItem) -> str:
     """The reason that a hygiene stage wrote down."""
     names = sorted({f"sample:{item.id}", *item.parents, *_episodes(item)})
     columns = ["item_id", "reason", *(["suite", "because"] if asset == CONTAMINATION else [])]
-    rows = world.table(asset, "quarantine").where(columns, isin("item_id", names))
+    rows = corpus.table(asset, "quarantine").where(columns, isin("item_id", names))
     said = [" ".join(str(row[name]) for name in columns[1:] if row.get(name)) for _, row in rows]
     return "; ".join(sorted(set(said)))

@@ -1,4 +1,4 @@
-"""One version of each asset, and the items that it holds: where the fate of an item is looked up."""
+"""One version of each asset, and the items that it holds: where the outcome of an item is looked up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.training_data.removed import Removed, removed_items
 
 @dataclass(frozen=True, slots=True)
 class TracedItem:
-    """A sample or step to be looked up, as one world has it. `parents`: the item ids that it was derived from, without
+    """A sample or step to be looked up, as one corpus has it. `parents`: the item ids that it was derived from, without
     versions."""
 
     id: str
@@ -31,7 +31,7 @@ class TracedItem:
 
 @dataclass
 class CorpusVersions:
-    """One version of each asset: what a corpus was made from, or what is current."""
+    """One version of each asset: what a corpus was built from, or what is current."""
 
     store: Store
     manifests: dict[str, Manifest] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class CorpusVersions:
 
     @classmethod
     def of(cls, manifests: Manifests, *made: Manifest) -> CorpusVersions:
-        """What some versions were made from, themselves included, but for what only older agents learned from; of
+        """What some versions were built from, themselves included, but for what only older agents learned from; of
         several versions of an asset the nearest."""
         found: dict[str, Manifest] = {manifest.asset: manifest for manifest in made}
         inputs = [node for manifest in made for node in manifest.inputs.items()]
@@ -80,7 +80,7 @@ class CorpusVersions:
 
 
 class _Pinned(Store):
-    """A store whose current version of one asset is the one of a world."""
+    """A store whose current version of one asset is the one of a corpus."""
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         super().__init__(store.home)

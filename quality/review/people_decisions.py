@@ -40,7 +40,7 @@ class KeepDecision:
         return [self.content, list(self.by), self.when, self.promoted]
 
 
-def kept_by_people(store: Store) -> dict[str, KeepDecision]:
+def people_decisions(store: Store) -> dict[str, KeepDecision]:
     """Item (without its version) → the decision of the promoted set to keep it; empty while nothing is promoted.
     Raises `StoreError` if the set's files aren't those it names."""
     promoted = current(store)
@@ -87,7 +87,7 @@ def holds(item: Item, kept: Mapping[str, KeepDecision]) -> KeepDecision | None:
 def people_verdicts(item: Item, found: KeepDecision, overruled: Mapping[str, Verdict], number: int) -> list[Verdict]:
     """Their word as verdicts on an item (and an episode's steps), after those that it overrules."""
     names = [item.item_id, *(step.item_id for step in item.actions)] if isinstance(item, Episode) else [item.item_id]
-    made = []
+    built = []
     for name in names:
         before = overruled[name]
         said = f"{before.judge} had {before.score if before.score is not None else 'abstained'}: {before.reason}"
@@ -95,11 +95,11 @@ def people_verdicts(item: Item, found: KeepDecision, overruled: Mapping[str, Ver
         alignment = None if name.startswith("episode:") else 10
         reachability = None if isinstance(item, Sample) else 10
         model = found.promoted[:16]
-        made.append(Verdict(name, alignment, reachability, reason, 1.0, JUDGE, model, RUBRIC_VERSION, number))
-    return made
+        built.append(Verdict(name, alignment, reachability, reason, 1.0, JUDGE, model, RUBRIC_VERSION, number))
+    return built
 
 
-def as_kept(row: Row, found: KeepDecision) -> Row:
+def as_decided(row: Row, found: KeepDecision) -> Row:
     """A row that says in its provenance which promoted set kept it; names stand in the verdicts alone."""
-    told = {"decision": KEPT, "feedback/human_verdicts": found.promoted}
-    return {**row, "provenance": canonical_json({**provenance(row), "people": told})}
+    facts = {"decision": KEPT, "feedback/human_verdicts": found.promoted}
+    return {**row, "provenance": canonical_json({**provenance(row), "people": facts})}

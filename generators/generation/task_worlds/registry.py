@@ -1,0 +1,37 @@
+"""All task worlds by name. A new one is one file and an entry in `TASK_WORLDS`; one outside this tree is named by where
+it stands (`pipelines.extensions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from generators.generation.task_worlds.own_world import OwnWorld
+from generators.generation.task_worlds.task_world import TaskWorld
+from pipelines.extensions import find_part
+
+TASK_WORLDS: dict[str, str] = {
+    "fsm": "generators.generation.task_worlds.fsm_task_world:FsmTaskWorld",
+    "phone": "generators.generation.task_worlds.phone_task_world:PhoneTaskWorld",
+    "datasette": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
+    "django_admin": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
+    "dagster_ui": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
+    "desktop": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
+}
+"""Name → where its class stands, imported when it is opened; made with (name, count of targets, first seed)."""
+
+
+def load_task_world(name: str) -> Callable[[str, int, int], TaskWorld]:
+    """What makes the task world of that name, or of that path; a world of one's own is then known by its name as well.
+    Raises `ValueError` for an unknown name, or a path that leads nowhere."""
+    path = find_part("task world", name, {known: known for known in TASK_WORLDS})
+    if isinstance(path, str):
+        found: Callable[[str, int, int], TaskWorld] = find_part("task world", TASK_WORLDS[path], {})
+        return found
+    if isinstance(path, OwnWorld):
+        path.enter()
+    return path
+
+
+def open_task_world(name: str, count: int, seed: int = 0) -> TaskWorld:
+    """The task world with `count` targets, from the `seed`-th seeds on. Raises as `load_task_world`."""
+    return load_task_world(name)(name, count, seed)

@@ -1,0 +1,81 @@
+"""What worlds on a page in Chromium share: points in the page's pixels, and which function carries an action out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from generators.tasks.world_interface import UnsupportedAction, WorldError
+from schemas.action_types import Click, DoubleClick, Drag, LongPress, Scroll
+from schemas.actions import Action, scroll_direction
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Act = Callable[[Any, Any], object]
+"""(the world, the action) → nothing that is used."""
+
+
+ARROWS = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
+"""Direction of a scroll → the wheel's turn, x and y."""
+
+
+def direction_of(action: Scroll) -> str:
+    """Content direction of a Scroll."""
+    if action.direction or action.start is None or action.end is None:
+        return action.direction
+    return scroll_direction(action.start, action.end)
+
+
+class BrowserWorld:
+    """Base of the worlds that show one page (see `World`). A subclass names its actions in `acts`."""
+
+    name: str
+    platform: str
+    size_px: tuple[int, int]
+    page: Page
+    acts: ClassVar[Mapping[type, Act]] = {}
+    refusal: str = "web pages have no action"
+    """What an action that isn't in `acts` is refused with, before the action's name."""
+
+    @property
+    def css_px(self) -> tuple[int, int]:
+        """Size of the page in CSS pixels: that of the picture, unless it is drawn larger."""
+        return self.size_px
+
+    def pixel(self, point: Sequence[float]) -> tuple[float, float]:
+        """A point of 0..1000 in CSS pixels, inside the screen."""
+        width, height = self.css_px
+        return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
+
+    def act(self, action: Action) -> None:
+        """See `World.act`."""
+        do = self.acts.get(type(action))
+        if do is None:
+            raise UnsupportedAction(f"{self.refusal} {type(action).__name__}")
+        do(self, action)
+
+    @contextmanager
+    def browser_errors(self, action: Action) -> Iterator[None]:
+        """What the browser couldn't do becomes a `WorldError` that names the action."""
+        from playwright.sync_api import Error
+
+        try:
+            yield
+        except Error as error:
+            raise WorldError(f"{self.name}: {type(action).__name__} failed: {str(error)[:120]}") from None
+
+    def click(self, action: Click | DoubleClick | LongPress) -> None:
+        """Click, then move the pointer away, so that the next picture shows no hover."""
+        mouse = self.page.mouse
+        (mouse.dblclick if isinstance(action, DoubleClick) else mouse.click)(*self.pixel(action.box))
+        mouse.move(0, 0)
+
+    def drag(self, action: Drag, steps: int = 1) -> None:
+        """Drag with the mouse; `steps` = move events on the way."""
+        mouse = self.page.mouse
+        mouse.move(*self.pixel(action.start))
+        mouse.down()
+        mouse.move(*self.pixel(action.end), steps=steps)
+        mouse.up()

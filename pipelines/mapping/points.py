@@ -1,0 +1,32 @@
+"""Native points and swipes → units of 0..1000; what can't be is an `ItemError` with its reason."""
+
+from __future__ import annotations
+
+from pipelines.mapping.items import ItemError
+from schemas.actions import Point, Scroll, scroll_direction
+from schemas.coordinates import OffScreen, point_to_unit
+
+
+def in_frame(x: float, y: float, size: tuple[float, float], word: str = "?") -> Point:
+    """A point in a frame of (width, height) → 0..1000. Raises `ItemError("off_screen")`."""
+    try:
+        return point_to_unit((x, y), size)
+    except (OffScreen, OverflowError) as error:
+        raise ItemError("off_screen", str(error), word) from error
+
+
+def pixel_point(value: object, size: tuple[float, float], word: str) -> Point:
+    """`[x, y]` in a frame of (width, height) → 0..1000. Raises `ItemError`: bad_value, off_screen."""
+    numbers = value if isinstance(value, list) else []
+    if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+        raise ItemError("bad_value", f"expected x and y, found {value!r:.60}", word)
+    return in_frame(numbers[0], numbers[1], size, word)
+
+
+def swipe(start: Point, end: Point, word: str) -> Scroll:
+    """A finger's way from point to point as what the view does. Raises `ItemError("bad_value")` for a way of no length,
+    which has no direction."""
+    try:
+        return Scroll(start, end, scroll_direction(start, end))
+    except ValueError as error:
+        raise ItemError("bad_value", str(error), word) from error
