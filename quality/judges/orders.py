@@ -56,8 +56,8 @@ _HINTS = (
         r"\w+",
         "ignor disregard forget override bypass system assistant developer admin judge grader evaluator audit rater "
         "reviewer llm score alignment reachability mark rating 10 grade verdict note message instruction attention "
-        "hint dear hey hello sample step episode trace trajectory record example verified checked confirmed approved ten "
-        "忽略 无视 忘记 無視 给 打 満点",
+        "hint dear hey hello sample step episode trace trajectory record example verified checked confirmed approved "
+        "ten 忽略 无视 忘记 無視 给 打 満点",
     ),
 )
 """One of these stands in every order: most texts and screens hold none, and looking costs a fiftieth of the search."""
