@@ -16,7 +16,7 @@ from generators.worlds.phone.refusals import says_it_cant_be_done
 from pipelines.derivers.grounding import expression
 from pipelines.markdown_text import markdown_text
 from pipelines.native import gui_libra_steps, single_steps
-from pipelines.native.chat import tells_steps, without_pictures
+from pipelines.native.chat import has_steps, without_pictures
 from pipelines.sources import gui_net, nnetnav, omniact, os_genesis_mobile, os_genesis_web, scalecua, uground
 from pipelines.sources import ui_genie_agent_16k as ui_genie
 from quality.contamination.text_prints import text_print
@@ -38,7 +38,7 @@ READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "expression": (expression, "click a"),
     "markdown": (markdown_text, ""),
     "pictures": (without_pictures, "<image>"),
-    "steps": (tells_steps, "Step 1:"),
+    "steps": (has_steps, "Step 1:"),
     "confidence": (without_confidence, "[1,2]"),
     "gui_libra": (gui_libra_steps._INSTRUCTION.search, "Instruction:"),
     "single steps": (single_steps.GOAL.search, "Instruction:"),
