@@ -14,7 +14,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint dev docs docs-serve bench soak ui nights nano-base serve clean
+.PHONY: help setup demo check test lint dev docs docs-serve bench soak ui nights nano-base serve attack clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +56,7 @@ lint: setup ## ruff, mypy, import contracts, figures of the structure
 	$(BIN)/python bench/structure.py
 
 dev: setup ## Dagster's UI on http://127.0.0.1:$(PORT), with the demo's history
-	$(BIN)/vesper dagster-home
-	DAGSTER_HOME=$(VESPER_HOME)/dagster $(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -m dagster_project.definitions
+	$(BIN)/vesper web --port $(PORT)
 
 docs: setup ## the documentation into .vesper/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -67,6 +66,9 @@ docs-serve: setup ## the documentation on http://127.0.0.1:8001, built anew whil
 
 bench: setup ## side-by-side figures into bench/results.json
 	$(BIN)/python bench/run.py
+
+attack: setup ## what strangers may try, tried on us: a table, in at most ten minutes
+	$(BIN)/python bench/attack.py
 
 soak: setup ## devices, nodes and workers killed at random under the generation loop: make soak MINUTES=20 SEED=0
 	$(BIN)/python bench/soak.py --minutes $(MINUTES) --seed $(SEED) --json $(VESPER_HOME)/soak.json

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lineage": ("lineage", "what a checkpoint was made from, what a dataset touches, what a withdrawal makes stale"),
     "explain": ("explain", "one item from its native row to the checkpoints that trained on it"),
     "diff": ("diff", "what entered and left a corpus between two versions, and why"),
+    "web": ("web", "Dagster's UI, which no web page drives; with code location and daemon on this machine"),
     "dagster-home": ("dagster_home", "make Dagster's folder in $VESPER_HOME with its settings, and print it"),
     "promote": ("promote", "choose which version of an asset others read"),
     "rollback": ("promote", "go back to an earlier version of an asset"),

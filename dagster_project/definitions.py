@@ -1,4 +1,4 @@
-"""Vesper's Dagster definitions: `dagster dev -m dagster_project.definitions`."""
+"""Vesper's Dagster definitions: what `vesper web` serves."""
 
 from __future__ import annotations
 

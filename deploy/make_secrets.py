@@ -91,7 +91,10 @@ def gateway_settings(nodes: int) -> dict[str, object]:
         "secret": secret,
         "host": "0.0.0.0",
         "port": 7300,
-        "keys": [{"name": name, "key": key, "roles": [roles[name]]} for name, key in keys.items()],
+        "keys": [
+            {"name": name, "key": key, "roles": [roles[name]], **({"max_leases": 64} if name == "client" else {})}
+            for name, key in keys.items()
+        ],
     }
     made: dict[str, object] = {"authority.json": authority, "admin.key": keys["admin"], "client.key": keys["client"]}
     for number in range(nodes):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from schemas import reply_arguments
 from schemas.action_types import (
     ACTION_SPACE,
     ACTION_TYPES,
@@ -37,6 +38,7 @@ from schemas.action_types import (
     pressed,
     scroll_direction,
 )
+from schemas.reply_arguments import NUMBER, centre, named_point, numbers_in
 
 __all__ = [
     "ACTION_SPACE",
@@ -162,12 +164,16 @@ def _build(kind: str, match: re.Match[str]) -> Action:
     if kind == "Launch":
         return Launch(**{groups[0]: _unescape(groups[1])})
     if kind == "Hotkey":
-        return Hotkey(tuple(_unescape(key) for key in re.findall(_TEXT, groups[0])))
+        return Hotkey(_keys(match))
     if ACTION_TYPES[kind] in TEXTED:
         return ACTION_TYPES[kind](_unescape(groups[0]))
     if ACTION_TYPES[kind] in POINTED:
         return ACTION_TYPES[kind]((int(groups[0]), int(groups[1])))
     return ACTION_TYPES[kind]()
+
+
+def _keys(match: re.Match[str]) -> tuple[str, ...]:
+    return tuple(_unescape(key) for key in re.findall(_TEXT, match.group(1)))
 
 
 def render(action: Action, platform: str) -> str:
@@ -213,32 +219,31 @@ class ModelReply:
         return self.point == REFUSED
 
 
-_TAGS = re.compile(r"\s*<think>(.*?)</think>\s*<action>(.*?)</action>\s*<conclusion>(.*?)</conclusion>\s*", re.DOTALL)
-_NUMBER = r"-?\d+(?:\.\d+)?"
+MAX_REPLY = 100_000
+"""Longest text that `parse_reply` reads, in characters: some 25,000 tokens, more than any preset lets a model write."""
 CONFIDENCE = r"0\.[0-9]+|1\.0+"
 """How sure a grounding reply may say to be, behind its point."""
 _GROUNDING = re.compile(
-    rf"[\s`]*[\[(]\s*({_NUMBER}(?:\s*,\s*{_NUMBER}){{1}}(?:(?:\s*,\s*{_NUMBER}){{2}})?)\s*[\])]"
+    rf"[\s`]*[\[(]\s*({NUMBER}(?:\s*,\s*{NUMBER}){{1}}(?:(?:\s*,\s*{NUMBER}){{2}})?)\s*[\])]"
     rf"(?:\s+({CONFIDENCE}))?[\s`.]*"
 )
-_LENIENT_CALL = re.compile(r"([A-Za-z]+)\s*\((.*)\)\s*[;.`]*\s*", re.DOTALL)
-_LENIENT_TEXT = re.compile(r"\s*(?:(content|app|url|text)\s*=\s*)?(['\"])(.*)\2\s*,?\s*", re.DOTALL)
-
-
-def _between(text: str, tag: str) -> str | None:
-    match = re.search(rf"<{tag}>(.*?)(?:</{tag}>|$)", text, re.DOTALL)
-    return match.group(1).strip() if match else None
+_CONCLUDED = re.compile(r"</action>\s*<conclusion>")
+_HEAD = re.compile(r"([A-Za-z]+)\s*\(")
+_BY_LOWER = {name.lower(): name for name in ACTION_TYPES}
 
 
 def parse_reply(text: str) -> ModelReply:
-    """Model output → `ModelReply`; never raises on text.
+    """Model output → `ModelReply`, in linear time; never raises on text.
 
-    Reads the three tags (in any order, or none), blanks anywhere between tokens, `key=` for `keys=`, points as
-    tuples or lists, a box of four numbers as its centre, a confidence behind either, floats, either quote. Backslashes
-    in text are literal: models don't escape. Coordinates outside 0..1000 are an error, never clamped.
+    Reads the three tags (in any order, or none), blanks anywhere between tokens, `key=` for `keys=`, keys as a list or
+    as `ctrl+c`, points as tuples or lists, a box of four numbers as its centre, a confidence behind either, floats,
+    either quote. Backslashes in text are literal: models don't escape. Coordinates outside 0..1000 are an error, never
+    clamped. So is a text longer than `MAX_REPLY`, and a second argument or call that would become part of a text.
     """
-    tags_ok = _TAGS.fullmatch(text) is not None and text.count("<action>") == 1
-    thought, conclusion = _between(text, "think") or "", _between(text, "conclusion") or ""
+    if len(text) > MAX_REPLY:
+        return ModelReply(error=f"reply: expected at most {MAX_REPLY} characters, found {len(text)}")
+    tags_ok = _well_tagged(text)
+    thought, conclusion = _between(text, "think"), _between(text, "conclusion")
     body = text.strip()
     if "<action>" in body:  # up to the last closing tag: typed text may hold one
         body = body.partition("<action>")[2].rpartition("</action>")[0] or body.partition("<action>")[2]
@@ -246,8 +251,8 @@ def parse_reply(text: str) -> ModelReply:
     grounding = _GROUNDING.fullmatch(body)
     try:
         if grounding:
-            numbers = [float(number) for number in re.findall(_NUMBER, grounding.group(1))]
-            point = REFUSED if numbers == [-1.0, -1.0] else _centre(numbers)
+            numbers = numbers_in(grounding.group(1))
+            point = REFUSED if numbers == [-1.0, -1.0] else centre(numbers)
             stated = grounding.group(2)
             return ModelReply(thought, None, conclusion, point, tags_ok, None, float(stated) if stated else None)
         return ModelReply(thought, _lenient_action(body), conclusion, None, tags_ok)
@@ -255,67 +260,62 @@ def parse_reply(text: str) -> ModelReply:
         return ModelReply(thought, None, conclusion, None, tags_ok, str(error))
 
 
-def _centre(numbers: list[float]) -> Point:
-    """Two numbers are a point, four a box whose centre is meant."""
-    if len(numbers) == 4:
-        numbers = [(numbers[0] + numbers[2]) / 2, (numbers[1] + numbers[3]) / 2]
-    if len(numbers) != 2 or not all(0 <= number <= 1000 for number in numbers):
-        raise ValueError(f"reply: expected a point in 0..1000, found {numbers}")
-    return int(numbers[0] + 0.5), int(numbers[1] + 0.5)
+def _well_tagged(text: str) -> bool:
+    """Whether thought, action and conclusion stand in order with nothing but blanks around them, `<action>` once."""
+    thought, _, rest = text.strip().partition("<action>")
+    concluded = _CONCLUDED.search(rest)
+    return (
+        "<action>" not in rest
+        and thought.startswith("<think>")
+        and thought[len("<think>") :].rstrip().endswith("</think>")
+        and concluded is not None
+        and rest[concluded.end() :].endswith("</conclusion>")
+    )
 
 
-def _lenient_points(arguments: str, *names: str) -> list[Point | None]:
-    points: list[Point | None] = []
-    for name in names:
-        match = re.search(rf"\b{name}\s*=\s*['\"]?\s*[\[(]\s*([^\])]*)[\])]", arguments)
-        numbers = re.findall(_NUMBER, match.group(1)) if match else []
-        points.append(_centre([float(number) for number in numbers]) if match else None)
-    return points
+def _between(text: str, tag: str) -> str:
+    return text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip()
 
 
 def _lenient_action(body: str) -> Action:
-    call = _LENIENT_CALL.fullmatch(body.strip().strip("`").strip())
-    if call is None:
+    body = body.strip("`").strip().rstrip(";.`").rstrip()
+    call = _HEAD.match(body)
+    if call is None or not body.endswith(")"):
         raise ValueError(f"reply: expected an action or [x,y], found {body[:80]!r}")
-    by_lower = {name.lower(): name for name in ACTION_TYPES}
-    kind = by_lower.get(call.group(1).lower())
-    arguments = call.group(2)
+    kind = _BY_LOWER.get(call.group(1).lower())
     if kind is None:
         raise ValueError(f"reply: unknown action {call.group(1)[:40]!r}")
-    cls = ACTION_TYPES[kind]
-    if cls in POINTED:
-        [point] = _lenient_points(arguments, "box")
-        if point is None:  # positional: Click(10, 20) or Click((10, 20))
-            point = _centre([float(number) for number in re.findall(_NUMBER, arguments)])
-        return cls(point)
-    if cls is Drag:
-        start, end = _lenient_points(arguments, "start", "end")
-        if start is None or end is None:
-            raise ValueError(f"Drag: expected start and end, found {arguments[:80]!r}")
-        return Drag(start, end)
-    if cls is Scroll:
-        start, end = _lenient_points(arguments, "start", "end")
-        word = re.search(r"direction\s*=\s*['\"]\s*(\w*)\s*['\"]", arguments)
-        return Scroll(start, end, word.group(1).lower() if word else "")
+    cls, arguments = ACTION_TYPES[kind], body[call.end() : -1].strip()
     if cls is Hotkey:
-        listed = re.search(r"(?:keys?\s*=\s*)?[\[(]?(.*?)[\])]?\s*$", arguments, re.DOTALL)
-        keys = re.findall(r"'([^']+)'|\"([^\"]+)\"", listed.group(1) if listed else "")
-        return Hotkey(tuple(single or double for single, double in keys))
+        canonical = _ARGUMENTS[kind].fullmatch(arguments)  # `render` escapes keys, unlike text
+        keys = _keys(canonical) if canonical else reply_arguments.keys(arguments)
+        return Hotkey(reply_arguments.pressed_together(keys))
+    if cls in TEXTED or cls is Launch:
+        return _lenient_text(cls, arguments)
+    if reply_arguments.closes_early(arguments):
+        raise ValueError(f"{kind}: expected one action, found more behind it: {body[:80]!r}")
+    arguments = reply_arguments.one_blank(arguments)
+    if cls in POINTED:  # without the name all numbers count: Click(10, 20) or Click((10, 20))
+        return cls(named_point(arguments, "box") or centre(numbers_in(arguments)))
     if cls in BARE:
         return cls()
-    return _lenient_text(cls, arguments)
+    start, end = named_point(arguments, "start"), named_point(arguments, "end")
+    if cls is Scroll:
+        return Scroll(start, end, reply_arguments.direction(arguments))
+    if start is None or end is None:
+        raise ValueError(f"Drag: expected start and end, found {arguments[:80]!r}")
+    return Drag(start, end)
 
 
 def _lenient_text(cls: type, arguments: str) -> Action:
-    if cls in TEXTED and not arguments.strip():
+    if cls in TEXTED and not arguments:
         return cls()
-    if cls is Launch:  # the unused twin may stand beside it: Launch(app='Clock', url='')
-        twin = r"(?:app|url)\s*=\s*(?:''|\"\")"
-        arguments = re.sub(rf"^\s*{twin}\s*,|,\s*{twin}\s*,?\s*$", "", arguments)
-    match = _LENIENT_TEXT.fullmatch(arguments)
-    if match is None:
-        raise ValueError(f"{cls.__name__}: expected quoted text, found {arguments[:80]!r}")
-    name, _, content = match.groups()
+    try:
+        named, content = reply_arguments.quoted_text(
+            reply_arguments.without_unused(arguments) if cls is Launch else arguments
+        )
+    except ValueError as error:
+        raise ValueError(f"{cls.__name__}: {error}") from None
     if cls is Launch:
-        return Launch(url=content) if name == "url" else Launch(app=content)
+        return Launch(url=content) if named == "url" else Launch(app=content)
     return cls(content)

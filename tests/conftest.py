@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[1]
 
 # A busy machine is no failure: properties are held to their claims, not to milliseconds.
 settings.register_profile("vesper", deadline=None, print_blob=True)
-settings.load_profile("vesper")
+settings.register_profile("attack", settings.get_profile("vesper"), max_examples=1000)
+settings.load_profile(os.environ.get("VESPER_TEST_PROFILE", "vesper"))
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a worker a core: a second thread would only wait
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")

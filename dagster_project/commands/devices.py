@@ -136,6 +136,7 @@ def serve(options: argparse.Namespace) -> int:
                     "api_key": retained["node"],
                     "secret": retained["secret"],
                     "port": options.node_port,
+                    "fences": str(folder / "local.fences"),
                 }
             )
         )
@@ -155,6 +156,7 @@ def node(options: argparse.Namespace) -> int:
     values = _with_secret(read_config(options.config))
     if os.environ.get(KEY):
         values.setdefault("api_key", os.environ[KEY])
+    values.setdefault("fences", str(_home() / f"{values.get('id', 'node')}.fences"))
     serve_node(node_config(values))
     return 0
 

@@ -38,6 +38,13 @@ def _web(sub: Any) -> None:
     )
     sub.add_argument("--limit", type=int, default=0, help="pages a folder or app, spread evenly (default all)")
     sub.add_argument("--page-seconds", type=float, default=60.0, help="limit on one page (default 60)")
+    sub.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="a host of an inner network (this machine's too) that an address may lead to; repeatable",
+    )
     sub.add_argument("--no-check", action="store_true", help="don't click at every element on a fresh load")
     sub.add_argument("--quiet", action="store_true", help="no line a page")
 
@@ -60,6 +67,7 @@ def web(options: argparse.Namespace) -> int:
             options.limit,
             not options.no_check,
             options.page_seconds,
+            tuple(options.allow_host),
         ),
         say=(lambda line: None) if options.quiet else print,
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pipelines.http_guard import LOOPBACK
 from trainer.serving.rollout_server import RolloutServer
-from trainer.serving.serve import KEY_VARIABLE, LOOPBACK, ChatServer, serving
+from trainer.serving.serve import KEY_VARIABLE, ChatServer, serving
 
 EXAMPLES = {
     "serve": """example: vesper serve out/unified --port 8000
@@ -48,14 +50,19 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def serve_rollouts(options: argparse.Namespace) -> int:
-    """Make the replies of a learner's rollouts until Ctrl+C."""
+    """Make the replies of a learner's rollouts until Ctrl+C. Without a key of the user's there is one for this start:
+    else any program of this machine could change the weights."""
+    access, told = _access(options), ""
+    if not access["key"]:
+        access["key"] = secrets.token_urlsafe(24)
+        told = f", its key is {access['key']} (for the learner: VLLM_API_KEY; to say one: {KEY_VARIABLE})"
     server = RolloutServer(
         _loaded(options),
         weights_root=options.weights_root,
         weight_transfer=options.weight_transfer,
-        **_access(options),
+        **access,
     )
-    return _until_stopped(server, options, lambda url: f"{server.name} at {url.removesuffix('/v1')}")
+    return _until_stopped(server, options, lambda url: f"{server.name} at {url.removesuffix('/v1')}{told}")
 
 
 def _loaded(options: argparse.Namespace) -> Any:

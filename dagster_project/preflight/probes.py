@@ -30,6 +30,7 @@ from pipelines.extensions import find_part
 from pipelines.store.free_space import free_bytes, sized
 from quality.evidence.reading import NoReader, reader_version
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
+from quality.model_client.keys import NO_KEY, key_for, key_withheld
 from trainer.stages.assets import BROWSER_WORLDS
 from trainer.stages.settings import preset_from, stage_settings, weights_folder
 
@@ -151,16 +152,18 @@ def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -
     models, which costs nothing; a server without such a list has answered."""
     if not base_url.startswith(("http://", "https://")):
         return [f"judge: expected an http(s) URL in $VESPER_JUDGE_BASE_URL, found {base_url[:80]!r}"]
-    key = os.environ.get("VESPER_JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
-    requested = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers={"Authorization": f"Bearer {key}"})
+    key = key_for(base_url)
+    requested = urllib.request.Request(f"{base_url.rstrip('/')}/models")
+    requested.add_unredirected_header("Authorization", f"Bearer {key}")  # elsewhere it would be a stranger's
     try:
         with urllib.request.urlopen(requested, timeout=TIMEOUT_S) as answer:
             served = _names(answer.read(1 << 20))
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in (401, 403):
-            state = "is refused" if key != "none" else "isn't set"
-            return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}"]
+            state = "is refused" if key != NO_KEY else "isn't set"
+            why = f" ({withheld})" if (withheld := key_withheld(base_url)) else ""
+            return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}{why}"]
         return [f"judge: {base_url} answers with HTTP {error.code}; is its server whole?"] if error.code >= 500 else []
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)

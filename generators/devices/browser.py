@@ -185,8 +185,9 @@ def _new_context(options: dict[str, Any]) -> BrowserContext:
 
 
 @contextmanager
-def open_browser(viewport: Viewport, init_script: str = "") -> Iterator[BrowserContext]:
+def open_browser(viewport: Viewport, init_script: str = "", proxy: str = "") -> Iterator[BrowserContext]:
     """A headless Chromium with a new, empty profile that goes when the block ends; `init_script` runs in every page.
+    With a `proxy` (its address) every request goes through it once the context is online, those to this machine too.
 
     It has no page yet. Nothing is loaded from the network: requests for anything but file:, data: and about: are
     refused. The process is the thread's, if one is open in it (see `keep_browser`), else its own. Raises
@@ -203,6 +204,7 @@ def open_browser(viewport: Viewport, init_script: str = "") -> Iterator[BrowserC
                 "timezone_id": "UTC",
                 "reduced_motion": "reduce",
                 "offline": True,
+                **({"proxy": {"server": proxy, "bypass": "<-loopback>"}} if proxy else {}),
             }
         )
         try:

@@ -18,12 +18,14 @@ ROLES = ("client", "node", "admin")
 @dataclass(frozen=True, slots=True)
 class ApiKey:
     """A key of the authority's API. `name` stands for its holder; `client` leases, `node` reads the fence feed, `admin`
-    registers devices and may do all. A client's leases have at most `max_priority`."""
+    registers devices and may do all. A client's leases have at most `max_priority`; it has at most `max_leases` of them
+    at a time, with those that it waits for (0: as many as it asks for)."""
 
     name: str
     key: str = field(repr=False)
     roles: frozenset[str] = frozenset(("client",))
     max_priority: int = 10
+    max_leases: int = 0
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -34,6 +36,8 @@ class ApiKey:
             raise ValueError(f"API key {self.name}: expected roles of {', '.join(ROLES)}, found {sorted(self.roles)}")
         if self.max_priority not in PRIORITIES:
             raise ValueError(f"API key {self.name}: expected max_priority in 0..{PRIORITIES[-1]}")
+        if type(self.max_leases) is not int or self.max_leases < 0:
+            raise ValueError(f"API key {self.name}: expected max_leases of 0 or more, found {self.max_leases!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class NodeConfig:
 
     `max_connections` None: what the process's limit of descriptors allows at two a connection. `idle_s`: a connection
     over which nothing was said is closed after it. `buffer` bytes wait at most in each direction before reading stops.
+    `fences`: a file in which it remembers ended leases; None: after a start it knows them from the authority alone.
     """
 
     id: str
@@ -88,6 +93,7 @@ class NodeConfig:
     idle_s: float = 3600.0
     drain_s: float = 30.0
     buffer: int = 65_536
+    fences: Path | None = None
 
     def __post_init__(self) -> None:
         _check_secret(self.secret)
@@ -100,7 +106,7 @@ class NodeConfig:
 
 
 def authority_config(values: Mapping[str, object]) -> AuthorityConfig:
-    """From plain JSON data: the fields' names; `keys` lists {name, key, roles, max_priority}, `rules` is a mapping."""
+    """From plain JSON data: the fields' names; `keys` lists those of `ApiKey`, `rules` is a mapping."""
     given = _known(AuthorityConfig, values)
     given["database"] = Path(given["database"])
     given["keys"] = tuple(
@@ -113,7 +119,8 @@ def authority_config(values: Mapping[str, object]) -> AuthorityConfig:
 
 def node_config(values: Mapping[str, object]) -> NodeConfig:
     """From plain JSON data: the fields' names."""
-    return NodeConfig(**_known(NodeConfig, values))
+    given = _known(NodeConfig, values)
+    return NodeConfig(**{**given, "fences": Path(given["fences"]) if given.get("fences") else None})
 
 
 def read_config(path: Path) -> dict[str, object]:

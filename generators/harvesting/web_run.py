@@ -33,13 +33,15 @@ FAILURES = 3
 @dataclass(frozen=True)
 class WebHarvest:
     """What to harvest. `windows` = screens of a long page, from its top; `sizes` = viewports in CSS pixels; `limit` =
-    pages a site, spread evenly (0: all); `page_s` = limit on one page in one viewport."""
+    pages a site, spread evenly (0: all); `page_s` = limit on one page in one viewport; `allowed` = hosts of inner
+    networks that an address may lead to."""
 
     windows: int = 2
     sizes: tuple[tuple[int, int], ...] = ((1280, 800),)
     limit: int = 0
     check: bool = True
     page_s: float = 60.0
+    allowed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.windows < 1 or self.limit < 0 or self.page_s <= 0 or not self.sizes:
@@ -182,6 +184,7 @@ def _worker(
         "check": options.check,
         "out": str(out),
         "pool": pool,
+        "allowed": list(options.allowed),
     }
     scratch = tempfile.TemporaryDirectory(prefix="vesper-harvest-", ignore_cleanup_errors=True)
     process = subprocess.Popen(

@@ -6,7 +6,7 @@ in `open_site`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from generators.devices.browser import Viewport, find_chromium, open_browser
+from generators.harvesting.outside_proxy import outside_proxy
 from generators.tasks.world_interface import WorldError
 from generators.worlds.registry import open_world
 from generators.worlds.static_pages.static_pages_world import HTML, open_web, pages_of
@@ -103,13 +104,13 @@ def site_pages(target: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_site(target: str) -> Iterator[HarvestSite]:
-    """The target in a browser of its own."""
+def open_site(target: str, allowed: Collection[str] = ()) -> Iterator[HarvestSite]:
+    """The target in a browser of its own. `allowed`: hosts of inner networks that an address may lead to."""
     pages = site_pages(target)
     if target in APPS:
         opened = _open_app(target, pages)
     elif urlsplit(target).scheme in ("http", "https"):
-        opened = _open_address(target, pages)
+        opened = _open_address(target, pages, allowed)
     else:
         path = Path(target).resolve()
         opened = _open_folder(path if path.is_dir() else path.parent, pages)
@@ -146,14 +147,15 @@ def _open_app(name: str, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
 
 
 @contextmanager
-def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
-    """A page that somebody serves. It may load what it needs from anywhere; motion is stopped, time isn't.
+def _open_address(address: str, pages: tuple[str, ...], allowed: Collection[str]) -> Iterator[HarvestSite]:
+    """A page that somebody serves. It may load what it needs from anywhere but inner networks, whose hosts must be
+    `allowed` by name; motion is stopped, time isn't.
 
     What is shown is what was requested: an error page, or a redirection to another host, raises `WorldError`.
     """
     from playwright.sync_api import Error
 
-    with open_browser(Viewport(1280, 800), STILL) as context:
+    with outside_proxy(allowed) as (proxy, through), open_browser(Viewport(1280, 800), STILL, through) as context:
         context.set_offline(False)
         page = context.new_page()
         page.on("dialog", lambda dialog: dialog.dismiss())
@@ -167,8 +169,10 @@ def _open_address(address: str, pages: tuple[str, ...]) -> Iterator[HarvestSite]
                 page.wait_for_timeout(REST_MS)
                 shown = str(page.evaluate("location.hostname"))
             except Error as error:
-                said = str(error).partition("\n")[0][:160]
+                said = proxy.refused.get(urlsplit(name).hostname or "") or str(error).partition("\n")[0][:160]
                 raise WorldError(f"{name[:120]}: the page didn't load: {said}") from None
+            if why := proxy.refused.get(asked.strip("[]")) or proxy.refused.get(shown.strip("[]")):
+                raise WorldError(f"{name[:120]}: {why}")
             if answer is not None and answer.status >= 400:
                 raise WorldError(f"{name[:120]}: expected a page, the server answered {answer.status}")
             if shown.removeprefix("www.") != asked.removeprefix("www."):

@@ -62,12 +62,12 @@ def distinct(screens: list[WebScreen]) -> int:
 
 
 def main() -> None:
-    """Job: {"target", "todo": [[page, [width, height]], ...], "windows", "check", "out", "pool"?}."""
+    """Job: {"target", "todo": [[page, [width, height]], ...], "windows", "check", "out", "allowed", "pool"?}."""
     from playwright.sync_api import Error
 
     job = json.load(sys.stdin)
     pool: list[str] = job.get("pool", [])
-    with open_site(job["target"]) as site:
+    with open_site(job["target"], job["allowed"]) as site:
         print(json.dumps({"ready": site.app}), flush=True)
         for name, (width, height) in job["todo"]:
             result: dict[str, Any] = {"page": name, "size": [width, height]}

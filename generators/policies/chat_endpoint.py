@@ -59,7 +59,7 @@ class _InMemory:
 class ChatEndpoint:
     """Asks one model; safe to use from several threads, so the policies of all devices share one.
 
-    The key is read from `VESPER_JUDGE_API_KEY` or `OPENAI_API_KEY` and never written anywhere. Rate limits hold for
+    The key is that of `quality.model_client.keys.key_for` and never written anywhere. Rate limits hold for
     this object.
     """
 

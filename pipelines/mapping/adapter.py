@@ -7,122 +7,22 @@ It reads records as a stream (`records`) and maps one at a time (`map`), with an
 
 from __future__ import annotations
 
-import errno
-import fnmatch
-import functools
 import hashlib
-import os
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from pipelines.mapping.card import Descriptor
-from pipelines.mapping.record_error import RecordError, is_of_the_name
+from pipelines.mapping.raw_files import Raw
+from pipelines.mapping.record_error import RecordError
 from pipelines.store.images import ImageError, ImageInfo, plain_image, read_pixels
 from pipelines.store.known_pictures import known_pictures
 from schemas.ids import digest
-
-
-@dataclass(frozen=True)
-class Raw:
-    """A source's native files, and the folders of its companions (such as Rico's screens)."""
-
-    root: Path
-    companions: Mapping[str, Path] = field(default_factory=dict)
-
-    @functools.cached_property
-    def _roots(self) -> dict[str | None, str]:
-        folders: dict[str | None, Path] = {None: self.root}
-        folders.update(self.companions)
-        return {name: os.path.normpath(folder) for name, folder in folders.items()}
-
-    def files(self, pattern: str) -> list[str]:
-        """Files below the root that match a glob, as sorted relative POSIX paths. Hidden ones are left out."""
-        last = pattern.removeprefix("**/")
-        if pattern.startswith("**/") and "/" not in last and "**" not in last:
-            return sorted(_walk(str(self.root), "", re.compile(fnmatch.translate(last)).match))
-        found = (path.relative_to(self.root) for path in self.root.glob(pattern) if path.is_file())
-        return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
-
-    def path(self, relative: str, companion: str | None = None) -> Path:
-        """A file by its relative path. Raises `RecordError("unsafe_path")` if the name leads out of the folder."""
-        return Path(self.place(relative, companion))
-
-    def place(self, relative: str, companion: str | None = None) -> str:
-        """The same as a text."""
-        return self._resolve(relative, companion)[1]
-
-    def _resolve(self, relative: str, companion: str | None) -> tuple[str, str]:
-        """(root, path) as texts: records name a million files, and `Path` is slow."""
-        root = self._roots[companion]
-        path = os.path.normpath(f"{root}/{relative}")
-        inside = path == root or path.startswith(root + "/") or (root == "." and path.partition("/")[0] != "..")
-        if "\0" in relative or relative.startswith("/") or not inside:
-            raise RecordError("unsafe_path", f"{relative[:120]!r} leads out of the raw folder")
-        return root, path
-
-    def read(self, relative: str, companion: str | None = None) -> bytes:
-        """Bytes of a file (see `path`). Raises `FileNotFoundError`."""
-        try:
-            return self.path(relative, companion).read_bytes()
-        except (OSError, ValueError) as error:
-            if not is_of_the_name(error):
-                raise
-            raise FileNotFoundError(errno.ENOENT, "no such file", relative) from error
-
-    def read_if_there(self, relative: str, companion: str | None = None) -> bytes | None:
-        """Bytes of a file, or None if it (or the companion) isn't there."""
-        if companion is not None and companion not in self.companions:
-            return None
-        return self.read(relative, companion) if self.is_there(relative, companion) else None
-
-    def first(self, names: Iterable[str], items: int = 1) -> bytes | None:
-        """Bytes of the first of several files that is there; None if none is. Raises `RecordError("unsafe_path")` with
-        the record's `items`."""
-        try:
-            return next((data for name in names if (data := self.read_if_there(name)) is not None), None)
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, items) from error
-
-    def listing(self, folder: str, companion: str | None = None) -> frozenset[str]:
-        """Names in a folder, hidden ones left out; empty if it isn't there."""
-        try:
-            return frozenset(name for name in os.listdir(self._resolve(folder, companion)[1]) if name[0] != ".")
-        except (OSError, ValueError) as error:
-            if not is_of_the_name(error):
-                raise
-            return frozenset()
-
-    def is_there(self, relative: str, companion: str | None = None) -> bool:
-        """Whether a file is there; one whose name no file system takes isn't."""
-        try:
-            return self.path(relative, companion).is_file()
-        except (OSError, ValueError) as error:
-            if not is_of_the_name(error):
-                raise
-            return False
-
-
-def _walk(folder: str, inner: str, matches: Callable[[str], Any]) -> Iterator[str]:
-    """Files below a folder whose names match, hidden ones left out: what `**/` globs mean, several times faster."""
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _walk(entry.path, f"{inner}{entry.name}/", matches)
-                elif matches(entry.name) and entry.is_file():
-                    yield inner + entry.name
-    except (FileNotFoundError, NotADirectoryError):
-        return
 
 
 @dataclass(frozen=True, slots=True)

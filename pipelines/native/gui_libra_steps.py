@@ -31,7 +31,7 @@ from schemas.actions import (
 from schemas.coordinates import box_to_unit, centre
 
 _INSTRUCTION = re.compile(
-    r"\bInstruction:[ \t]*(.*?)\s*\n\s*(?:Interaction History|Previous actions?)\s*:", re.DOTALL | re.IGNORECASE
+    r"\bInstruction:(.*?)\n[^\S\n]*(?:Interaction History|Previous actions?)\s*:", re.DOTALL | re.IGNORECASE
 )
 _REPLY = re.compile(r"\s*(?:<think(?:ing)?>(.*?)</think(?:ing)?>)?\s*<answer>(.*)</answer>\s*", re.DOTALL)
 _WORDS = {

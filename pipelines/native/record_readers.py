@@ -9,7 +9,6 @@ stood in a text that can't be read. `runs` joins rows of one episode.
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.decompression import BombError, open_plain
 from pipelines.mapping.adapter import Broken, Raw, Record
 from pipelines.native import json_array
 
@@ -94,6 +94,8 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
         if not file.endswith(".gz"):
             raise
         yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0, ends=True)
+    except BombError as error:
+        yield Broken(file, f"line {number + 1}", "bad_value", str(error), 0, ends=True)
 
 
 def holds_json_lines(raw: Raw, file: str) -> bool:
@@ -167,8 +169,7 @@ def _parquet_rows_left(raw: Raw, file: str, read: int) -> int:
 
 
 def _open(raw: Raw, file: str) -> IO[bytes]:
-    path = raw.path(file)
-    return gzip.open(path, "rb") if file.endswith(".gz") else path.open("rb")  # type: ignore[return-value]
+    return open_plain(raw.path(file))
 
 
 def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count: ItemCount) -> Record | Broken:

@@ -15,7 +15,7 @@ from pipelines.native.pyautogui import CallError
 from schemas.ids import digest
 
 GOAL = re.compile(
-    r"Instruction:\s*(?P<goal>.*?)\s*(?:\n\s*Previous actions?:\s*(?P<before>.*?)\s*)?\Z", re.DOTALL | re.IGNORECASE
+    r"Instruction:(?P<goal>.*?)(?:\n[^\S\n]*Previous actions?:(?P<before>.*))?\Z", re.DOTALL | re.IGNORECASE
 )
 THINK = re.compile(r"<think>(?P<think>.*?)</think>", re.DOTALL)
 CODE = re.compile(r"<code>(?P<code>.*?)</code>", re.DOTALL)

@@ -12,16 +12,20 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from lzma import LZMAError
 from pathlib import Path
 from typing import IO, Any
 
+from pipelines.decompression import Allowance, BombError, Decompressed
+from pipelines.raw.names import refused
 from pipelines.store.files import file_sha256
 
-MAX_BYTES = 2 << 40
-"""Most bytes that an archive may unpack to; the largest source known has 0.2 TB."""
-MAX_RATIO = 200
-"""Most bytes unpacked per byte of archive, once more than `RATIO_FROM` were unpacked."""
-RATIO_FROM = 100 << 20
+MAX_HEADER_BYTES = 1 << 20
+"""Most bytes between the contents of two members of a tar; a name has 4096 at most, extended attributes 64 KiB."""
+MEAN_HEADER_BYTES = 16 << 10
+"""Most of these bytes for each member, on average; what tar itself writes is 0.5 to 3 KiB."""
+MAX_MEMBERS = 20_000_000
+_BLOCK = 1 << 16
 _SPLIT = b"PK\x07\x08"
 """How a zip begins that zip itself split into parts."""
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
@@ -39,8 +43,9 @@ def is_archive(path: Path) -> bool:
 def unpack(archive: Path, cache: Path) -> Path:
     """Unpack into `cache/<sha256 of the archive>` and return that folder; a second call finds it there.
 
-    Raises `ArchiveError` naming the member: an absolute name, one with `..`, a link or device, more bytes than
-    `MAX_BYTES` or `MAX_RATIO` allow, or a damaged archive. Nothing of a refused archive is left behind.
+    Raises `ArchiveError` naming the member: one that `names.refused` refuses, a link or device, more bytes than
+    `decompression.Allowance` or more headers than `MAX_HEADER_BYTES` allow, or a damaged archive. Nothing of a refused
+    archive is left behind.
     """
     target = cache / file_sha256(archive)
     if target.is_dir():
@@ -67,29 +72,30 @@ def extract(
     Raises `ArchiveError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    written = count = 0
+    written, count = Allowance(name, packed_bytes), 0
     try:
-        for member in _members(stream, name, starts):
+        for member in _members(stream, name, starts, packed_bytes):
             path = _inside(folder, member.name, name)
             count += 1
+            if count > MAX_MEMBERS:
+                raise ArchiveError(f"{name}: more than {MAX_MEMBERS} members: a bomb?")
             if member.stands(path):
-                written += member.size
+                written.take(member.size)
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f".{path.name}.part")
             with partial.open("wb") as out:
                 for block in member.blocks():
-                    written += len(block)
-                    if written > MAX_BYTES or (written > RATIO_FROM and written > MAX_RATIO * packed_bytes):
-                        raise ArchiveError(
-                            f"{name}: {member.name!r} unpacks to too much ({written} bytes so far): a bomb?"
-                        )
+                    written.take(len(block))
                     out.write(block)
             partial.replace(path)
+    except BombError as error:
+        raise ArchiveError(str(error)) from error
     except (
         zipfile.BadZipFile,
         tarfile.TarError,
         zlib.error,
+        LZMAError,
         EOFError,
         OSError,
         RuntimeError,
@@ -109,7 +115,7 @@ class _ArchiveMember:
     def stands(self, path: Path) -> bool:
         if not path.is_file() or path.stat().st_size != self.size:
             return False
-        return self.crc32 is None or zlib.crc32(path.read_bytes()) == self.crc32
+        return self.crc32 is None or _crc32(path) == self.crc32
 
     def blocks(self) -> Iterator[bytes]:
         with self.open() as stream:
@@ -117,7 +123,15 @@ class _ArchiveMember:
                 yield block
 
 
-def _members(stream: Any, name: str, starts: Sequence[int]) -> Iterator[_ArchiveMember]:
+def _crc32(path: Path) -> int:
+    value = 0
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            value = zlib.crc32(block, value)
+    return value
+
+
+def _members(stream: Any, name: str, starts: Sequence[int], packed_bytes: int) -> Iterator[_ArchiveMember]:
     first = stream.read(4)
     stream.seek(0)
     if first[:2] == b"PK":
@@ -128,13 +142,30 @@ def _members(stream: Any, name: str, starts: Sequence[int]) -> Iterator[_Archive
                 if not info.is_dir():
                     yield _ArchiveMember(info.filename, info.file_size, info.CRC, functools.partial(source.open, info))
         return
-    with tarfile.open(fileobj=stream, mode="r|*") as packed:
-        for entry in packed:
+    yield from _tar_members(stream, name, packed_bytes)
+
+
+def _tar_members(stream: Any, name: str, packed_bytes: int) -> Iterator[_ArchiveMember]:
+    """Members of a tar. Its reader holds a header whole whatever length it claims, so the stream itself ends where no
+    sound header would still be read."""
+    plain = Decompressed(stream, Allowance(name, packed_bytes), limit=_BLOCK + MAX_HEADER_BYTES)
+    end = headers = count = 0
+    with tarfile.open(fileobj=io.BufferedReader(plain, _BLOCK), mode="r|", bufsize=_BLOCK) as packed:  # type: ignore[call-overload]
+        while (entry := packed.next()) is not None:
+            packed.members.clear()  # type: ignore[attr-defined]  # else it holds all of them
+            count += 1
+            headers += entry.offset_data - end
+            if headers > MAX_HEADER_BYTES + count * MEAN_HEADER_BYTES:
+                raise ArchiveError(f"{name}: {headers} bytes of headers for {count} members: a bomb?")
+            end = entry.offset_data + entry.size
+            plain.limit = end + 2 * _BLOCK + MAX_HEADER_BYTES
             if entry.isdir():
                 continue
             if not entry.isreg():
                 raise ArchiveError(f"{name}: {entry.name!r} is a link or device; only plain files are unpacked")
             yield _ArchiveMember(entry.name, entry.size, None, functools.partial(_plain, packed, entry))
+    while stream.read(_BLOCK):  # what follows the end belongs to the checksum of the whole
+        pass
 
 
 def _open_zip(stream: Any, starts: Sequence[int]) -> zipfile.ZipFile:
@@ -200,7 +231,6 @@ def _plain(packed: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _inside(root: Path, name: str, archive: str) -> Path:
-    parts = name.replace("\\", "/").split("/")
-    if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name:
-        raise ArchiveError(f"{archive}: member {name[:120]!r} leads out of the folder it is unpacked to")
-    return root.joinpath(*[part for part in parts if part not in ("", ".")])
+    if why := refused(name):
+        raise ArchiveError(f"{archive}: member {name[:120]!r} {why}")
+    return root.joinpath(*[part for part in name.replace("\\", "/").split("/") if part not in ("", ".")])

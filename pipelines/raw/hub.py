@@ -20,12 +20,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipelines.raw.names import BOOK_KEEPING, local_path, refused
 from pipelines.raw.remote_archives import unpack_remote
 from pipelines.raw.remote_file import ATTEMPTS, FIRST_WAIT_S, PullError, RemoteFile
 from pipelines.raw.unpacked import Unpacked
 from pipelines.whole_files import whole_file
 
-RECORD = ".vesper/pull.json"
+RECORD = f"{BOOK_KEEPING}/pull.json"
 RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -192,17 +193,12 @@ def read_record(target: Path) -> dict[str, Any] | None:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not {"repo", "commit", "files", "stamps", "unpacked"} <= set(found):
             raise ValueError("expected repo, commit, files, stamps and unpacked")
-    except (ValueError, TypeError) as error:
+        for entry in found["files"]:
+            if why := refused(RemoteFile(**entry).path):
+                raise ValueError(f"{entry['path'][:120]!r} {why}")
+    except (ValueError, TypeError, AttributeError) as error:
         raise PullError(f"{path}: {error}; remove it to pull anew") from error
     return dict(found)
-
-
-def local_path(target: Path, name: str) -> Path:
-    """Where a repository's file lies. Raises `PullError` if its name leads out of the folder."""
-    path = (target / name).resolve()
-    if not path.is_relative_to(target.resolve()) or "\0" in name:
-        raise PullError(f"{name[:120]!r} leads out of the folder")
-    return path
 
 
 def _rename(target: Path, old: dict[str, RemoteFile], wanted: list[RemoteFile], done: Pulled) -> None:

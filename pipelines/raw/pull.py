@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.mapping.card import Download
 from pipelines.raw import hub
-from pipelines.raw.hub import local_path
+from pipelines.raw.names import BOOK_KEEPING, local_path
 from pipelines.raw.remote_file import ATTEMPTS, FIRST_WAIT_S, PullError
 
 BLOCK_BYTES = 4 << 20
@@ -91,7 +91,10 @@ def copy_tree(origin: str, target: Path) -> tuple[int, int]:
     base = posixpath.dirname(path) if single else path.rstrip("/")
     copied = there = 0
     for name, info in tqdm(sorted(found.items()), desc=target.name, unit="file", mininterval=2):
-        place = local_path(target, posixpath.relpath(name, base))
+        inner = posixpath.relpath(name, base)
+        if BOOK_KEEPING in inner.split("/"):  # of the pull that filled the origin
+            continue
+        place = local_path(target, inner)
         if place.exists() and place.stat().st_size == info.get("size"):
             there += 1
             continue

@@ -19,10 +19,12 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from pipelines.raw.names import BOOK_KEEPING, local_path
+from pipelines.raw.remote_file import PullError
 from pipelines.whole_files import whole_file
 from schemas.ids import digest
 
-FOLDER = ".vesper/unpacked"
+FOLDER = f"{BOOK_KEEPING}/unpacked"
 
 
 class Unpacked:
@@ -64,7 +66,7 @@ class Unpacked:
 
     def members(self) -> set[str]:
         """Names, relative to the raw folder, of this state's members; empty if they were never listed."""
-        return set(json.loads(self._whole.read_bytes())) if self._whole.exists() else set()
+        return _listed(self._whole) if self._whole.exists() else set()
 
     def retire_others(self) -> None:
         """What other states have in place must go, now that this one is unpacked."""
@@ -73,11 +75,14 @@ class Unpacked:
                 path.replace(path.with_suffix(".gone"))
 
     def remove_others(self, keep: Collection[str]) -> list[str]:
-        """Remove members of other states but those whose names are in `keep`; what was there, in order."""
-        gone = {name for path in self._home.glob("*.gone") for name in json.loads(path.read_bytes())}
+        """Remove members of other states but those whose names are in `keep`; what was there, in order.
+
+        Raises `PullError`, before anything is removed, if a list holds a name that no member can have.
+        """
+        gone = {name for path in self._home.glob("*.gone") for name in _listed(path)}
+        places = {name: local_path(self._target, name) for name in sorted(gone - set(keep))}
         removed = []
-        for name in sorted(gone - set(keep)):
-            path = self._target / name
+        for name, path in places.items():
             if path.is_file():
                 path.unlink()
                 removed.append(name)
@@ -90,7 +95,7 @@ class Unpacked:
         """Give what `unpack` unpacked its names."""
         for path in sorted(self._fresh.rglob("*")):
             if path.is_file():
-                named = self._place / path.relative_to(self._fresh)
+                named = local_path(self._place, path.relative_to(self._fresh).as_posix())
                 named.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(path, named)
         shutil.rmtree(self._fresh, ignore_errors=True)
@@ -113,6 +118,17 @@ def drop_unpacked(folders: Iterable[Path]) -> None:
         if whole.exists():  # some of it may be in place
             whole.replace(path.with_suffix(".gone"))
         shutil.rmtree(path)
+
+
+def _listed(path: Path) -> set[str]:
+    """Names in one of our lists. Raises `PullError` if it isn't one."""
+    try:
+        names = json.loads(path.read_bytes())
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise PullError(f"{path}: expected a list of names; move this folder away and pull anew")
+    return set(names)
 
 
 def _folders(home: Path) -> list[Path]:

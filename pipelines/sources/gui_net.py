@@ -85,7 +85,7 @@ TEXTED = ("INPUT", "FINISH", "ANSWER", "CALL_USER")
 WORDS = (*POINTED, *BARE, *SPANNED, *NONE, *TEXTED, "SCROLL", "HOT_KEY")
 OTHER, SEVERAL = "other actions", "several actions"
 _KNOWN = frozenset({"messages", "images", "custom_id", "raw_link"})
-_ACTION = re.compile(r"(?:Thought:\s*(?P<thought>.*?)\s*)?Action:\s*(?P<action>[\[{].*)\Z", re.DOTALL)
+_ACTION = re.compile(r"(?:Thought:(?P<thought>.*?))?Action:\s*(?P<action>[\[{].*)\Z", re.DOTALL)
 _PLAIN = re.compile(r"\s*\[\s*-?[\d.]+\s*,\s*-?[\d.]+\s*\]\s*")
 
 DESCRIPTOR = Descriptor(

@@ -32,7 +32,6 @@ Symlinked demonstrations are read like files; the second reading of the same con
 
 from __future__ import annotations
 
-import gzip
 import json
 import posixpath
 import re
@@ -40,6 +39,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from pipelines.decompression import open_plain
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Loss
@@ -159,7 +159,7 @@ class MiniwobDemosAdapter(Adapter):
 def _unpack(raw: Raw, file: str) -> bytes:
     if not file.endswith(".gz"):
         return raw.read(file)
-    with gzip.open(raw.path(file)) as packed:
+    with open_plain(raw.path(file)) as packed:
         data = packed.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise RecordError("bad_value", f"more than {MAX_BYTES} bytes unpacked: taken for a bomb")

@@ -40,7 +40,7 @@ from pipelines.native.record_readers import json_lines, runs
 from pipelines.native.webarena_actions import LOSSES, add_step
 
 _KNOWN = frozenset({"dataset", "id", "task_name", "messages", "output", "prompt", "n_tokens"})
-_OBJECTIVE = re.compile(r"^OBJECTIVE:[ \t]*(.*?)\s*^PREVIOUS ACTIONS?:", re.MULTILINE | re.DOTALL)
+_OBJECTIVE = re.compile(r"^OBJECTIVE:(.*?)^PREVIOUS ACTIONS?:", re.MULTILINE | re.DOTALL)
 
 DESCRIPTOR = Descriptor(
     id="nnetnav",

@@ -41,7 +41,7 @@ from schemas.coordinates import OffScreen, box_to_unit
 
 SPLITS = {"train.json": "train", "val.json": "validation", "test.json": "test"}
 _KNOWN = frozenset({"task", "image", "ocr", "color", "icon", "box"})
-_TASK = re.compile(r"\s*Task\s*:\s*(.*?)\s*Output\s+Script\s*:[ \t]*\n?(.*)", re.DOTALL | re.IGNORECASE)
+_TASK = re.compile(r"\s*Task\s*:(.*?)Output\s+Script\s*:[ \t]*\n?(.*)", re.DOTALL | re.IGNORECASE)
 _CENTRE = (500, 500)
 
 DESCRIPTOR = Descriptor(
@@ -190,7 +190,7 @@ def _task(raw: Raw, path: str) -> tuple[str, str]:
         raise RecordError("bad_value", f"task: expected 'Task: ... Output Script: ...', found {data[:80]!r}")
     if not match.group(1).strip():
         raise RecordError("empty_text", "the instruction is empty")
-    return match.group(1), match.group(2)
+    return match.group(1).strip(), match.group(2)
 
 
 def _boxes(raw: Raw, row: dict[str, Any], found: list[tuple[str, str, Any]]) -> dict[str, Any]:

@@ -65,12 +65,13 @@ FOLDERS = ("", "images/", "os_genesis_mobile_screenshots/", "screenshots/")
 _KNOWN = frozenset({"id", "image", "conversations"})
 _ARGUMENTS = frozenset({"action_type", "x", "y", "text", "direction", "app_name", "goal_status"})
 _ASKED = re.compile(
-    r"High-level instruction:[ \t]*(.*?)\s*\n\s*(?:Low-level instruction:[ \t]*(.*?)\s*\n\s*)?"
+    r"High-level instruction:(.*?)\n[^\S\n]*(?:Low-level instruction:(.*?)\n[^\S\n]*)?"
     r"(?:Action history|Previous actions|Accessibility tree)\s*:",
     re.DOTALL | re.IGNORECASE,
 )
 _HISTORY = re.compile(
-    r"\n\s*(?:Action history|Previous actions)\s*:(.*?)(?=\n\s*(?:Accessibility tree\s*:|Please generate\b)|\Z)",
+    r"\n[^\S\n]*(?:Action history|Previous actions)\s*:(.*?)"
+    r"(?=\n[^\S\n]*(?:Accessibility tree\s*:|Please generate\b)|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
 _LEAD = re.compile(r"^\s*(?:Low-level )?thought:", re.IGNORECASE)

@@ -43,7 +43,7 @@ from schemas.ids import digest
 FOLDERS = ("", "images/", "screenshots/")
 _KNOWN = frozenset({"id", "image", "conversations"})
 _INSTRUCTION = re.compile(
-    r"\bInstruction:[ \t]*(.*?)\s*\n\s*(?:Action History|Previous actions?|Accessibility tree|Observation|URL)\s*:",
+    r"\bInstruction:(.*?)\n[^\S\n]*(?:Action History|Previous actions?|Accessibility tree|Observation|URL)\s*:",
     re.DOTALL | re.IGNORECASE,
 )
 

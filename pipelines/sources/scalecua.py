@@ -54,7 +54,7 @@ from schemas.coordinates import UNITS, to_unit
 from schemas.ids import digest
 
 _KNOWN = frozenset({"image", "conversations", "width", "height"})
-_TASK = re.compile(r"\bTask:[ \t]*(.*?)\s*\n\s*Previous operations:(.*)", re.DOTALL)
+_TASK = re.compile(r"\bTask:(.*?)\n[^\S\n]*Previous operations:(.*)", re.DOTALL)
 _STEP = re.compile(r"^\s*Step (\d{1,4}):", re.MULTILINE)
 _ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)

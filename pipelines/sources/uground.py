@@ -37,8 +37,8 @@ GRID_MAX = 999
 WORD = "pair"
 _KNOWN = frozenset({"image", "conversations", "width", "height", "id"})
 _NUMBERS = re.compile(r"\(\s*(\d{1,5})\s*,\s*(\d{1,5})\s*(?:,\s*(\d{1,5})\s*,\s*(\d{1,5})\s*)?\)")
-_DESCRIBED = re.compile(r"Description:\s*(?P<what>.*?)\s*(?:\n\s*Answer:?\s*)?\Z", re.DOTALL)
-_QUOTED = re.compile(r"[\"“](?P<what>[^\"”]{1,500})[\"”]\s*[.?]?\s*\Z")
+_DESCRIBED = re.compile(r"Description:(?P<what>.*?)(?:\n[^\S\n]*Answer:?\s*)?\Z", re.DOTALL)
+_QUOTED = re.compile(r"[\"“](?P<what>[^\"”]{1,500})[\"”]\s*(?:[.?]\s*)?\Z")
 _MARK = re.compile(r"</?(?:img|box|ref|image|point|quad)>|<\|", re.IGNORECASE)
 
 DESCRIPTOR = Descriptor(

@@ -82,7 +82,7 @@ _ARGUMENTS = frozenset(
 )
 _PICTURE = re.compile(r"(?:.*/)?(?:data/screenshots/([^/]+)/[^/]+|AMEX/screenshot/([^/]+)-\d+\.\w+)")
 _SIZE = re.compile(r"resolution is (\d{2,5})\s*[x×]\s*(\d{2,5})")
-_ASKED = re.compile(r"The user query:[ \t]*(.*?)\s*\n\s*Task progress(.*)", re.DOTALL)
+_ASKED = re.compile(r"The user query:(.*?)\n[^\S\n]*Task progress(.*)", re.DOTALL)
 _STEP = re.compile(r"\bStep ?(\d{1,4}):")
 _CALL = re.compile(r"\s*<tool_call>\s*(\{.*\})\s*</tool_call>\s*", re.DOTALL)
 _BUTTONS: Mapping[str, Action] = {

@@ -21,7 +21,6 @@ validation, test) beside the folders is heeded if there, by the page's folder na
 
 from __future__ import annotations
 
-import gzip
 import json
 import posixpath
 import re
@@ -29,6 +28,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pipelines.decompression import unpacked_gzip
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
@@ -91,7 +91,7 @@ class Webui350kAdapter(Adapter):
         """One tree at a time."""
         for file in files:
             try:
-                tree = json.loads(gzip.decompress(raw.read(file)))
+                tree = json.loads(unpacked_gzip(raw.read(file)))
             except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
                 yield Broken(file, "document", "truncated_record", f"gzip or JSON: {error}", 0)
                 continue
@@ -135,7 +135,7 @@ class Webui350kAdapter(Adapter):
 def _side(raw: Raw, name: str) -> Mapping[str, Any]:
     data = raw.read_if_there(name)
     try:
-        plain = json.loads(gzip.decompress(data)) if data is not None else {}
+        plain = json.loads(unpacked_gzip(data)) if data is not None else {}
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise RecordError("truncated_record", f"{posixpath.basename(name)}: {error}") from error
     if not isinstance(plain, dict):

@@ -7,7 +7,6 @@ each source through its adapter; SQLite files by their pages and all other files
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.decompression import BombError, unpacked_gzip
 from pipelines.mapping.adapter import Raw
 from pipelines.store.files import file_sha256
 from pipelines.store.object_store.binding import copies_at
@@ -79,8 +79,8 @@ def _look(path: Path, taken: TakenDown, terms: SearchTerms) -> str | None:
             return None  # names of raw files that a part read, with their digests
         data = path.read_bytes()
         if path.suffix == ".gz":
-            data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+            data = unpacked_gzip(data)
+    except (OSError, EOFError, BombError, zlib.error, pa.ArrowException) as error:
         return f"can't be read, so nobody knows: {' '.join(str(error).split())[:120]}"
     if path.parent.name == "parts" or path.parent.parts[-2:] == ("cache", "raw"):  # names and digests of files
         return None

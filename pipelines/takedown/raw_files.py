@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import sources
+from pipelines.decompression import unpacked_gzip
 from pipelines.mapping.adapter import Adapter, Broken, Raw
 from pipelines.native import tfrecord
 from pipelines.raw.unpacked import drop_unpacked, unpacked_folders
@@ -253,7 +254,7 @@ def _without(path: Path, target: Path, cut: Cut) -> bool:
 def _text(path: Path, target: Path, edit: Callable[[bytes], bytes | None]) -> bool:
     packed = path.name.endswith(".gz")
     data = path.read_bytes()
-    made = edit(gzip.decompress(data) if packed else data)
+    made = edit(unpacked_gzip(data) if packed else data)
     if made is None:
         return False
     target.write_bytes(gzip.compress(made, mtime=0) if packed else made)
@@ -336,7 +337,7 @@ def _tfrecord(path: Path, target: Path, cut: Cut) -> bool:
     """Frames as they are, damaged ones too: only what is cut is left out."""
     data = path.read_bytes()
     packed = data[:2] == b"\x1f\x8b"
-    plain = gzip.decompress(data) if packed else data
+    plain = unpacked_gzip(data) if packed else data
     left, end = [], 0
     for one in tfrecord.scan_stream(io.BytesIO(plain)):
         end = len(plain) if one.size is None else one.offset + 16 + one.size

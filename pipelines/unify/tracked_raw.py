@@ -7,6 +7,7 @@ appears redoes the part that missed it; nothing else is touched. Adapters need n
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -19,7 +20,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from pipelines.mapping.adapter import Raw
+from pipelines.mapping.adapter import Raw, RecordError
 from pipelines.mapping.record_error import is_of_the_name
 from pipelines.raw.rawdata import RECENT
 from pipelines.store.files import file_sha256
@@ -81,19 +82,27 @@ class TrackedRaw(Raw):
             return root, f"{root}/{relative}"
         return super()._resolve(relative, companion)
 
+    def _checked(self, relative: str, companion: str | None, is_link: bool | None = None) -> tuple[str, str]:
+        try:
+            return super()._checked(relative, companion, is_link)
+        except RecordError:
+            with contextlib.suppress(RecordError):  # not there, as `changes` sees it too, until it is no link
+                self._seen["file", companion, *_inner(*self._resolve(relative, companion))] = False
+            raise
+
     def files(self, pattern: str) -> list[str]:
         found = super().files(pattern)
         self._seen["glob", None, "", pattern] = digest(found)
         return found
 
     def path(self, relative: str, companion: str | None = None) -> Path:
-        root, path = self._resolve(relative, companion)
+        root, path = self._checked(relative, companion)
         if companion is not None or relative not in self.own:
             self._seen.setdefault(("file", companion, *_inner(root, path)), None)
         return Path(path)
 
     def read(self, relative: str, companion: str | None = None) -> bytes:
-        root, path = self._resolve(relative, companion)
+        root, path = self._checked(relative, companion)
         is_own = companion is None and relative in self.own
         if is_own and (recent := RECENT.take(path)) is not None:
             return recent
@@ -110,7 +119,7 @@ class TrackedRaw(Raw):
         return data
 
     def listing(self, folder: str, companion: str | None = None) -> frozenset[str]:
-        root, path = self._resolve(folder, companion)
+        root, path = self._checked(folder, companion)
         if path not in self._listings:
             names = _visible(self._folders.list(path))
             self._seen["listing", companion, path[0 if root == "." else len(root) + 1 :] or ".", ""] = _digest(names)
@@ -124,6 +133,7 @@ class TrackedRaw(Raw):
         folder, _, name = path.rpartition("/")
         listed = self._folders.list(folder)
         if listed is not None and name in listed and listed[name].is_file():
+            self._checked(relative, companion, listed[name].is_symlink())
             return True
         inner = _inner(root, path)[0]
         key = ("file", companion, inner, name) if listed is not None else ("folder", companion, inner, "")
@@ -183,9 +193,7 @@ def _order(item: tuple[_Key, Any]) -> tuple[str, str, str, str]:
     return kind, companion or "", folder, name
 
 
-def changes(
-    path: Path, root: Path, companions: Mapping[str, Path], folders: Folders, glob: Callable[[str], list[str]]
-) -> str | None:
+def changes(path: Path, raw: Raw, folders: Folders, glob: Callable[[str], list[str]]) -> str | None:
     """Whether what a part read (its file of `READS`) is still the same: None, or a digest of how it is now.
 
     A file is the same if its size and time are, or else its bytes. Each folder is listed once for all parts, and only
@@ -196,20 +204,21 @@ def changes(
     with pa.memory_map(str(path)) as stream:
         columns = pa.ipc.open_file(stream).read_all().to_pydict()
     for kind, companion, folder, name, size, mtime, sha256 in zip(*columns.values(), strict=True):
-        if companion is not None and companion not in companions:
+        if companion is not None and companion not in raw.companions:
             state: Any = None
         elif kind == "glob":
             state = digest(glob(name))
         else:
-            base = str(root if companion is None else companions[companion])
+            base = str(raw.root if companion is None else raw.companions[companion])
             listed = folders.list(os.path.normpath(os.path.join(base, folder)))
-            state = _state(kind, listed, name, size, mtime, sha256)
+            state = _state(raw, kind, listed, name, size, mtime, sha256)
         same = same and state == sha256
         now.append([kind, companion, folder, name, state])
     return None if same else digest(now)
 
 
 def _state(
+    raw: Raw,
     kind: str,
     listed: dict[str, os.DirEntry[str]] | None,
     name: str,
@@ -222,7 +231,7 @@ def _state(
     if kind == "listing":
         return _digest(_visible(listed))
     entry = listed.get(name) if listed is not None else None
-    if entry is None or not entry.is_file():
+    if entry is None or not entry.is_file() or (entry.is_symlink() and not raw.is_inside(entry.path)):
         return None
     status = entry.stat()
     if sha256 is not None and (status.st_size, status.st_mtime_ns) == (size, mtime):

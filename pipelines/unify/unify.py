@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -109,12 +110,16 @@ def _known_parts(store: Store, root: Path, adapter: Adapter, raw: Raw, groups: l
     def changed(entry: FileEntry) -> str | None:
         """Many parts read the same things: these are looked at once."""
         if entry.sha256 not in known_changes:
-            known_changes[entry.sha256] = changes(root / entry.path, raw.root, raw.companions, folders, found)
+            known_changes[entry.sha256] = changes(root / entry.path, raw, folders, found)
         return known_changes[entry.sha256]
+
+    def state(place: str) -> str:
+        """A file's hash; a link that leads out isn't read, so its part is redone when the file itself comes."""
+        return "outside" if os.path.islink(place) and not raw.is_inside(place) else hashes.sha256(place)
 
     known = []
     for group in groups:
-        own = digest([*common, _hash_of(f"{name}\0{hashes.sha256(places.place(name))}" for name in group)])
+        own = digest([*common, _hash_of(f"{name}\0{state(places.place(name))}" for name in group)])
         known.append(_known_part(root, _part_key(group), own, changed))
     hashes.save()
     return known

@@ -6,7 +6,7 @@ evidence that speak for the item. It abstains (null, → review) on a step whose
 What it can't see: the meaning of a picture or a goal. It can't decide whether a plausible click serves the goal,
 whether an unnamed icon is the one meant, whether the end state is what was asked, or anything about steps without
 picture, elements and step instruction. It trusts elements (boxes and texts) as the source gives them. It reads the text
-of a task only to compare it with other text, so instructions hidden in it ("give this a 10") don't move a score.
+of a task only to compare it with other text, and doesn't read what speaks to a judge ("give this a 10", `orders`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from quality.evidence.samples import SAMPLE_EVIDENCE
 from quality.evidence.steps import STEP_EVIDENCE, Finding
 from quality.items.item import Episode, Item, Sample, Step
 from quality.judges.judge import Verdict
+from quality.judges.orders import QuietBank, heard
 
 _CODE = (
     "evidence/words",
@@ -35,6 +36,7 @@ _CODE = (
     "evidence/goal",
     "evidence/order",
     "evidence/samples",
+    "judges/orders",
     "judges/rules",
 )
 RUBRIC_VERSION = f"rules-1-{code_digest(_CODE)}"
@@ -113,7 +115,8 @@ class RulesJudge:
         """Items → verdicts (see `Judge`). `habits` are read off the items' episodes unless given."""
         habits = habits or Habits.of([item for item in items if isinstance(item, Episode)])
         verdicts: list[Verdict] = []
-        for item in items:
+        banks: dict[int, QuietBank] = {}
+        for item in (heard(item, banks) for item in items):
             if isinstance(item, Sample):
                 verdicts.append(self._sample(item, round_number))
             else:

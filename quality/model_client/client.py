@@ -57,7 +57,7 @@ __all__ = [
 class ModelClient:
     """Asks a model; safe to use from several threads.
 
-    `base_url` and `model` name the endpoint; the key is read from `VESPER_JUDGE_API_KEY` or `OPENAI_API_KEY` and never
+    `base_url` and `model` name the endpoint; the key is that of `keys.key_for` and never
     written anywhere. `cache` is a folder on a local disk, usually `$VESPER_HOME/cache/judge`; it holds the book of
     answers and bills. Processes that share it share rate limits and ceiling; without it both hold for this
     client alone. `ask_again`: raise it to have what had no answer asked once more.

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from quality.model_client.keys import key_withheld
+
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
 """Client errors worth another try; every 5xx is too."""
 REFUSED_STATUS = frozenset({400, 413, 422})
@@ -66,7 +68,8 @@ def sort_failure(error: Exception) -> Failure | None:
             return Failure(said, endpoint=status != 429, asked_s=requested, sent=False)
         if status in REFUSED_STATUS:
             return Failure(f"the request was refused, {said}", retried=False, endpoint=False, sent=False, question=True)
-        return Failure(f"{said}; check URL, model and key", retried=False, final=True, sent=False)
+        hint = key_withheld(str(error.request.url).removesuffix("/chat/completions")) if status in (401, 403) else ""
+        return Failure(f"{said}; {hint or 'check URL, model and key'}", retried=False, final=True, sent=False)
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return Failure("no complete answer in time")
     if isinstance(error, openai.APIConnectionError):

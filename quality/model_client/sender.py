@@ -8,12 +8,12 @@ connections, and a question lives in one of them from its start to its end.
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from quality.model_client.keys import key_for
 from quality.model_client.questions import Garbage
 
 MAX_BODY_BYTES = 8 << 20
@@ -22,7 +22,7 @@ MAX_BODY_BYTES = 8 << 20
 class Sender:
     """An event loop in a thread of its own that posts to /chat/completions of one endpoint.
 
-    The key is read from `VESPER_JUDGE_API_KEY` or `OPENAI_API_KEY` and never written anywhere.
+    The key is that of `keys.key_for`, and never written anywhere.
     """
 
     def __init__(self, base_url: str, model: str) -> None:
@@ -42,8 +42,7 @@ class Sender:
         if self._client is None:
             import openai
 
-            key = os.environ.get("VESPER_JUDGE_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
-            self._client = openai.AsyncOpenAI(base_url=self._base_url, api_key=key, max_retries=0)
+            self._client = openai.AsyncOpenAI(base_url=self._base_url, api_key=key_for(self._base_url), max_retries=0)
 
     async def post(self, body: Mapping[str, object], timeout_s: float) -> bytes:
         """The body of the reply. Ends by `timeout_s`, whatever the server does; raises an error of the SDK,

@@ -1,8 +1,8 @@
 """The review page's server: 127.0.0.1 only, for the people who were given its address.
 
 The address holds a token made at each start, and all else lies below it; there is no cookie, which a browser would
-send to every other port of this machine. Every request must name this server as its Host (a name that a foreign page
-rebinds to 127.0.0.1 isn't ours) and mustn't come from another page; a POST must bear this page's own Origin, as JSON.
+send to every other port of this machine. Every request must name this server as its Host and mustn't come from another
+page; a POST must bear this page's own Origin, as JSON (`pipelines.http_guard`).
 Scripts run only from the package's own file (Content-Security-Policy). Pictures are requested by item id and place; no
 path comes from outside. An answer is on disk before it is confirmed.
 """
@@ -15,13 +15,14 @@ import math
 import secrets
 import socket
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from pipelines.http_guard import FRAMING, App, Guard, Scope
 from quality.review.agreement import Disagreement, agreement, disagreements
 from quality.review.queue import OpenQueue
 from quality.review.trajectories import FULL_PX, THUMB_PX
@@ -48,69 +49,41 @@ AHEAD = 3
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
+    **FRAMING,
 }
 
-Scope = MutableMapping[str, Any]
-App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
+class BehindToken:
+    """ASGI layer: answers only below `/<token>/`, and takes the token off the path. No websockets, no long bodies."""
 
-class Guard:
-    """ASGI middleware: refuses whoever isn't the page itself, takes the token off the path, and puts `HEADERS` on every
-    answer."""
-
-    def __init__(self, app: App, port: int, token: str) -> None:
-        self.app = app
-        self.hosts = {f"{HOST}:{port}", f"localhost:{port}"}
-        self.token = token
+    def __init__(self, app: App, token: str) -> None:
+        self._app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Answer, or pass on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self.app(scope, receive, send)
-            return  # no websockets here
-
-        async def with_headers(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-            await send(message)
-
-        from starlette.requests import Request
+            return
         from starlette.responses import PlainTextResponse
 
-        request = Request(scope)
-        status, why = self._refuses(request)
+        status, why = self._refuses(scope)
         if status:
-            await PlainTextResponse(f"refused: {why}\n", status)(scope, receive, with_headers)
-        else:
-            path = "/" + scope["path"].partition("/")[2].partition("/")[2]
-            await self.app({**scope, "path": path, "raw_path": path.encode()}, receive, with_headers)
+            await PlainTextResponse(f"refused: {why}\n", status, dict(HEADERS))(scope, receive, send)
+            return
+        path = "/" + scope["path"].partition("/")[2].partition("/")[2]
+        await self._app({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
-    def _refuses(self, request: Request) -> tuple[int, str]:
+    def _refuses(self, scope: Scope) -> tuple[int, str]:
         """(status, reason), or (0, "")."""
-        host = request.headers.get("host", "")
-        if host not in self.hosts:
-            return 421, "this server is asked for by the address that `vesper review serve` printed"
-        token, slash, rest = request.scope["path"].removeprefix("/").partition("/")
-        if not slash or not _same(token, self.token):
+        token, slash, _ = scope["path"].removeprefix("/").partition("/")
+        if not slash or not _same(token, self._token):
             return 403, "open the address that `vesper review serve` printed at this start; it holds a token"
-        opened = request.method == "GET" and not rest and request.headers.get("sec-fetch-dest") == "document"
-        if not opened and request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return 403, "a request of another page"
-        if request.method == "POST":
-            if request.headers.get("origin") != f"http://{host}":
-                return 403, "a POST must come from the page itself"
-            if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                return 415, "expected application/json"
-            length = request.headers.get("content-length", "")
-            if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY:
-                return 413, f"expected a body of at most {MAX_BODY} bytes, with its length"
-        elif request.method not in ("GET", "HEAD"):
+        if scope["method"] not in ("GET", "HEAD", "POST"):
             return 405, "GET and POST only"
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        if scope["method"] == "POST" and (not length.isdigit() or int(length) > MAX_BODY):
+            return 413, f"expected a body of at most {MAX_BODY} bytes, with its length"
         return 0, ""
 
 
@@ -294,7 +267,9 @@ def make_app(review: Review, port: int, token: str) -> App:
         Route("/picture", partial(_picture, review), methods=["GET"]),
     ]
     app: Starlette = Starlette(routes=routes)
-    return Guard(app, port, token)
+    hosts = {f"{HOST}:{port}", f"localhost:{port}"}
+    guarded = Guard(app, hosts=hosts, entrance=lambda path: path == "/", needs_origin=True, headers=HEADERS)
+    return BehindToken(guarded, token)
 
 
 async def _file(name: str, kind: str, request: Request) -> Response:

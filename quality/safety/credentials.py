@@ -17,7 +17,7 @@ _FORMS = {
         r"sk-[A-Za-z0-9_-]{20,}|AIza[\w-]{35})"
     ),
     "signed token": re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
-    "address with a password": re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@]+:[^\s/@]+@"),
+    "address with a password": re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s/:@]+:[^\s/@]+@"),
 }
 _TOLD = re.compile(
     r"\b(?:pass(?:word|code|phrase)|pwd|pin(?: code)?|api[ _-]?key|secret(?:[ _-]key)?|access[ _-]token)\b"

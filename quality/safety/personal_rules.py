@@ -307,7 +307,7 @@ RULES: tuple[Rule, ...] = (
         "phone",
         "announced",
         _form(
-            r"\b(?:phone|mobile|cell|tel(?:ephone)?|whatsapp|fax)(?:\s+(?:number|no\.?))?\s*(?:is|:|=|to|\"|')?\s*[\"']?",
+            r"\b(?:phone|mobile|cell|tel(?:ephone)?|whatsapp|fax)(?:\s{1,4}(?:number|no\.?))?\s{0,4}(?:is|:|=|to|\"|')?\s{0,4}[\"']?",
             r"(?P<value>\d(?:[ .-]?\d){6,14})(?!\w|[.-]\d)",
             flags=re.IGNORECASE,
         ),

@@ -1,4 +1,4 @@
-"""A `dagster dev` as `make dev` starts it, a Chromium that reaches nothing but it, and an end to all its processes."""
+"""A `vesper web` as `make dev` starts it, a Chromium that reaches nothing but it, and an end to all its processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from dagster_project.settings import dagster_home
 from generators.devices.browser import FLAGS, find_chromium
 
 ROOT = Path(__file__).parents[2]
-MODULE = "dagster_project.definitions"
 READY_S = 180.0
 
 
@@ -42,7 +41,7 @@ def running(home: Path, environment: Mapping[str, str] | None = None) -> Iterato
         "PYTHONUNBUFFERED": "1",
         **(environment or {}),
     }
-    command = [sys.executable, "-m", "dagster", "dev", "-h", "127.0.0.1", "-p", str(port), "-m", MODULE]
+    command = [sys.executable, "-m", "dagster_project.cli", "web", "--port", str(port)]
     with (home / "server.log").open("wb") as log:
         server = subprocess.Popen(command, cwd=ROOT, env=told, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
@@ -50,7 +49,7 @@ def running(home: Path, environment: Mapping[str, str] | None = None) -> Iterato
         deadline = time.monotonic() + READY_S
         while not _answers(f"{address}/server_info"):
             if server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"dagster dev doesn't answer: {(home / 'server.log').read_text()[-3000:]}")
+                raise RuntimeError(f"vesper web doesn't answer: {(home / 'server.log').read_text()[-3000:]}")
             time.sleep(0.2)
         yield address
     finally:

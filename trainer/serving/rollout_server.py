@@ -25,9 +25,9 @@ from trainer.serving.serve import ChatServer, RequestRefused, number_in
 from trainer.serving.served_weights import ServedWeights
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
 
     from trainer.modeling.batches import Batch, Prompt
     from trainer.modeling.checkpoint import Checkpoint
@@ -84,11 +84,11 @@ class RolloutServer(ChatServer):
         self._running = 0
         self._vocabulary = int(checkpoint.model.config.get_text_config().vocab_size)
 
-    def app(self) -> Starlette:
-        """The ASGI application."""
+    def routes(self) -> list[Route]:
+        """Those of the chat, and vLLM's."""
         from starlette.routing import Route
 
-        made = super().app()
+        made = super().routes()
         actions: dict[str, Action] = {
             "/inference/v1/generate": lambda body, query: self.generate(body),
             "/pause": lambda body, query: self.pause(query.get("mode", "")),
@@ -102,11 +102,9 @@ class RolloutServer(ChatServer):
             "/shutdown_weight_transfer_engine": lambda body, query: self.weights.shutdown_weight_transfer_engine(),
         }
         for path, action in actions.items():
-            made.routes.append(Route(path, self._endpoint(action), methods=["POST"]))
-        made.routes.append(
-            Route("/weight_info", self._endpoint(lambda body, query: {"weight_version": self.weights.label}))
-        )
-        made.routes.append(Route("/get_world_size", self._endpoint(lambda body, query: {"world_size": 1})))
+            made.append(Route(path, self._endpoint(action), methods=["POST"]))
+        made.append(Route("/weight_info", self._endpoint(lambda body, query: {"weight_version": self.weights.label})))
+        made.append(Route("/get_world_size", self._endpoint(lambda body, query: {"world_size": 1})))
         return made
 
     def _endpoint(self, action: Action) -> Any:

@@ -2,8 +2,8 @@
 
 For small models and for trying out; large ones are vLLM's (`make serve`). Pictures come as data URIs only: nothing is
 fetched. One reply (or `n` to one prompt) is made at a time. Bodies, pictures, texts and replies have limits; what the
-server can't do is refused, never passed over. It listens on the loopback and refuses foreign Host headers (a page whose
-name was rebound to this machine); elsewhere it needs a key (`VESPER_SERVE_API_KEY`).
+server can't do is refused, never passed over. It listens on the loopback and refuses pages (`pipelines.http_guard`);
+elsewhere it needs a key (`VESPER_SERVE_API_KEY`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipelines.http_guard import LOOPBACK, App, Guard, Refusal
 from pipelines.store.images import image_size
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
 
     from trainer.modeling.checkpoint import Checkpoint
 from trainer.serving.limits import ServeLimits
 
 KEY_VARIABLE = "VESPER_SERVE_API_KEY"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|bmp|gif);base64,", re.IGNORECASE)
 _ONLY: Mapping[str, tuple[Any, ...]] = {
     "stream": (False,),
@@ -113,18 +113,21 @@ class ChatServer:
         self._checkpoint, self._key, self._hosts = checkpoint, key, hosts
         self._lock = threading.Lock()
 
-    def app(self) -> Starlette:
-        """The ASGI application."""
+    def app(self) -> App:
+        """The ASGI application, behind the guard: no page reaches it, whatever name it gives this machine."""
         from starlette.applications import Starlette
+
+        return Guard(Starlette(routes=self.routes()), hosts=self._hosts, untyped=True, written=_refused)
+
+    def routes(self) -> list[Route]:
+        """What is answered."""
         from starlette.routing import Route
 
-        return Starlette(
-            routes=[
-                Route("/v1/models", self._models, methods=["GET"]),
-                Route("/v1/chat/completions", self._chat, methods=["POST"]),
-                Route("/health", self._health, methods=["GET"]),
-            ]
-        )
+        return [
+            Route("/v1/models", self._models, methods=["GET"]),
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/health", self._health, methods=["GET"]),
+        ]
 
     async def _health(self, request: Request) -> Response:
         from starlette.responses import JSONResponse
@@ -155,10 +158,7 @@ class ChatServer:
         return JSONResponse(answer)
 
     def _admit(self, request: Request) -> None:
-        """Raises `RequestRefused` for a foreign Host, or a wrong key."""
-        host = re.sub(r":\d+$", "", request.headers.get("host", "")).strip("[]").lower()
-        if self._hosts and host not in self._hosts:
-            raise RequestRefused(403, f"this server isn't {host[:80]!r}", code="foreign_host")
+        """Raises `RequestRefused` for a wrong key."""
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self._key and not hmac.compare_digest(given.encode(), self._key.encode()):
             raise RequestRefused(401, "expected the server's key as `Authorization: Bearer …`", code="invalid_api_key")
@@ -329,6 +329,13 @@ class ChatServer:
             for token, logprob in zip(text, reply.logprobs, strict=True)
         ]
         return {"content": content, "refusal": None}
+
+
+def _refused(refusal: Refusal) -> tuple[int, str, bytes]:
+    """What the guard refuses, in the protocol's form; a foreign Host is 403, as clients of the protocol know it."""
+    status = 403 if refusal.status == 421 else refusal.status
+    body = RequestRefused(status, refusal.message, code=refusal.code).body()
+    return status, "application/json", json.dumps(body).encode()
 
 
 def _whole(text: str) -> str:

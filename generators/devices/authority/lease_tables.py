@@ -73,6 +73,8 @@ class LeaseDatabase:
 
     def __init__(self, path: Path | str) -> None:
         self._lock = None if str(path) == ":memory:" else _lock(Path(path))
+        if self._lock is not None:
+            _make_private(Path(path))
         self._path = str(path)
         self.db = sqlite3.connect(str(path), isolation_level=None, check_same_thread=False)
         self.db.row_factory = sqlite3.Row
@@ -112,9 +114,17 @@ class LeaseDatabase:
             self._lock.close()
 
 
+def _make_private(path: Path) -> None:
+    """The database, its log and its index are its owner's alone: they name holders, devices and their addresses."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        with contextlib.suppress(FileNotFoundError):  # SQLite makes the others like the first
+            name.chmod(0o600)
+
+
 def _lock(path: Path) -> IO[bytes]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = path.with_name(path.name + ".lock").open("ab")
+    handle = os.fdopen(os.open(path.with_name(path.name + ".lock"), os.O_WRONLY | os.O_CREAT, 0o600), "ab")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

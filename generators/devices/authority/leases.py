@@ -147,8 +147,9 @@ class Leases:
 
     def fail(self, device: str, reason: str, lease: str = "", fence: int = -1) -> bool:
         """An infrastructure failure of a device, reported by the holder of its lease (`lease`, `fence`) or, with
-        neither, by an administrator. True if it is now in quarantine, which ends its lease. Raises `LeaseEnded` for a
-        lease that isn't live: a holder that was cut off can't put a device away."""
+        neither, by an administrator. A lease counts once, so that one alone doesn't put a device away. True if it is
+        now in quarantine, which ends its lease. Raises `LeaseEnded` for a lease that isn't live: a holder that was cut
+        off can't put a device away."""
         self.tick()
         now = self.now()
         with self._tables.transaction(durable=True) as db:
@@ -157,6 +158,8 @@ class Leases:
                 held = self._ledger.live_row(lease, fence)
                 if held["device"] != device:
                     raise Unknown(f"lease {lease}: it is on {held['device']}, not on {device}")
+                if held["failed"]:  # one holder's word is one failure, however often it says so
+                    return bool(row["quarantined"])
                 db.execute("UPDATE leases SET failed = 1 WHERE id = ?", (lease,))
             failures = row["failures"] + 1
             db.execute("UPDATE devices SET failures = ? WHERE id = ?", (failures, device))
@@ -332,6 +335,15 @@ class Leases:
             "SELECT * FROM nodes WHERE seen_at > ? ORDER BY id", (self.now() - self.rules.node_dead_s,)
         )
         return [NodeRecord(row["id"], row["host"], row["port"]) for row in rows]
+
+    def count_of(self, holder: str, but: str = "") -> int:
+        """Live leases and waiting requests of a holder, but for those of one request."""
+        found = self._db.execute(
+            "SELECT (SELECT count(*) FROM leases WHERE holder = ?1 AND state = 'live' AND request <> ?2) + "
+            "(SELECT count(*) FROM requests WHERE holder = ?1 AND id <> ?2)",
+            (holder, but),
+        )
+        return int(found.fetchone()[0])
 
     def waiting(self) -> list[LeaseRequest]:
         """The queue, first in line first."""

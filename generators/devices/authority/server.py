@@ -200,8 +200,11 @@ async def _body(request: Request) -> dict[str, Any]:
         raw += part
         if len(raw) > MAX_BODY:
             raise ValueError(f"body: expected at most {MAX_BODY} bytes")
-    found = json.loads(raw, parse_constant=_no_number) if raw else {}
-    json.dumps(found, ensure_ascii=False).encode()  # a lone surrogate would break every answer that holds it
+    try:
+        found = json.loads(raw, parse_constant=_no_number) if raw else {}
+        json.dumps(found, ensure_ascii=False).encode()  # a lone surrogate would break every answer that holds it
+    except RecursionError:
+        raise ValueError("body: expected JSON, found lists or objects too deep inside each other") from None
     if not isinstance(found, dict):
         raise ValueError(f"body: expected a JSON object, found {type(found).__name__}")
     return found

@@ -1,7 +1,8 @@
 """What a gateway node knows of the authority: which fencing tokens are cut off, and which nodes live.
 
-A node asks in a long poll, and announces itself with it. With the authority down it goes on with what it knows; tokens
-that come by teach it too: a greater fence for a device cuts off every lower one.
+A node asks in a long poll, and announces itself with it. With the authority down it goes on with what it knows, after
+a start of its own too (`FenceFile`); tokens that come by teach it: a greater fence for a device cuts off every lower
+one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from generators.devices.client.authority_client import AuthorityClient, AuthorityRefused
 from generators.devices.config import NodeConfig
 from generators.devices.device import DeviceError
+from generators.devices.gateway.fence_file import FenceFile
 from generators.devices.records import NodeRecord
 
 log = logging.getLogger(__name__)
@@ -30,7 +32,10 @@ class FenceFeed:
 
     def __init__(self, config: NodeConfig, me: NodeRecord, raised: Callable[[str], None]) -> None:
         self._config, self.me, self._raised = config, me, raised
+        self._file = FenceFile(config.fences) if config.fences is not None else None
         self.floors: dict[str, int] = {}
+        self._remembered = dict(self._file.floors) if self._file else {}
+        """Floors of the node's last run. They hold until the authority is heard, which knows better."""
         self.nodes: dict[str, NodeRecord] = {me.id: me}
         self.heard_at: float | None = None
         self.leaving = False
@@ -38,9 +43,8 @@ class FenceFeed:
 
     def admit(self, device: str, fence: int) -> bool:
         """Whether a token of this fence is still good; if it is the greatest seen, lower ones no longer are."""
-        floor = self.floors.get(device, 0)
         # a later lease of the device was seen: this one has ended, whatever its TTL says
-        if fence < floor:
+        if fence < max(self.floors.get(device, 0), self._remembered.get(device, 0)):
             return False
         self._raise(device, fence)
         return True
@@ -75,9 +79,14 @@ class FenceFeed:
         nodes = {node["id"]: NodeRecord(node["id"], node["host"], node["port"]) for node in said["nodes"]}
         self.nodes = nodes | {self.me.id: self.me}
         self._epoch, self._change = str(said["epoch"]), int(said["change"])
+        if self._file is not None and self.heard_at is None:
+            self._remembered = {}
+            self._file.replace(self.floors)
         self.heard_at = time.monotonic()
 
     def _raise(self, device: str, floor: int) -> None:
         if floor > self.floors.get(device, 0):
             self.floors[device] = floor
+            if self._file is not None:
+                self._file.add(device, floor)
             self._raised(device)

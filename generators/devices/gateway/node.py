@@ -17,6 +17,7 @@ import os
 import resource
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from generators.devices.config import NodeConfig
@@ -57,8 +58,13 @@ class GatewayNode:
         self._tasks: set[asyncio.Task[None]] = set()
         self._down: dict[str, float] = {}
         self._open = 0
+        self._strangers: dict[HeadReader, str] = {}
+        """Connections that have shown no token yet, the oldest first, and where each comes from."""
+        self._holders: set[HeadReader] = set()
         self._draining = False
-        self.cap = config.max_connections or max(1, (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 200) // 2)
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_strangers = max(64, min(1024, descriptors // 8))
+        self.cap = config.max_connections or max(1, (descriptors - 200 - self._most_strangers) // 2)
         self.metrics = NodeMetrics(lambda: self._open, lambda: self.feed.age_s(), lambda: len(self.feed.nodes))
         self.feed: FenceFeed
 
@@ -92,14 +98,23 @@ class GatewayNode:
     # -- a connection -----------------------------------------------------------------------------------------------
 
     def _accept(self, reader: HeadReader) -> None:
-        if self._open >= self.cap + 100:  # even a refusal would cost a descriptor too many
-            self.metrics.refused.add(1, "capacity")
-            reader.transport.abort()
-            return
+        if len(self._strangers) >= self._most_strangers:
+            self._push_out(reader)
         self._open += 1
+        self._strangers[reader] = str((reader.transport.get_extra_info("peername") or ("",))[0])
         task = asyncio.get_running_loop().create_task(self._serve(reader))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _push_out(self, newcomer: HeadReader) -> None:
+        """Make room among those who have shown no token: the oldest goes of the address that has most of them. Who has
+        one shows it within a round trip; who opens connections to keep others out pushes out his own."""
+        silent = {reader: place for reader, place in self._strangers.items() if not reader.ready.done()}
+        crowded = max(Counter(silent.values()).items(), key=lambda item: item[1], default=("", 0))[0]
+        oldest = next((reader for reader, place in silent.items() if place == crowded), newcomer)
+        self.metrics.refused.add(1, "capacity")
+        self._strangers.pop(oldest, None)
+        oldest.transport.abort()
 
     async def _serve(self, reader: HeadReader) -> None:
         transport = reader.transport
@@ -116,6 +131,8 @@ class GatewayNode:
             transport.abort()
         finally:
             self._open -= 1
+            self._strangers.pop(reader, None)
+            self._holders.discard(reader)
 
     def _reply(self, transport: asyncio.Transport, reply: bytes) -> None:
         if not transport.is_closing():
@@ -132,8 +149,6 @@ class GatewayNode:
                 raise _Refusal(431, f"head: expected at most {LIMIT} bytes", "head")
             reader.transport.close()
             return
-        if self._open > self.cap:
-            raise _Refusal(503, f"this node holds its {self.cap} connections; try another", "capacity")
         try:
             head = read_head(raw)
             method, target, _ = head.start
@@ -148,6 +163,10 @@ class GatewayNode:
         if self._draining:
             raise _Refusal(503, "this node is going; try another", "draining")
         access = self._check(token)
+        if len(self._holders) >= self.cap:
+            raise _Refusal(503, f"this node holds its {self.cap} connections; try another", "capacity")
+        self._strangers.pop(reader, None)
+        self._holders.add(reader)
         if method == "CONNECT" and path not in (access.device, f"{access.device}:{access.port}"):
             raise _Refusal(403, "token: made for another device", "token")
         if method != "CONNECT" and access.protocol != "cdp":
@@ -278,7 +297,7 @@ class GatewayNode:
             me = self.feed.me
             host = f"[{me.host}]:{me.port}" if ":" in me.host else f"{me.host}:{me.port}"
         if status == 200 and kind.startswith("application/json"):
-            with contextlib.suppress(ValueError):  # not JSON after all: it goes through as it is
+            with contextlib.suppress(ValueError, RecursionError):  # not JSON after all: it goes through as it is
                 body = cdp_discovery.rewrite(body, self.config.websocket, host + prefix)
         self._reply(reader.transport, write_reply(status if status in (200, 404, 405) else 502, body, kind))
 

@@ -137,7 +137,7 @@ def prompt_of(walk: Walk, site: str) -> str:
     return f"{SYSTEM}\n\n{data_block('walk', data)}"
 
 
-_BLOCK = re.compile(r'<data name="walk">\s*(.*?)\s*</data>', re.DOTALL)
+_BLOCK = re.compile(r'<data name="walk">(.*?)</data>', re.DOTALL)
 
 
 class EmbeddedWriter:

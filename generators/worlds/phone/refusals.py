@@ -18,7 +18,7 @@ _REFUSALS = (
     rf"\b{_NOT} (?:been )?(?:possible|feasible|found|available|offered|sold|stocked|listed|supported)\b",
     rf"\b{_NOT} (?:able|exist|in stock)\b",
     rf"\b(?:do|does|did)(?: not|n['’]t) (?:find|see|have(?! to\b)|offer|sell|contain|come in|seem to exist)\b{_MEANT}",
-    r"\b(?:is|are|was|were) not (?:in|on|among) (?:the|my|your|this)\b(?![^.;!?]*\bany ?more)",
+    r"\b(?:is|are|was|were) not (?:in|on|among) (?:the|my|your|this)\b(?![^.;!?]{0,200}\bany ?more)",
     rf"\bthere(?:['’]s| is| are| was| were| exists?) (?:no|not)\b{_MEANT}",
     r"\bthere(?:['’]s| is| are| was| were) no more (?!to\b|problem|issue|error|need|change|question|step)\w",
     rf"\bthere (?:aren|wasn|weren)['’]t\b{_MEANT}",

@@ -18,7 +18,7 @@ from quality.items.item import Episode, Item, Sample
 from quality.judges.judge import Verdict
 from quality.judges.nano.head import NanoHead, load_heads
 from quality.judges.nano.look import Cosines, look_at, risks_of, sample_look, sample_texts, texts_of
-from quality.judges.nano.orders import QuietBank, heard
+from quality.judges.orders import QuietBank, heard
 from quality.judges.rules import RUBRIC_VERSION, objections
 from schemas.ids import digest
 
@@ -31,7 +31,7 @@ _CODE = (
     "judges/nano/look",
     "judges/nano/forest",
     "judges/nano/head",
-    "judges/nano/orders",
+    "judges/orders",
     "judges/nano/judge",
 )
 LOW_CUT = 0.5

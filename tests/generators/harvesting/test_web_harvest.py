@@ -175,7 +175,7 @@ def test_command_harvests_an_address_in_two_viewports(
 ) -> None:
     out = str(tmp_path / "out")
     sizes = ["--size", "1280x800", "--size", "390x844"]
-    assert main(["harvest", "web", f"{address}/a-other.html", *sizes, "--out", out]) == 0
+    assert main(["harvest", "web", f"{address}/a-other.html", "--allow-host", "127.0.0.1", *sizes, "--out", out]) == 0
     assert "100.00% of 4 confirmed by a click" in capsys.readouterr().out
     rows = [json.loads(line) for line in (tmp_path / "out/screens.jsonl").read_text().splitlines()]
     assert [row["size_px"] for row in rows] == [[1280, 800], [390, 844]] and {row["app"] for row in rows} == {
@@ -187,7 +187,7 @@ def test_command_harvests_an_address_in_two_viewports(
 
 def test_an_address_that_shows_something_else_is_not_harvested(address: str) -> None:
     local = address.replace("127.0.0.1", "localhost")
-    with open_site(address) as site:
+    with open_site(address, ("127.0.0.1", "localhost", "www.localhost")) as site:
         for good in (f"{address}/a-other.html", f"{address}/to/127.0.0.1", f"{local}/to/www.localhost"):
             assert site.show(good, 800, 600).title() == "Other"
         with pytest.raises(WorldError, match="missing.html: expected a page, the server answered 404"):

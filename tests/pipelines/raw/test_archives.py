@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.raw import archives
+from pipelines import decompression
 from pipelines.raw.archives import ArchiveError, unpack
 
 
@@ -54,7 +54,7 @@ def test_links_are_refused(tmp_path: Path) -> None:
 
 
 def test_bombs_and_damage_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "RATIO_FROM", 1 << 20)
+    monkeypatch.setattr(decompression, "RATIO_FROM", 1 << 20)
     with pytest.raises(ArchiveError, match="bomb"):
         unpack(_zip(tmp_path / "bomb.zip", {"zeros": bytes(8 << 20)}), tmp_path / "cache")
     whole = _zip(tmp_path / "whole.zip", {"a": bytes(range(256)) * 100}).read_bytes()

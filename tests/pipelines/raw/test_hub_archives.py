@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import random
 import shutil
@@ -17,6 +18,7 @@ from hub import REPO, Hub, gets, pull
 from pipelines.raw.archives import ArchiveError
 from pipelines.raw.remote_file import PullError
 from pipelines.raw.unpacked import unpacked_folders
+from schemas.ids import digest
 
 
 def tarred(members: dict[str, bytes]) -> bytes:
@@ -198,3 +200,52 @@ def test_zips_cut_by_size_and_split_by_zip_are_unpacked(hub: Hub, tmp_path: Path
     assert [count for _, count in done.unpacked] == [6, 6]
     for folder in ("cut", "split"):
         assert {name: (tmp_path / "raw" / folder / name).read_bytes() for name in PICTURES} == PICTURES
+
+
+def test_an_archive_that_names_our_lists_is_refused_and_nothing_outside_goes(hub: Hub, tmp_path: Path) -> None:
+    raw, precious = tmp_path / "raw", tmp_path / "home" / "precious.txt"
+    precious.parent.mkdir()
+    precious.write_text("mine")
+    lists = f".vesper/unpacked/{digest('a.tar.gz')[:16]}"
+    planted = {"1.json": b"{}", f"{lists}/planted.whole": b'["../home/precious.txt", "rows.json"]'}
+    hub.commit(REPO, {"rows.json": b"[1]", "a.tar.gz": tarred(planted)})
+    with pytest.raises(ArchiveError, match="book-keeping"):
+        pull(hub, raw, unpack=[("a.tar.gz", ".")])
+    assert not list(raw.rglob("planted*"))
+
+
+@pytest.mark.parametrize("name", ["../home/precious.txt", "/etc/hostname", "link/precious.txt", ".vesper/pull.json"])
+def test_a_list_with_a_name_that_no_member_has_removes_nothing(name: str, hub: Hub, tmp_path: Path) -> None:
+    """Lists that an archive planted before such members were refused."""
+    raw, precious = tmp_path / "raw", tmp_path / "home" / "precious.txt"
+    precious.parent.mkdir()
+    precious.write_text("mine")
+    hub.commit(REPO, {"a.tar.gz": tarred(OLD)})
+    pull(hub, raw, unpack=[("a.tar.gz", ".")])
+    (raw / "link").symlink_to(precious.parent)
+    planted = raw / ".vesper/unpacked" / digest("a.tar.gz")[:16] / "planted.whole"
+    planted.write_text(json.dumps([name, "1.json"]))
+    hub.commit(REPO, {"a.tar.gz": tarred({"4.json": b"[]"})})
+    with pytest.raises(PullError, match="leads out|book-keeping"):
+        pull(hub, raw, unpack=[("a.tar.gz", ".")], update=True)
+    assert precious.read_text() == "mine"
+    assert (raw / "1.json").is_file() and (raw / ".vesper/pull.json").is_file()
+
+
+def test_a_repository_puts_nothing_into_the_book_keeping(hub: Hub, tmp_path: Path) -> None:
+    hub.commit(REPO, {"rows.json": b"[1]", ".vesper/unpacked/0/x.whole": b"[]"})
+    with pytest.raises(PullError, match="book-keeping"):
+        pull(hub, tmp_path)
+    assert not (tmp_path / ".vesper/unpacked").exists()
+
+
+def test_a_record_with_a_name_that_leads_out_is_refused(hub: Hub, tmp_path: Path) -> None:
+    hub.commit(REPO, {"rows.json": b"[1]", "old.json": b"[2]"})
+    pull(hub, tmp_path / "raw")
+    (tmp_path / "old.json").write_bytes(b"[2]")
+    record = tmp_path / "raw/.vesper/pull.json"
+    record.write_text(record.read_text().replace('"old.json"', '"../old.json"'))
+    hub.commit(REPO, {"rows.json": b"[1]"})
+    with pytest.raises(PullError, match="leads out"):
+        pull(hub, tmp_path / "raw", update=True)
+    assert (tmp_path / "old.json").exists()

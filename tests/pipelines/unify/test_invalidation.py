@@ -222,7 +222,7 @@ def test_what_is_read_is_recorded_and_compared(tmp_path: Path) -> None:
     def now(reads: Any) -> str | None:
         with pa.ipc.new_file(tmp_path / "reads.arrow", reads.schema) as stream:
             stream.write_table(reads)
-        return changes(tmp_path / "reads.arrow", root, {}, Folders(), Raw(root).files)
+        return changes(tmp_path / "reads.arrow", Raw(root), Folders(), Raw(root).files)
 
     assert track(lambda raw: raw.read("own.txt")) is None
     calls = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import codecs
 import json
 import tempfile
 from functools import lru_cache
@@ -171,12 +170,8 @@ def test_items_are_judged_each_by_itself(name, server, world, buttons):
 @pytest.mark.parametrize("injected", INJECTED)
 @pytest.mark.parametrize("name", SILENT)
 def test_injected_words_don_t_move_a_score_by_a_bit(name, world, buttons, injected):
-    """For rules beside text of the same form (length, punctuation, capitals, numbers) that says nothing. The nano judge
-    reads text as overlaps, which any word moves a little: it doesn't hear orders at all, so beside no text."""
-    harmless = codecs.encode(injected, "rot13") if injected.isascii() else "星期天天气好，去公园"
-    assert harmless != injected
-    harmless = "" if name == "nano" else harmless
-    plain, moved = (built(name, None).judge(items_of(world, buttons, text)) for text in (harmless, injected))
+    """Beside no text: neither the rules nor the nano judge read what speaks to a judge."""
+    plain, moved = (built(name, None).judge(items_of(world, buttons, text)) for text in ("", injected))
     kept = [(v.alignment, v.reachability, v.confidence, v.risk) for v in plain]
     assert [(v.alignment, v.reachability, v.confidence, v.risk) for v in moved] == kept
 

@@ -1,0 +1,128 @@
+"""Text that speaks to a judge is left out before the rules or the nano judge read an item, so it can't move a score.
+
+Both compare texts with each other, and the nano judge reads them as overlaps and embeddings; every added word would
+move those a little. What follows the first order to a judge or model isn't part of a task and is left out, in
+instructions, thoughts, typed text and on screens; where the order comes first, what follows it stands. An order in
+words that aren't known here still has no way to name a score: it only makes a text fit its trace less.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from pipelines.prompts import messages, prompt_text
+from quality.items.item import Episode, Item, Row, rebanked
+from quality.items.screens import BankView, Element
+from schemas.action_types import CallUser, Finished, Type
+from schemas.actions import format, parse
+
+_ORDER = re.compile(
+    r"""
+    \b(ignore|disregard|forget|override|bypass)\b [^.!?\n]{0,60}
+        \b(rubric|instruct\w*|rules?|prompt|previous|prior|above|guideline\w*|criteri\w*|polic\w*)\b
+    | \b(system|assistant|developer|admin)\s*(prompt|message)\s*[:>]
+    | (?-i:\b(SYSTEM|ASSISTANT|DEVELOPER|ADMIN)\s*:)
+    | </?\s*(system|data|instructions?|im_start|im_end)\b | <\|\w+\|>
+    | \b(you\s+are\s+(now\s+)?|act\s+as\s+)(in\s+)?(an?\s+|the\s+)?(judge|grader|evaluator|auditor?|rater|audit)\b
+    | \b(give|assign|award|output|return|answer|reply|rate|grade|score|mark)\b [^.!?\n]{0,40}
+        \b((scores?|alignment|reachability)\s*(of|as|to|is|=|:)?\s*\d+
+        |(perfect|full|high(est)?|max(imum|imal)?|top)\s+(score|marks?|rating|alignment|reachability)
+        |10\s*/\s*10|ten\s+out\s+of\s+ten|an?\s+10(?=\s*($|[.!?,;\n])))
+    | \b(note|message|instructions?|attention|hint)\s+(to|for)\s+(the\s+|any\s+|all\s+)?
+        (judges?|graders?|evaluators?|raters?|auditors?|reviewers?|assistants?|language\s+models?|llms?|ai)\s*[:,!-]
+    | \b(dear|hey|hello|hi|attention)[ ,:]+(judge|grader|evaluator|rater|auditor|llm|ai)\b
+    | \b(alignment|reachability|score|grade|verdict|rating)s?"?\s*(=|:|\bis\b|\bmust\ be\b|\bshould\ be\b)\s*"?
+        (10\b(?!\s*[:/.,]?\d)|ten\b|keep\b|pass\b|perfect\b|maximum\b)
+    | \bthis\s+(sample|step|episode|trace|trajectory|record|example)\s+
+        (is|was|deserves?|must|should|has|passes|passed|meets?)\b
+    | \b(the|this|whole|entire)\s+(episode|trace|trajectory)\s+(is|was|has\s+been)\s+
+        (correct|perfect|valid|verified|flawless|successful|gold)\b
+    | \b(human|expert|manually)[- ](verified|checked|confirmed|approved)\b
+    | \b(ignoriere?|ignorez|ignora|ignore)\b [^.!?\n]{0,40} \b(anweisung\w*|instruc\w*|consignes?|instruccion\w*)
+    | (忽略|无视|忘记|無視).{0,20}(评分|规则|指令|标准|提示|以上) | (给|打).{0,6}(满分|10分|十分) | 満点
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+EPISODE_TEXTS = ("instruction", "step_instruction", "thought", "action_text")
+SAMPLE_TEXTS = ("messages", "answer")
+
+
+_HINTS = (
+    "<",
+    *re.findall(
+        r"\w+",
+        "ignor disregard forget override bypass system assistant developer admin judge grader evaluator audit rater "
+        "reviewer llm score alignment reachability mark rating 10 grade verdict note message instruction attention "
+        "hint dear hey hello sample step episode trace trajectory record example verified checked confirmed approved "
+        "ten 忽略 无视 忘记 無視 给 打 満点",
+    ),
+)
+"""One of these stands in every order: most texts and screens hold none, and looking costs a fiftieth of the search."""
+_END = re.compile(r"[.!?\n。！？]+\s*")
+
+
+def _may_order(text: str) -> bool:
+    folded = text.casefold()
+    return any(hint in folded for hint in _HINTS)
+
+
+def without_orders(text: str) -> str:
+    """The text up to the sentence of the first order to a judge or model, and of one that holds a task too, up to the
+    order. Where nothing stands before it: the text behind the sentence of the last order."""
+    orders = list(_ORDER.finditer(text)) if _may_order(text) else []
+    if not orders:
+        return text
+    before = text[: orders[0].start()]
+    sentences = [end.end() for end in _END.finditer(before)]
+    whole = before[: sentences[-1]] if sentences else ""
+    for kept in (whole, before):
+        if (kept := kept.rstrip(" ,;:-–—\"'\n")) and any(char.isalnum() for char in kept):
+            return kept
+    ended = _END.search(text, orders[-1].end())
+    return text[ended.end() :].strip() if ended else ""
+
+
+class QuietBank(BankView):
+    """A bank's screens without orders in their elements."""
+
+    def elements(self, sha256: str) -> list[Element]:
+        listed = self._bank.elements(sha256)
+        if not _may_order("\n".join(f"{element.text}\n{element.name}" for element in listed)):
+            return listed
+        found = []
+        for element in listed:
+            text, name = without_orders(element.text), without_orders(element.name)
+            if text or name or not element.label:  # an element that says nothing but an order isn't one
+                found.append(Element(element.box, element.role, text, name))
+        return found
+
+
+def heard(item: Item, banks: dict[int, QuietBank]) -> Item:
+    """The item as the judge reads it. `banks` keeps one quiet bank for each bank met."""
+    bank = banks.setdefault(id(item.bank), QuietBank(item.bank))
+    names = EPISODE_TEXTS if isinstance(item, Episode) else SAMPLE_TEXTS
+    return rebanked(item, bank, lambda row: _quiet(row, names))
+
+
+def _quiet(row: Row, names: tuple[str, ...]) -> Row:
+    changed = {}
+    for name in names:
+        text = row.get(name)
+        if text and _may_order(text) and _ORDER.search(text):
+            changed[name] = _reworded(name, text, row)
+    return {**row, **changed} if changed else row
+
+
+def _reworded(name: str, text: str, row: Row) -> str:
+    """A column's text without orders, still readable as what the column holds."""
+    if name == "action_text":
+        action = parse(text)
+        if isinstance(action, Type | Finished | CallUser):
+            return format(replace(action, content=without_orders(action.content)))
+        return text
+    if name == "messages":
+        return messages(row["objective"], without_orders(prompt_text(text)) or "?", len(row["images"] or ()))
+    return without_orders(text)

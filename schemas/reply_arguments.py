@@ -1,0 +1,149 @@
+"""What stands between the parentheses of a call that a model wrote: points, keys, a text. Linear in its length.
+
+These patterns run on untrusted text, and in every reward. So no two repeats that match the same sign stand side by
+side, and nothing that is searched for scans to the end before it fails: either makes a reply of blanks or tags take
+seconds (`tests/schemas/test_replies.py` times shapes of both kinds).
+"""
+
+from __future__ import annotations
+
+import re
+
+from schemas.action_types import ACTION_TYPES, Point
+
+NUMBER = r"-?\d+(?:\.\d+)?"
+MODIFIERS = frozenset(["ctrl", "control", "shift", "alt", "option", "cmd", "command", "meta", "win", "super"])
+"""Keys held while another is pressed, in small letters: behind one, a blank or `-` separates keys as `+` does."""
+
+_ROUND = re.compile(r"[()]")
+_POINT_END = re.compile(r"[\])]")
+_DIRECTION = re.compile(r"\bdirection ?= ?['\"] ?(\w*) ?['\"]")
+_TEXT_HEAD = re.compile(r"(?:(content|app|url|text)\s*=\s*)?(['\"])")
+_KEYS_HEAD = re.compile(r"(?:keys?\s*=\s*)?[\[(]?\s*")
+_KEY = re.compile(r"(?:'([^']+)'|\"([^\"]+)\")\s*(,|[\])]|$)\s*")
+_UNUSED = r"(?:app|url)\s*=\s*(?:''|\"\"|'(?:None|null)'|\"(?:None|null)\"|None|null)"
+_UNUSED_FIRST, _UNUSED_LAST = re.compile(rf"{_UNUSED}\s*,\s*"), re.compile(rf",\s*{_UNUSED}$")
+
+_BEFORE_CALL = r"\s*\)(?:[\s;,.`]|</?\w{1,20}>)*"
+_OURS = "|".join(ACTION_TYPES)
+_MORE = {  # by quote: it is followed by another argument, or by the end of the call and another call
+    quote: re.compile(rf"{quote}(?:\s*,\s*(?:[A-Za-z_]\w{{0,40}}\s*=|['\"])|{_BEFORE_CALL}[A-Za-z_]\w{{0,40}}\s*\()")
+    for quote in "'\""
+}
+_OUR_MORE = {  # the same, with a name of our own: no text that people type holds that
+    quote: re.compile(
+        rf"{quote}(?:\s*,\s*(?:content|app|url|text|keys?|box|start|end|direction)\s*=|{_BEFORE_CALL}(?i:{_OURS})\s*\()"
+    )
+    for quote in "'\""
+}
+_APOSTROPHES = {quote: re.compile(rf"(?<=[^\W_]){quote}(?=[^\W_])") for quote in "'\""}
+
+
+def centre(numbers: list[float]) -> Point:
+    """Two numbers are a point, four a box whose centre is meant. Raises `ValueError` for others, or outside 0..1000."""
+    count = len(numbers)
+    if count == 4:
+        numbers = [(numbers[0] + numbers[2]) / 2, (numbers[1] + numbers[3]) / 2]
+    if len(numbers) != 2 or not all(0 <= number <= 1000 for number in numbers):
+        raise ValueError(f"reply: expected a point in 0..1000, found {count} numbers, {numbers[:4]}")
+    return int(numbers[0] + 0.5), int(numbers[1] + 0.5)
+
+
+def numbers_in(text: str) -> list[float]:
+    """All decimal numbers of a text, in order."""
+    return [float(number) for number in re.findall(NUMBER, text)]
+
+
+def one_blank(arguments: str) -> str:
+    """Arguments with one blank at most between two tokens, as `named_point` and `direction` expect them."""
+    return " ".join(arguments.split())
+
+
+def closes_early(arguments: str) -> bool:
+    """Whether a parenthesis closes the call before its end, so that more follows it."""
+    depth = 0
+    for bracket in _ROUND.findall(arguments):
+        depth += 1 if bracket == "(" else -1
+        if depth < 0:
+            return True
+    return False
+
+
+def named_point(arguments: str, name: str) -> Point | None:
+    """The point of `name=(x,y)`, brackets of either kind, quoted or not; None without it. Raises `ValueError`."""
+    opened = re.search(rf"\b{name} ?= ?['\"]? ?[\[(]", arguments)
+    closed = _POINT_END.search(arguments, opened.end()) if opened else None
+    if opened is None or closed is None:
+        return None
+    return centre(numbers_in(arguments[opened.end() : closed.start()]))
+
+
+def direction(arguments: str) -> str:
+    """The word of `direction='…'` in small letters; empty without one."""
+    word = _DIRECTION.search(arguments)
+    return word.group(1).lower() if word else ""
+
+
+def keys(arguments: str) -> tuple[str, ...]:
+    """Keys of `keys=['ctrl','c']`, as written, with or without name and brackets.
+
+    Raises `ValueError` where anything but quoted keys stands there.
+    """
+    found: list[str] = []
+    place = _KEYS_HEAD.match(arguments).end()  # type: ignore[union-attr]  # it matches the empty text too
+    separator = ","
+    while separator == "," and (key := _KEY.match(arguments, place)):
+        found.append(key[1] or key[2])
+        place, separator = key.end(), key[3]
+    if not found or arguments[place:].rstrip(",])").strip():
+        raise ValueError(f"Hotkey: expected keys=['ctrl','c'], found {arguments[:80]!r}")
+    return tuple(found)
+
+
+def pressed_together(written: tuple[str, ...]) -> tuple[str, ...]:
+    """One name `ctrl+c`, and behind a modifier `ctrl c` and `ctrl-c`, as keys; `+` and `ctrl++` hold the key `+`."""
+    if len(written) != 1:
+        return written
+    first = re.match(r"([A-Za-z]+)[ -]", written[0])
+    separator = "[+ -]" if first and first[1].lower() in MODIFIERS else "[+]"
+    parts = [part.strip() for part in re.split(rf"{separator}(?=.)", written[0], flags=re.DOTALL)]
+    return tuple(parts) if all(parts) else written
+
+
+def without_unused(arguments: str) -> str:
+    """Arguments of `Launch` without the twin that is not used: `app='Clock', url=''`, or `url='None'`."""
+    first = _UNUSED_FIRST.match(arguments)
+    return _UNUSED_LAST.sub("", arguments[first.end() :] if first else arguments).rstrip()
+
+
+def quoted_text(arguments: str) -> tuple[str, str]:
+    """(name or "", text) of one quoted text; quotes, brackets and backslashes inside it stand as they are.
+
+    Raises `ValueError` where there is none, and where what follows the text's own end would become part of it.
+    """
+    arguments = arguments.removesuffix(",").rstrip()
+    head = _TEXT_HEAD.match(arguments)
+    if head is None or len(arguments) == head.end() or not arguments.endswith(head.group(2)):
+        raise ValueError(f"expected quoted text, found {arguments[:80]!r}")
+    content = arguments[head.end() : -1]
+    if _takes_in_more(content, head.group(2)):
+        raise ValueError(f"expected one quoted text and nothing behind it, found {arguments[:80]!r}")
+    return head.group(1) or "", content
+
+
+def _takes_in_more(content: str, quote: str) -> bool:
+    """Whether a text that runs to the last quote took in another argument or call.
+
+    Quotes inside a text are not escaped, so its end is known by what follows: `', name=` or `') Name(`. That may be
+    typed text too (`SET a='x', b='y'`); there, quoted words come in pairs, and apostrophes stand between letters.
+    """
+    if _OUR_MORE[quote].search(content):
+        return True
+    words = _APOSTROPHES[quote].sub("_", content)
+    odd, counted = False, 0
+    for more in _MORE[quote].finditer(words):
+        odd ^= bool(words.count(quote, counted, more.start() + 1) % 2)
+        if odd:  # an even number stood before it: no quoted word is open that this quote could end
+            return True
+        counted = more.start() + 1
+    return False

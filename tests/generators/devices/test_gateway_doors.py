@@ -1,0 +1,177 @@
+"""Who has no token, or one that ended, takes nothing from those who have one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import gateway_parts as parts
+import pytest
+
+from generators.devices.config import ApiKey
+from generators.devices.device import DeviceEndpoint, DeviceError
+from generators.devices.gateway.fence_file import LEAST_LINES, FenceFile
+from generators.devices.protocols.tunnel import open_tunnel
+from generators.devices.tokens import Access, Tokens
+
+TOKENS = Tokens(parts.SECRET)
+
+
+def token(device: str, port: int, fence: int = 1) -> str:
+    return TOKENS.sign(Access(device, "ssh", "127.0.0.1", port, fence, time.time() + 60))
+
+
+@contextlib.contextmanager
+def strangers(at: tuple[str, int], count: int, says: bytes) -> Iterator[list[socket.socket]]:
+    """So many connections that show no token and never end what they say."""
+    with contextlib.ExitStack() as stack:
+        opened = []
+        for _ in range(count):
+            one = stack.enter_context(socket.create_connection(at, timeout=10))
+            one.sendall(says)
+            opened.append(one)
+        yield opened
+
+
+@pytest.mark.parametrize("says", [b"", b"CONNECT d HTTP/1.1\r\nAuthorization: Bearer "])
+def test_connections_without_a_token_push_no_holder_out(says: bytes, tmp_path: Path) -> None:
+    with parts.gateway(tmp_path, 1, max_connections=20) as gateway:
+
+        async def work() -> None:
+            async with parts.echo_device() as device:
+                leave = DeviceEndpoint("ssh", *gateway.at("n0"), "d", token("d", device.port))
+                early = await open_tunnel(leave)
+                with strangers(gateway.at("n0"), 1500, says):
+                    served = [await open_tunnel(leave) for _ in range(19)]
+                    for reader, _ in (*served, early):
+                        assert await asyncio.wait_for(reader.readline(), 10) == b"SSH-2.0-echo\r\n"
+                    with pytest.raises(DeviceError, match="503 this node holds its 20 connections"):
+                        await open_tunnel(leave)
+
+        asyncio.run(work())
+
+
+def test_a_node_started_anew_without_the_authority_refuses_what_was_given_back(tmp_path: Path) -> None:
+    kept = {"fences": str(tmp_path / "n0.fences")}
+    with parts.gateway(tmp_path, 1, **kept) as gateway:
+
+        async def work() -> None:
+            async with parts.echo_device() as device:
+                gateway.register("d", device.port)
+                _, given = gateway.call("POST", "/v1/leases", parts.CLIENT, request="r", protocol="ssh")
+                gateway.register("e", device.port)
+                _, living = gateway.call("POST", "/v1/leases", parts.CLIENT, request="s", protocol="ssh", device="e")
+
+                async def opens(lease: dict[str, str]) -> None:
+                    at = gateway.at("n0")
+                    _, writer = await open_tunnel(DeviceEndpoint("ssh", *at, lease["device"], lease["token"]))
+                    writer.close()
+
+                await opens(given)
+                gateway.call("POST", f"/v1/leases/{given['lease']}/release", parts.CLIENT, fence=given["fence"])
+                mark = f" {given['device']}"
+                await asyncio.to_thread(
+                    parts.until,
+                    lambda: any(
+                        line.endswith(mark) and int(line.split()[0]) > int(given["fence"])
+                        for line in Path(kept["fences"]).read_text().splitlines()
+                    ),
+                )
+                assert gateway.authority is not None
+                gateway.authority.stop()
+                gateway.nodes["n0"].stop()
+                await asyncio.to_thread(gateway.start_node, "n0", **kept)
+                with pytest.raises(DeviceError, match="its lease has ended"):
+                    await opens(given)
+                await opens(living)
+
+        asyncio.run(work())
+
+
+def test_a_new_authority_is_believed_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "n0.fences"
+    path.write_text("9000000000000000 d\n")
+    with parts.gateway(tmp_path, 1, fences=str(path)) as gateway:
+
+        async def work() -> None:
+            async with parts.echo_device() as device:
+                await asyncio.to_thread(parts.until, lambda: path.read_text() == "")  # it has heard of no device
+                leave = token("d", device.port, fence=1_000_000_000)
+                _, writer = await open_tunnel(DeviceEndpoint("ssh", *gateway.at("n0"), "d", leave))
+                writer.close()
+
+        asyncio.run(work())
+
+
+def test_the_file_holds_the_last_floors_and_stays_small(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "n.fences"
+    file = FenceFile(path)
+    for fence in range(LEAST_LINES + 50):
+        file.add("d", fence)
+    file.add("e", 7)
+    assert path.read_text().count("\n") < 100
+    with path.open("a") as stream:
+        stream.write("88888888 d\nnonsense\n12")
+    assert FenceFile(path).floors == {"d": 88888888, "e": 7}
+    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+
+
+def test_a_key_has_at_most_so_many_leases(tmp_path: Path) -> None:
+    few = [{**key, "max_leases": 2} if key["name"] == "anna" else key for key in parts.KEYS]
+    gateway = parts.Gateway(tmp_path)
+    try:
+        gateway.start_authority(keys=few, probe_s=0)
+        for number in range(3):
+            gateway.register(f"d{number}", 9 + number)
+
+        def ask(request: str, key: str = parts.CLIENT) -> int:
+            return gateway.call("POST", "/v1/leases", key, request=request, protocol="ssh")[0]
+
+        assert [ask("a"), ask("b"), ask("a")] == [200, 200, 200]
+        status, said = gateway.call("POST", "/v1/leases", parts.CLIENT, request="c", protocol="ssh")
+        assert status == 400 and "may have 2 at a time" in said["error"]
+        assert [ask("c", parts.OTHER), ask("d", parts.OTHER)] == [200, 202]
+    finally:
+        gateway.stop()
+    with pytest.raises(ValueError, match="max_leases"):
+        ApiKey("a", "k" * 16, max_leases=-1)
+
+
+def test_deep_json_is_bad_input_and_the_database_is_private(tmp_path: Path) -> None:
+    import httpx
+
+    gateway = parts.Gateway(tmp_path)
+    try:
+        gateway.start_authority(probe_s=0)
+        for body in (b"[" * 200_000, b'{"a":' * 100_000, b'{"id": ' + b"[" * 5_000 + b"]" * 5_000 + b"}"):
+            reply = httpx.post(
+                f"{gateway.url}/v1/devices", headers={"Authorization": f"Bearer {parts.ADMIN}"}, content=body
+            )
+            assert reply.status_code == 400, reply.text
+        gateway.register("d", 9)
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("leases.sqlite*")}
+        assert len(modes) >= 3 and set(modes.values()) == {0o600}, modes
+    finally:
+        gateway.stop()
+
+
+def test_one_holder_reports_one_failure_a_lease(tmp_path: Path) -> None:
+    gateway = parts.Gateway(tmp_path)
+    try:
+        gateway.start_authority(probe_s=0)
+        gateway.register("d", 9)
+        _, lease = gateway.call("POST", "/v1/leases", parts.CLIENT, request="r", protocol="ssh")
+        for _ in range(5):
+            status, said = gateway.call(
+                "POST", f"/v1/leases/{lease['lease']}/failure", parts.CLIENT, fence=lease["fence"], reason="none"
+            )
+            assert (status, said) == (200, {"quarantined": False})
+        [listed] = gateway.call("GET", "/v1/devices")[1]["devices"]
+        assert (listed["failures"], listed["quarantined"], listed["holder"]) == (1, "", "anna")
+    finally:
+        gateway.stop()
