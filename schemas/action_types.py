@@ -223,7 +223,7 @@ class PressRecent(_Bare):
     __slots__ = ()
 
 
-def pressed(keys: tuple[str, ...]) -> PressEnter | Hotkey:
+def pressed(keys: tuple[str, ...]) -> Action:
     """Keys pressed together as an action; Enter alone, whatever it is called, is `PressEnter`. Raises `ValueError` as
     `Hotkey` does."""
     hotkey = Hotkey(keys)

@@ -7,7 +7,6 @@ file written with the schema, so a reader can refuse what it doesn't know.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -116,9 +115,14 @@ def check_rows(table: type[Table], rows: Iterable[Mapping[str, Any]]) -> None:
                 value.encode()
 
 
-@functools.cache
+_HELD: dict[str, dict[str, tuple[type, int, int]]] = {}
+"""Table → `_held_by` it."""
+
+
 def _held_by(table: type[Table]) -> dict[str, tuple[type, int, int]]:
     """Column → (what a cell is in Python, its least and its greatest whole number)."""
+    if (known := _HELD.get(table.__name__)) is not None:
+        return known
     held: dict[str, tuple[type, int, int]] = {}
     for column in table.schema:
         if pa.types.is_string(column.type):
@@ -128,6 +132,7 @@ def _held_by(table: type[Table]) -> dict[str, tuple[type, int, int]]:
         elif pa.types.is_integer(column.type):
             bits, signed = column.type.bit_width, pa.types.is_signed_integer(column.type)
             held[column.name] = (int, -(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
+    _HELD[table.__name__] = held
     return held
 
 

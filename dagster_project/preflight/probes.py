@@ -166,8 +166,8 @@ def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -
             return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}{why}"]
         return [f"judge: {base_url} answers with HTTP {error.code}; is its server whole?"] if error.code >= 500 else []
     except (OSError, ValueError) as error:
-        why = getattr(error, "reason", error)
-        return [f"judge: {base_url} doesn't answer ({str(why)[:120]}); start its server, or use another judge"]
+        reason = getattr(error, "reason", str(error))
+        return [f"judge: {base_url} doesn't answer ({str(reason)[:120]}); start its server, or use another judge"]
     if served and model not in served:
         return [f"judge: {base_url} serves {', '.join(sorted(served)[:5])}, not {model!r:.80} ({said_in})"]
     return []

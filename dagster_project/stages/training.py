@@ -76,7 +76,7 @@ def trainer_config(given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     the flag."""
     over(configured(), Environment.read().trainer, where="VESPER_TRAINER")
     over(configured(), given or {}, where="--config")
-    config = deployments.load(**({"trainer": given} if given else {})).trainer
+    config = (deployments.load(trainer=given) if given else deployments.load()).trainer
     over(configured(), config, where="deployment: trainer")
     return dict(config)
 

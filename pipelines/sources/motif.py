@@ -148,10 +148,12 @@ class MotifAdapter(Adapter):
             raise RecordError("missing_field", "expected the texts trace_id, goal and app", count)
         if not goal.strip():
             raise RecordError("empty_text", "the goal is empty", count)
-        said = (row.get("screen_w"), row.get("screen_h"))
-        size = whole_sides(said)
+        sides = (row.get("screen_w"), row.get("screen_h"))
+        size = whole_sides(sides)
         if size is None:
-            raise RecordError("bad_frame", f"screen_w, screen_h: expected two positive ints, found {said!r:.80}", count)
+            raise RecordError(
+                "bad_frame", f"screen_w, screen_h: expected two positive ints, found {sides!r:.80}", count
+            )
         for name, wanted in (
             ("images", (count + 1,)),
             ("raw_gestures", (count, count + 1)),
@@ -172,7 +174,7 @@ class MotifAdapter(Adapter):
             split=_split(self.side_files(raw), raw, record.native_id),
             outcome="infeasible" if said is not None else None,
         )
-        trace = _MotifTrace(builder, raw, row, app, record.native_id, (size[0], size[1]))  # type: ignore[arg-type]
+        trace = _MotifTrace(builder, raw, row, app, record.native_id, size)
         for place in range(count):
             trace.step(place)
         trace.end(said)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from generators.proving.judge_bench.recorders.losses import Losses
 from generators.tasks.world_interface import Box, Observation, ScreenElement, World
@@ -92,21 +92,24 @@ class GroundingScreen:
     """Position in `items` → kind of hard negative (a tiny icon, nested elements, two alike distinguished by place)."""
 
 
-class TraceRecorder(Protocol):
+_World = TypeVar("_World", bound=World)
+
+
+class TraceRecorder(Protocol[_World]):
     """A source of sound traces: one per world. Registered in `generators.proving.judge_bench.worlds.recorders`."""
 
     losses: Losses
     """What was seen since it was made and not handed out."""
 
-    def open(self) -> AbstractContextManager[World]:
+    def open(self) -> AbstractContextManager[_World]:
         """The world, in a browser of its own."""
         ...
 
-    def record(self, world: World, count: int, seed: int) -> Iterator[Trace]:
+    def record(self, world: _World, count: int, seed: int) -> Iterator[Trace]:
         """`count` sound traces of varied families, each reached by world state; a seed that fails is skipped."""
         ...
 
-    def grounding(self, world: World, count: int, seed: int) -> Iterator[GroundingScreen]:
+    def grounding(self, world: _World, count: int, seed: int) -> Iterator[GroundingScreen]:
         """`count` screens with hit-tested expressions; none if the world has none."""
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from generators.proving.judge_bench.recorders.fsm_tasks import FsmRecorder
 from generators.proving.judge_bench.recorders.miniwob_tasks import MiniwobRecorder
@@ -13,10 +14,10 @@ from generators.proving.judge_bench.recorders.web_pages import WebPages
 from generators.proving.judge_bench.trace import TraceRecorder
 
 
-def recorders(pages: Path | None = None) -> dict[str, tuple[float, TraceRecorder]]:
+def recorders(pages: Path | None = None) -> dict[str, tuple[float, TraceRecorder[Any]]]:
     """name → (share of the traces, its recorder). `pages`: unpacked html pages of others; without them their share goes
     to the rest."""
-    found: dict[str, tuple[float, TraceRecorder]] = {
+    found: dict[str, tuple[float, TraceRecorder[Any]]] = {
         "own_phone": (0.3, OwnPagesRecorder("phone")),
         "own_desktop": (0.15, OwnPagesRecorder("desktop")),
         "odd_phone": (0.1, OddPages("phone")),
