@@ -1,6 +1,7 @@
-"""The job `verify_store`: looks through the whole store for files that aren't what was written."""
+"""The job `verify_store`: looks through the whole store for files that aren't what was written.
 
-from __future__ import annotations
+Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
+"""
 
 import dagster as dg
 
