@@ -85,6 +85,8 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
             "mapped": counts["items_mapped"],
             "quarantined": counts["items_quarantined"],
         },
+        "files": counts["files"],
+        "damaged_files": sorted(counts["damages"]),
         "rows": {table: manifest.rows(table) for table in ("steps", "samples", "screens", "quarantine")},
         "images_missing": counts["images_missing"],
         "images_broken": counts["images_broken"],

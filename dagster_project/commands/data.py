@@ -55,10 +55,10 @@ def _unify_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--damaged-files",
-        type=int,
-        default=0,
-        metavar="N",
-        help="native files that may be unreadable or end in the middle (default: none, as a download may be half done)",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="share of the native files that may be unreadable or end in the middle (default: 0.2; in the graph 0)",
     )
     parser.set_defaults(run=unify)
 
@@ -108,6 +108,8 @@ def unify(options: argparse.Namespace) -> int:
         f"report in {options.out / 'report.json'}"
     )
     failed = report["failed"]
+    if report["damaged_files"]:
+        print(f"note: {report['files']} native files, damaged: {'; '.join(report['damaged_files'])}")
     current = Store(options.out / ".store").current(f"unified/{options.source}")
     if current is None or current.data_version != report["data_version"]:  # only what passed becomes current
         told = "; ".join(f"{name}: {said}" for name, said in failed.items())

@@ -66,7 +66,7 @@ def verdicts(name: str, work: StageWork) -> Manifest:
     """Have a source judged, by a judge that was admitted."""
     judge = build_judge(judge_config(work))
     promote.admit(work.store, judge)
-    return judge_source(work.store, name, judge)
+    return judge_source(work.store, name, judge, moved=work.deployment.source(name).changes.scores)
 
 
 def gold(name: str, work: StageWork) -> Manifest:

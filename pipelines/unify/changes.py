@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.store import Check, Manifest
-from pipelines.store.change_checks import has_not_fallen, has_not_shifted, share_has_not_fallen
+from pipelines.store.change_checks import Found, not_fallen, not_shifted, share_not_fallen
 from pipelines.takedown.withdrawn import REASON as TAKEDOWN
-from schemas.settings import Number, Settings, Whole, setting
+from schemas.settings import Number, Settings, setting
 
 AGAINST_CURRENT = "_against_current"
 """How the names of these checks end."""
@@ -18,8 +18,11 @@ class ChangeBands(Settings):
     """How far a source may move from its current version. What falls further is built, and isn't made current:
     `vesper promote --force --why ...` accepts it."""
 
-    damaged_files: Whole = setting(
-        0, "Native files that may be unreadable, or end in the middle, without holding the source back.", ge=0
+    damaged_files: Number = setting(
+        0.0,
+        "Share of the native files that may be unreadable, or end in the middle, without holding the source back.",
+        ge=0,
+        le=1,
     )
     rows: Number = setting(0.2, "Share of the mapped items that may be gone.", ge=0, le=1)
     mapped: Number = setting(0.05, "By how much the mapped share of records or items may fall.", ge=0, le=1)
@@ -55,31 +58,24 @@ def change_checks(counts: Mapping[str, Any], current: Manifest | None, version: 
         return [check for check in current.checks if check.name.endswith(AGAINST_CURRENT)]
     before = current.counts
     items, earlier = (one["items_mapped"] + taken_items(one) for one in (counts, before))
+    share = mapped_share(counts), mapped_share(before)
     checks = [
-        has_not_fallen(f"items{AGAINST_CURRENT}", items, earlier, bands.rows, "items"),
-        share_has_not_fallen(
-            f"share{AGAINST_CURRENT}", mapped_share(counts), mapped_share(before), bands.mapped, "mapped"
-        ),
-        _reasons(counts, before, bands.reasons),
+        Check("items_against_current", *not_fallen(items, earlier, bands.rows, "items")),
+        Check("share_against_current", *share_not_fallen(*share, bands.mapped, "mapped")),
+        Check("reasons_against_current", *_reasons(counts, before, bands.reasons), blocking=False),
     ]
     if counts.get("actions") and before.get("actions"):
-        checks.append(
-            has_not_shifted(f"actions{AGAINST_CURRENT}", counts["actions"], before["actions"], bands.actions, "steps")
-        )
+        moved = not_shifted(counts["actions"], before["actions"], bands.actions, "steps")
+        checks.append(Check("actions_against_current", *moved, blocking=False))
     return checks
 
 
-def _reasons(counts: Mapping[str, Any], before: Mapping[str, Any], allowed: float) -> Check:
+def _reasons(counts: Mapping[str, Any], before: Mapping[str, Any], allowed: float) -> Found:
     def shares(of: Mapping[str, Any]) -> dict[str, float]:
         return {name: number / max(of["items_in"], 1) for name, number in of["reasons"].items()}
 
     now, then = shares(counts), shares(before)
     risen = {name for name, share in now.items() if name != TAKEDOWN and share - then.get(name, 0.0) > allowed}
     named = ", ".join(f"{name} {then.get(name, 0.0):.1%} to {now[name]:.1%}" for name in sorted(risen)[:5])
-    return Check(
-        f"reasons{AGAINST_CURRENT}",
-        not risen,
-        named or "no reason rose",
-        f"no quarantine reason {100 * allowed:g} points above the current version",
-        blocking=False,
-    )
+    expected = f"no quarantine reason {100 * allowed:g} points above the current version"
+    return not risen, named or "no reason rose", expected

@@ -245,10 +245,10 @@ def _checks(counts: dict[str, Any], bands: ChangeBands) -> list[Check]:
         ),
         Check(
             "files_readable",
-            counts["damaged_files"] <= bands.damaged_files,
+            counts["damaged_files"] <= bands.damaged_files * counts["files"],
             _damages(counts),
-            "every native file can be read to its end: bring the others again, or allow their number "
-            "(sources.<source>.changes.damaged_files)",
+            "every native file can be read to its end: bring the others again, or allow their share "
+            "(sources.<source>.changes.damaged_files, --damaged-files)",
         ),
         Check("something_mapped", counts["items_mapped"] > 0, f"{counts['items_mapped']} items", "at least one"),
         Check("mostly_mapped", mapped_share(counts) >= 0.5, found, "at least half of the records and of the items"),

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store.change_checks import not_shifted
 from pipelines.store.manifest import Check, Manifest
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Row, Sample, base_id
@@ -35,16 +36,18 @@ class Pending(Table, version=1):
     item_id = Column(pa.string(), "an item that the ceiling left for another night")
 
 
-def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
+def judge_source(store: Store, source: str, judge: Judge, moved: float = 0.15) -> Manifest:
     """Judge all items of a source. Counts: items (steps and samples), one per disposition, `pending` ones, one per kind
     of objection; of a judge that asks a model, `bill`: tokens of all answers behind the verdicts, and their price.
 
-    A rerun with equal inputs asks the judge nothing. Raises `ModelError`, `StoreError`.
+    A rerun with equal inputs asks the judge nothing. `moved`: share of the scores that may differ from the current
+    version's without a warning. Raises `ModelError`, `StoreError`.
     """
     unified = store.require(f"unified/{source}")
     config = identity(judge)
     specs = [PartSpec(key, digest([CODE_VERSION, config, files])) for key, files in part_keys(unified).items()]
     inputs = {unified.asset: unified.version}
+    current = store.current(f"verdicts/{source}")
     asset = Nightly(f"verdicts/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
     def work(spec: PartSpec) -> PartWork:
@@ -64,7 +67,7 @@ def judge_source(store: Store, source: str, judge: Judge) -> Manifest:
         store,
         work,
         lambda totals: {**shares(totals), **bill(totals, prices_of(judge))},
-        _checks,
+        lambda totals: [*_checks(totals), *_against(current, inputs, totals, moved)],
         getattr(judge, "parts_at_once", 1),
         stop,
     )
@@ -163,6 +166,17 @@ def bill(totals: Counter[str], prices: Prices) -> dict[str, Any]:
         return {}
     plain = prices.bill(totals["prompt_tokens"], totals["completion_tokens"])
     return {"bill": {"answers": totals["answers"], **plain, "cost_per_verdict": plain["cost"] / totals["answers"]}}
+
+
+def _against(current: Manifest | None, inputs: dict[str, str], totals: Counter[str], moved: float) -> list[Check]:
+    """The scores against those of the current version; of the same items, what was found when it became current."""
+    if current is None:
+        return []
+    if current.inputs == inputs:
+        return [check for check in current.checks if check.name == "scores_against_current"]
+    now: dict[str, Any] = dict(shares(totals))
+    found = not_shifted(now["scores"], current.counts.get("scores", {}), moved, "scores")
+    return [Check("scores_against_current", *found, blocking=False)]
 
 
 def _checks(totals: Counter[str]) -> list[Check]:

@@ -20,6 +20,7 @@ from pipelines.store import Check, PartSpec, Store
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
+from pipelines.unify.changes import ChangeBands
 from pipelines.unify.unify import unify_source
 from quality.duplicates.dedup import DISPLACED
 from quality.judges.registry import JudgeConfig, build_judge
@@ -31,6 +32,9 @@ from schemas.tables import Tasks, Verdicts
 
 SOURCES = ("aitz", "screenqa")
 REVISION = "0123456789abcdef"
+
+ANY_DAMAGE = ChangeBands(damaged_files=1)
+"""The sources that are written here have damaged files, too."""
 
 
 def write_raw(root: Path, questions: int = 3) -> None:
@@ -59,7 +63,7 @@ def build_source(store: Store, root: Path, source: str) -> None:
     companions = {"rico": root / "screenqa/rico"} if source == "screenqa" else {}
     inputs = {f"raw/{source}": register_raw(store, source, root / source / "raw", {"revision": REVISION}).version}
     inputs |= {f"raw/{name}": register_raw(store, name, path).version for name, path in companions.items()}
-    unify_source(store, source, Raw(root / source / "raw", companions), inputs=inputs)
+    unify_source(store, source, Raw(root / source / "raw", companions), inputs=inputs, bands=ANY_DAMAGE)
     config = JudgeConfig()
     judge_source(store, source, build_judge(config))
     build_gold(store, source, build_judge(config), build_rewriter(config))

@@ -122,7 +122,7 @@ def test_what_the_generator_keeps_beside_embedded_data_forgets_the_record(tmp_pa
     shutil.copytree(tmp_path / "raw", home / "raw" / source)
     raw, store = Raw(home / "raw" / source), Store(home)
     register_raw(store, source, raw.root)
-    unify_source(store, source, raw, bands=ChangeBands(damaged_files=100))
+    unify_source(store, source, raw, bands=ChangeBands(damaged_files=1))
     name = first_record(source, raw)
     other = next(
         row["episode_id"]
