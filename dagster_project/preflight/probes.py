@@ -162,8 +162,8 @@ def _endpoint(base_url: str, model: str, said_in: str = "$VESPER_JUDGE_MODEL") -
         error.close()
         if error.code in (401, 403):
             state = "is refused" if key != NO_KEY else "isn't set"
-            why = f" ({withheld})" if (withheld := key_withheld(base_url)) else ""
-            return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}{why}"]
+            hint = f" ({withheld})" if (withheld := key_withheld(base_url)) else ""
+            return [f"judge: {base_url} wants a key (HTTP {error.code}), and $VESPER_JUDGE_API_KEY {state}{hint}"]
         return [f"judge: {base_url} answers with HTTP {error.code}; is its server whole?"] if error.code >= 500 else []
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", str(error))
