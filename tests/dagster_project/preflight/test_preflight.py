@@ -104,7 +104,7 @@ def test_a_judge_that_asks_nobody_needs_no_endpoint(work: StageWork) -> None:
     stage = _stage("verdicts/aitw", "judge")
     assert probes.judge(stage, work) == []
     assert "isn't trained yet" in probes.judge(stage, replace(work, judge=JudgeSettings("nano")))[0]
-    assert "expected a known name" in probes.judge(stage, replace(work, judge=JudgeSettings("oracle")))[0]
+    assert "expected one of rules" in probes.judge(stage, replace(work, judge=JudgeSettings("oracle")))[0]
     assert "VESPER_JUDGE_BASE_URL" in probes.judge(stage, _asking(work, None))[0]
     assert "http(s)" in probes.judge(stage, _asking(work, "file:///etc/passwd"))[0]
 
