@@ -9,14 +9,12 @@ from collections.abc import Iterator
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import GraphStage, NamedFunction
-from generators.generation import gold
-from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED
+from generators.generation.round_names import BANK, CATALOGUE, GOLD, TRAJECTORIES, VERIFIED
 from generators.generation.round_tables import CatalogueRows
 from generators.generation.tables import SOURCE
 from generators.tasks.task_pool import GENERATED
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 
-GOLD = gold.ASSET
 ROUND_STAGES = (CATALOGUE, BANK, TRAJECTORIES, VERIFIED)
 VERSION = "1"
 FUNCTIONS = "dagster_project.stage_functions.generation"

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from generators.generation.feedback import require_verified
+from generators.generation.round_names import GOLD as ASSET
 from generators.generation.tables import SOURCE
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
@@ -20,7 +21,6 @@ from quality.refinement.gold import Rejects
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Screens, Steps, Trajectories
 
-ASSET = f"gold/{SOURCE}"
 CODE_VERSION = f"1.{DERIVE_VERSION}"
 LICENCE = "own"
 """Vesper's own worlds and runs."""

@@ -20,3 +20,7 @@ def round_number(name: str) -> int:
     if word != "round" or not digits.isdigit() or round_name(int(digits)) != name:
         raise ValueError(f"round: expected a name such as round_001, found {name!r:.40}")
     return int(digits)
+
+
+GOLD = "gold/generated"
+"""Verified trajectories of all rounds, as gold like that of any source."""

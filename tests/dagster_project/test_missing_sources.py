@@ -55,7 +55,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     corpusmaker.write_raw(raw)
     rico = str(raw / MISSING / "rico")
     sources = {
-        THERE: {"raw": str(raw / THERE / "raw")},
+        THERE: {"raw": str(raw / THERE / "raw"), "changes": {"damaged_files": 1}},
         MISSING: {"raw": str(raw / MISSING / "raw"), "companions": {"rico": rico}},
     }
     file.write_text(yaml.safe_dump({"embedded": {"enabled": False}, "sources": sources}))

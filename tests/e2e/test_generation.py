@@ -90,7 +90,7 @@ def test_the_command_refuses_what_cannot_be(capsys: pytest.CaptureFixture[str], 
         (["--demonstrations", "-1"], "expected 0 or more"),
         (["--writer", "model"], "expected --base-url"),
         (["--faults", "2"], "expected a share in 0..1"),
-        (["--hostile", "0.5", "--ground", "datasette"], "above 0 only on the grounds phone, fsm"),
+        (["--hostile", "0.5", "--ground", "datasette"], "above 0 only in the worlds phone, fsm"),
         (["--journal", str(tmp_path / "none.journal")], "expected a file *.journal"),
     ):
         assert main(["generate", "--out", str(tmp_path), *words]) == 2

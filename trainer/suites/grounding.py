@@ -273,7 +273,7 @@ def summarise(records: Sequence[Mapping[str, object]], benchmark: Benchmark) -> 
         "refused": _refusals(there),
         "format": over(answered, "format", "screen"),
         "unreadable": sum(record["read"] is None for record in answered) / len(answered) if answered else 0.0,
-        "forms": dict(Counter(str(read[2]) for record in answered if (read := record["read"]) is not None)),
+        "forms": dict(Counter(str(read[2]) for record in answered if isinstance(read := record["read"], list))),
         "breakdown": {" x ".join(names): _breakdown(answered, names) for names in benchmark.breakdowns},
         "mean_of_cells": {" x ".join(names): _macro(answered, names) for names in benchmark.breakdowns[:1]},
         "controls": {name: over(there, name, "screen") for name in CONTROLS},

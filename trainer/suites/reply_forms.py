@@ -77,7 +77,8 @@ def _point(numbers: tuple[float, ...], form: str) -> ReplyPoint:
     if len(numbers) == 4:
         left, top, right, bottom = numbers
         return ReplyPoint((left + right) / 2, (top + bottom) / 2, f"{form} box")
-    return ReplyPoint(*numbers[:2], form, refused=numbers[:2] == tuple(map(float, REFUSED)))
+    x, y = numbers[:2]
+    return ReplyPoint(x, y, form, refused=(x, y) == tuple(map(float, REFUSED)))
 
 
 def _of_json(text: str) -> tuple[float, ...] | None:

@@ -210,7 +210,8 @@ def test_gestures_by_column_are_what_they_are_one_by_one(
         pa.nulls(len(found), pa.string()),
     )
     made = gesture_columns.actions(table)
-    texts = gesture_columns.texts(table, made).to_pylist()
+    sizes = pa.nulls(len(found), pa.int32())
+    texts = gesture_columns.texts(table, made, gesture_columns.BatchPictures.none(sizes, sizes)).to_pylist()
     for row, (code, *_, text) in enumerate(found):
         try:
             action, word, rules = gesture(code, touch[row], lift[row], text)
