@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from generators.generation.proposing.catalogue import Catalogue, TaskOutcome
-from generators.generation.records import read_lines
-from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
-from generators.generation.round_tables import read_proposals
+from generators.generation.round_names import BANK, CATALOGUE, VERIFIED, round_name, round_number
 from pipelines.store import Store
 from pipelines.store.files import StoreError
 from pipelines.store.frozen import freeze, read_frozen
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest
-from schemas.tables import Trajectories
 
 FEEDBACK = "feedback/verified"
 
@@ -81,28 +77,3 @@ def known_before(store: Store, number: int, *, feedback: bool = True) -> dict[st
     else:
         versions = {name: version for name, version in promoted(store)["rounds"].items() if round_number(name) < number}
     return {name: store.version(f"{VERIFIED}/{name}", version) for name, version in sorted(versions.items())}
-
-
-def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:
-    """What rounds teach, by their `generation/verified` in the order of their numbers."""
-    catalogue = Catalogue()
-    for verified in rounds:
-        name = verified.asset.rpartition("/")[2]
-        bank = store.version(f"{BANK}/{name}", verified.inputs[f"{BANK}/{name}"])
-        runs = store.version(f"{TRAJECTORIES}/{name}", verified.inputs[f"{TRAJECTORIES}/{name}"])
-        proposals = {p.contract.task_id: p for p in read_proposals(bank)}
-        trajectories = read_lines(runs.file("trajectories.jsonl"))
-        verdicts = {row["trajectory_id"]: row for row in verified.read("trajectories", Trajectories.schema).to_pylist()}
-        # before `learn`: whether an idea had support is judged by what was seen up to its own round
-        catalogue.see(trajectories)
-        outcomes = []
-        for done in trajectories:
-            row, proposal = verdicts[done.trajectory_id], proposals[done.contract.task_id]
-            if row["failure_kind"] == "infrastructure":
-                continue  # it says nothing of the task
-            reason = done.answer if done.ended == "asked" and not row["verified"] else row["reason"]
-            outcomes.append(TaskOutcome(done.contract.target, proposal.ideas, proposal.arm, row["verified"], reason))
-            if row["verified"]:
-                catalogue.examples.append((done.contract.target, done.contract.instruction, len(done.actions)))
-        catalogue.learn(outcomes)
-    return catalogue

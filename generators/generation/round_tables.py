@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from generators.generation.proposing.proposers import Proposal
-from generators.generation.task_worlds.task_world import Idea
-from generators.tasks.task_spec import TaskSpec
-from pipelines.store.manifest import Manifest
-from schemas.tables import Column, Table, Tasks
+from schemas.tables import Column, Table
 
 if TYPE_CHECKING:
-    from generators.generation.proposing.proposers import Proposal
+    pass
 
 
 class CatalogueRows(Table, version=1):
@@ -45,14 +40,3 @@ class Refused(Table, version=1):
     target = Column(pa.string(), "app or site")
     arm = Column(pa.string(), "way of proposing that made it")
     reason = Column(pa.string(), "why it isn't in the bank")
-
-
-def read_proposals(bank: Manifest) -> list[Proposal]:
-    """The proposals of a round's bank."""
-    rows = {row["task_id"]: row for row in bank.read("proposals", Proposals.schema).to_pylist()}
-    found = []
-    for task in bank.read("tasks", Tasks.schema).to_pylist():
-        row = rows[task["task_id"]]
-        ideas = tuple(Idea(**idea) for idea in json.loads(row["ideas"]))
-        found.append(Proposal(TaskSpec.from_row(task), row["arm"], ideas, row["chance"]))
-    return found

@@ -20,14 +20,15 @@ from typing import Any
 from generators.execution.device_pool import WrappedPool
 from generators.execution.journal import Journal
 from generators.execution.scheduling import RunStatistics, run_all
-from generators.generation.feedback import known_before, learned, promote
+from generators.generation.feedback import known_before, promote
+from generators.generation.learned import learned, read_proposals
 from generators.generation.loop import LoopConfig, LoopParts, embedded_annotators, embedded_policies
 from generators.generation.proposing.proposers import arms
 from generators.generation.proposing.task_bank import Proposed, TaskBank, propose
 from generators.generation.records import read_lines, write_lines
 from generators.generation.round_figures import figures
 from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name
-from generators.generation.round_tables import CatalogueRows, Proposals, Refused, read_proposals
+from generators.generation.round_tables import CatalogueRows, Proposals, Refused
 from generators.generation.steering import EVALUATIONS
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier

@@ -228,7 +228,8 @@ import sys
 from dagster_project.definitions import defs
 defs().get_repository_def()
 heavy = ("torch", "transformers", "faiss", "matplotlib", "apache_beam", "playwright")
-heavy += ("generators.execution", "generators.policies", "generators.proving.judge_bench.build")  # what stages run
+heavy += ("generators.execution.execute", "generators.policies")  # what stages run
+heavy += ("generators.proving.judge_bench.build",)
 print(*[name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -18,9 +18,10 @@ from generators.devices.browser import BrowserMissing, find_chromium
 from generators.execution.device_pool import LocalPool
 from generators.execution.limits import AttemptLimits
 from generators.generation import rounds
-from generators.generation.feedback import known_before, learned, promote, promoted, rounds_of, rounds_to_make
+from generators.generation.feedback import known_before, promote, promoted, rounds_of, rounds_to_make
 from generators.generation.generated_pool import build_pool
 from generators.generation.gold import build_generated
+from generators.generation.learned import learned
 from generators.generation.loop import LoopConfig, LoopParts
 from generators.generation.records import from_plain, read_lines, to_plain
 from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name, round_number
