@@ -129,14 +129,21 @@ def digest(path: Path) -> str:
         table = pq.read_table(path)
         table = table.drop_columns([name for name in table.column_names if name in CODE_COLUMNS or CLOCKS.search(name)])
         content = json.dumps(plain(table.to_pylist()), sort_keys=True, default=repr).encode()
-    elif path.suffix == ".json":
-        content = json.dumps(plain(json.loads(path.read_text()), in_json=True), sort_keys=True).encode()
-    elif path.suffix == ".jsonl":
-        rows = [plain(json.loads(line), in_json=True) for line in path.read_text().splitlines()]
-        content = json.dumps(rows, sort_keys=True).encode()
+    elif path.suffix in (".json", ".jsonl"):
+        content = _json_content(path)
     else:
         content = path.read_bytes()
     return hashlib.sha256(content).hexdigest()
+
+
+def _json_content(path: Path) -> bytes:
+    """The values of a JSON file or of JSON lines; the bytes of what is neither, such as an empty report."""
+    text = path.read_text()
+    try:
+        values = [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
+    except ValueError:
+        return text.encode()
+    return json.dumps(plain(values, in_json=True), sort_keys=True).encode()
 
 
 def held(home: Path) -> Iterator[tuple[str, Path]]:
