@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 from pipelines.store.choose_version import committed
+from pipelines.store.current_version import read_pointer
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest, fetch
 from pipelines.store.soundness import Damage, damaged_entries, damaged_screens
@@ -21,7 +21,7 @@ def damages(store: Store, assets: Sequence[str] = (), *, all_versions: bool = Fa
         found = committed(store.root(asset))
         if not found:
             raise StoreError(f"{asset}: expected a committed version in {store.home}, found none")
-        current = _current(store.root(asset))
+        current = read_pointer(store.root(asset)).get("version")
         for path in found:
             if all_versions or path.parent.name == current:
                 yield from _of_version(store, asset, path)
@@ -33,13 +33,6 @@ def asset_names(store: Store) -> list[str]:
     """All assets with a committed version."""
     root = store.home / "assets"
     return sorted({path.parents[1].relative_to(root).as_posix() for path in root.rglob("*/manifest.json")})
-
-
-def _current(root: Path) -> str | None:
-    try:
-        return str(json.loads((root / "current.json").read_text(encoding="utf-8"))["version"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
 
 
 def _of_version(store: Store, asset: str, path: Path) -> Iterator[Damage]:
