@@ -130,6 +130,13 @@ class Scroll:
             )
 
 
+def direction_of(scroll: Scroll) -> str:
+    """The content direction of a scroll: as it says, else by its points, on a screen taken for square."""
+    if scroll.direction or scroll.start is None or scroll.end is None:
+        return scroll.direction
+    return scroll_direction(scroll.start, scroll.end)
+
+
 @dataclass(frozen=True, slots=True)
 class _Texted:
     """An action with free text."""

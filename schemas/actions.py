@@ -35,6 +35,7 @@ from schemas.action_types import (
     Scroll,
     Type,
     Wait,
+    direction_of,
     pressed,
     scroll_direction,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "parse",
     "parse_reply",
     "render",
+    "direction_of",
     "pressed",
     "scroll_direction",
 ]

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from generators.tasks.world_interface import UnsupportedAction, WorldError
-from schemas.action_types import Click, DoubleClick, Drag, LongPress, Scroll
-from schemas.actions import Action, scroll_direction
+from schemas.action_types import Click, DoubleClick, Drag, LongPress
+from schemas.actions import Action
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -19,13 +19,6 @@ Act = Callable[[Any, Any], object]
 
 ARROWS = {"down": (0, 1), "up": (0, -1), "right": (1, 0), "left": (-1, 0)}
 """Direction of a scroll → the wheel's turn, x and y."""
-
-
-def direction_of(action: Scroll) -> str:
-    """Content direction of a Scroll."""
-    if action.direction or action.start is None or action.end is None:
-        return action.direction
-    return scroll_direction(action.start, action.end)
 
 
 class BrowserWorld:

@@ -28,9 +28,9 @@ from schemas.actions import (
     Point,
     Scroll,
     Type,
+    direction_of,
     parse_reply,
     pressed,
-    scroll_direction,
 )
 from schemas.coordinates import contains
 from trainer.rl.addresses import same_address
@@ -180,13 +180,6 @@ def _r_scroll(found: Scroll, expected: Scroll, config: RewardConfig) -> float:
     if start and same_way:
         return config.beta * (1.5 if end else 1.0)
     return 0.5 * config.beta * (start or same_way)
-
-
-def direction_of(scroll: Scroll) -> str:
-    """The content direction of a scroll: as it says, else by its points."""
-    if not scroll.direction and scroll.start is not None and scroll.end is not None:
-        return scroll_direction(scroll.start, scroll.end)
-    return scroll.direction
 
 
 def _same_keys(prediction: Hotkey, truth: Hotkey) -> bool:

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from quality.items.item import provenance
-from schemas.action_types import Click, Scroll, scroll_direction
-from schemas.actions import Action, parse
+from schemas.action_types import Click, Scroll
+from schemas.actions import Action, direction_of, parse
 from schemas.coordinates import contains, iou
 from schemas.ids import item_episode, item_sample, item_step, split_json_lines
 
@@ -194,14 +194,8 @@ def _same(action: Action, sound: Row) -> bool:
     if isinstance(action, Click) and sound["box"] is not None:
         return contains(sound["box"], action.box)
     if isinstance(action, Scroll) and isinstance(right, Scroll):
-        return _word(action) == _word(right)
+        return direction_of(action) == direction_of(right)
     return action == right
-
-
-def _word(scroll: Scroll) -> str:
-    if scroll.direction or scroll.start is None or scroll.end is None:
-        return scroll.direction
-    return scroll_direction(scroll.start, scroll.end)
 
 
 def _true_samples(gold: Sequence[Row], samples: Sequence[Row], truth: Mapping[str, Row]) -> Iterator[tuple[str, bool]]:

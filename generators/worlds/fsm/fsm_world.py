@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.devices.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement
-from generators.worlds.browser_world import BrowserWorld, direction_of
+from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.fsm.interpreted import chord_of, one_line, site_of
 from generators.worlds.fsm.layout import SCROLL_PX
 from generators.worlds.fsm.machine import Fired, Machine
@@ -30,7 +30,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action
+from schemas.actions import Action, direction_of
 from schemas.coordinates import box_to_unit
 from schemas.ids import digest
 

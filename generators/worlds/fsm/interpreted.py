@@ -12,7 +12,6 @@ from typing import Any
 
 from generators.devices.browser import key_chord
 from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
-from generators.worlds.browser_world import direction_of
 from generators.worlds.fsm.layout import HEIGHT, LEAST_PX, SCROLL_PX, WIDTH, Placed, lay_out
 from generators.worlds.fsm.machine import Fired, Machine, SiteState, Values
 from generators.worlds.fsm.spec import CLICKABLE, KINDS, SiteElement, SitePage, SiteSpec
@@ -31,7 +30,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action
+from schemas.actions import Action, direction_of
 from schemas.coordinates import box_to_unit
 from schemas.ids import canonical_json, digest
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from generators.devices.browser import key_chord
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
-from generators.worlds.browser_world import BrowserWorld, direction_of
+from generators.worlds.browser_world import BrowserWorld
 from generators.worlds.pages.own_pages import APPS, OwnPages, PageElement, open_pages
 from generators.worlds.pages.page_task import TITLES
 from generators.worlds.start_checks import check_start
@@ -29,6 +29,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
+from schemas.actions import direction_of
 from schemas.ids import digest
 
 PLATFORM = {"phone": "mobile", "desktop": "desktop"}

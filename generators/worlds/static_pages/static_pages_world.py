@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
-from generators.worlds.browser_world import ARROWS, BrowserWorld, direction_of
+from generators.worlds.browser_world import ARROWS, BrowserWorld
 from generators.worlds.web_reader import READER, ObservedElement, seen_of
 from schemas.action_types import (
     CallUser,
@@ -32,7 +32,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action
+from schemas.actions import Action, direction_of
 from schemas.ids import digest
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
-from generators.worlds.browser_world import ARROWS, BrowserWorld, direction_of
+from generators.worlds.browser_world import ARROWS, BrowserWorld
 from generators.worlds.webapps.reading import STILL, place_of, read_elements
 from generators.worlds.webapps.server import WebAppServer
 from schemas.action_types import (
@@ -30,7 +30,7 @@ from schemas.action_types import (
     Type,
     Wait,
 )
-from schemas.actions import Action
+from schemas.actions import Action, direction_of
 from schemas.ids import digest
 
 if TYPE_CHECKING:
