@@ -44,9 +44,9 @@ class Completion:
     member: int
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    top_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)
     text: str = ""
     finished: bool = False
+    top_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)
 
 
 @torch.no_grad()
