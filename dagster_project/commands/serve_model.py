@@ -39,9 +39,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         parser.set_defaults(run=serve_rollouts)
     else:
         add("--name", default="", help="the model's name (that of the folder)")
-        cut = (
-            "of a text that is too long the model reads head and tail, as in training; the answer says so (error 400)"
-        )
+        cut = "of a text that is too long the model reads head and tail, as in training; the answer says so (error 400)"
         add("--cut-texts", action="store_true", help=cut)
         parser.set_defaults(run=serve)
 

@@ -27,9 +27,11 @@ GROUNDING_TOKENS = 16
 """A point is written in fewer; what is longer has not the form of one."""
 
 
-def reply_limit(limit: int, objective: str, wide: bool = False) -> int:
-    """Tokens that a reply may have: `limit`, but no more for grounding than any point takes, twice that if `wide`."""
-    return min(limit, GROUNDING_TOKENS * (1 + wide)) if objective == "grounding" else limit
+def reply_limit(limit: int, objective: str, wide: bool = False, free_form: bool = False) -> int:
+    """Tokens that a reply may have: `limit`, but no more for grounding than any point takes, twice that if `wide`;
+    in another form than ours it may take them all."""
+    own = objective == "grounding" and not free_form
+    return min(limit, GROUNDING_TOKENS * (1 + wide)) if own else limit
 
 
 @dataclass

@@ -41,6 +41,7 @@ RL_NAMES = {
     "reply_tokens": "train/completions/mean_length",
     "unfinished": "train/completions/clipped_ratio",
     "unparsable": "train/completions/unparsable_ratio",
+    "unreadable_share": "train/completions/unreadable_share",
     "steps": "train/episode_steps",
     "rollouts": "train/rollouts",
     "lost": "train/lost_rollouts",
@@ -53,7 +54,7 @@ RL_NAMES = {
 """Key of an update's event → tag; TRL's where it has one. Terms of the reward (`rewards/…`) keep their key."""
 LOOKS = ("look", "validation")
 """Kinds of events that measure on what is kept for it."""
-OF_A_LOOK = ("reward", "greedy_reward", "success", "step_success", "trace_success", "sop")
+OF_A_LOOK = ("reward", "greedy_reward", "success", "step_success", "trace_success", "sop", "unreadable_share")
 SHOWN = ("reward", "success", "loss", "kl")
 """What a bar of RL shows of the last update."""
 
