@@ -23,21 +23,11 @@ from trainer.serving.limits import ServeLimits
 
 _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|bmp|gif);base64,", re.IGNORECASE)
 _ONLY: Mapping[str, tuple[object, ...]] = {
-    "tools": ([],),
-    "response_format": ({"type": "text"},),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
-    "modalities": (["text"],),
-    "stop_token_ids": ([],),
-    "chat_template_kwargs": ({},),
-    "best_of": (1,),
-    "length_penalty": (1, 1.0),
-    "min_tokens": (0,),
-    "ignore_eos": (False,),
-    "skip_special_tokens": (True,),
-    "add_generation_prompt": (True,),
-    "echo": (False,),
+    **dict.fromkeys(("tools", "functions", "stop_token_ids", "chat_template_kwargs"), ([], {})),
+    **dict.fromkeys(("tool_choice", "function_call"), ("none", "auto")),
+    **dict.fromkeys(("best_of", "length_penalty", "skip_special_tokens", "add_generation_prompt"), (1, True)),
+    **dict.fromkeys(("min_tokens", "ignore_eos", "echo"), (0, False)),
+    **{"response_format": ({"type": "text"},), "modalities": (["text"],)},
 }
 """Parameters that would change the reply in a way that isn't built: only these values (or none) are taken."""
 _HEEDED = ("model", "messages", "max_tokens", "max_completion_tokens", "n", "seed", "logprobs", "stream", "stop")
@@ -70,6 +60,10 @@ class RequestRefused(ValueError):
         """In the protocol's form."""
         kind = "authentication_error" if self.status == 401 else "invalid_request_error"
         return {"error": {"message": str(self), "type": kind, "param": self.param or None, "code": self.code}}
+
+
+def _refused(param: str, message: str, code: str = "invalid_value") -> RequestRefused:
+    return RequestRefused(413 if code == "too_large" else 400, f"{param}{message}", param.partition("[")[0], code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +102,7 @@ class ChatRequests:
             if name in _TAKEN or value is None:
                 continue
             if name not in _ONLY or value not in _ONLY[name]:
-                name = name[:80]
-                raise RequestRefused(
-                    400, f"{name}: {json.dumps(value)[:60]} isn't built; leave it out", name, "unsupported"
-                )
+                raise _refused(name[:80], f": {json.dumps(value)[:60]} isn't built; leave it out", "unsupported")
         most = self._limits.max_tokens
         asked = body.get("max_tokens") if body.get("max_completion_tokens") is None else body["max_completion_tokens"]
         default = min(most, self._processor.preset.max_answer_tokens)
@@ -141,14 +132,12 @@ class ChatRequests:
 
         bias = body.get("logit_bias") or {}
         if not isinstance(bias, dict) or not all(str(key).isdecimal() for key in bias):
-            raise RequestRefused(400, f"logit_bias: expected token ids with numbers, found {bias!r:.60}", "logit_bias")
+            raise _refused("logit_bias", f": expected token ids with numbers, found {bias!r:.60}")
         if wrong := [key for key in bias if int(key) >= self._vocabulary]:
-            raise RequestRefused(
-                400, f"logit_bias: expected ids below {self._vocabulary}, found {wrong[0]:.20}", "logit_bias"
-            )
+            raise _refused("logit_bias", f": expected ids below {self._vocabulary}, found {wrong[0]:.20}")
         top = int(number_in(body, "top_logprobs", 0, 0, 20, whole=True))
         if top and not _flag(body, "logprobs"):
-            raise RequestRefused(400, "top_logprobs: expected logprobs true beside it", "top_logprobs")
+            raise _refused("top_logprobs", ": expected logprobs true beside it")
         found = Shaping(
             top_p=number_in(body, "top_p", 1.0, 0.0, 1.0),
             top_k=int(number_in(body, "top_k", 0, -1, self._vocabulary, whole=True)),
@@ -166,20 +155,15 @@ class ChatRequests:
     def _row(self, messages: Any) -> dict[str, Any]:
         limits = self._limits
         if not isinstance(messages, list) or not 1 <= len(messages) <= limits.turns:
-            raise RequestRefused(400, f"messages: expected a list of 1 to {limits.turns} turns", "messages")
+            raise _refused("messages", f": expected a list of 1 to {limits.turns} turns")
         images: list[bytes] = []
         turns = [self._turn(turn, f"messages[{number}]", images) for number, turn in enumerate(messages)]
         chars = sum(len(part.get("text", "")) for turn in turns for part in turn["content"])
         if len(images) > limits.images or chars > limits.text_chars:
-            raise RequestRefused(
-                413,
-                f"expected at most {limits.images} pictures and {limits.text_chars} characters, found "
-                f"{len(images)} and {chars}",
-                "messages",
-                "too_large",
-            )
+            most = f"{limits.images} pictures and {limits.text_chars} characters"
+            raise _refused("messages", f": expected at most {most}, found {len(images)} and {chars}", "too_large")
         if turns[-1]["role"] != "user":
-            raise RequestRefused(400, "messages: expected a user's turn at the end", "messages")
+            raise _refused("messages", ": expected a user's turn at the end")
         return {"sample_id": "request", "messages": json.dumps(turns), "images": images, "answer": ""}
 
     def _turn(self, turn: Any, where: str, images: list[bytes]) -> dict[str, Any]:
@@ -187,15 +171,13 @@ class ChatRequests:
         written as Qwen's chat template writes them."""
         role = turn.get("role") if isinstance(turn, dict) else None
         if not isinstance(role, str) or role not in _ROLES:
-            raise RequestRefused(
-                400, f"{where}: expected a turn of {', '.join(_ROLES)}, found {role!r:.40}", "messages"
-            )
+            raise _refused(where, f": expected a turn of {', '.join(_ROLES)}, found {role!r:.40}")
         content, calls = turn.get("content"), turn.get("tool_calls")
         if role == "assistant" and content is None:
             content = ""  # a turn that only called tools, or said nothing
         parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if not isinstance(parts, list):
-            raise RequestRefused(400, f"{where}.content: expected text or a list of parts", "messages")
+            raise _refused(where, ".content: expected text or a list of parts")
         made: list[dict[str, Any]] = []
         for part in parts:
             kind = part.get("type") if isinstance(part, dict) else None
@@ -205,9 +187,7 @@ class ChatRequests:
                 images.append(picture_bytes(part.get("image_url"), where, self._limits))
                 made.append({"type": "image"})
             else:
-                raise RequestRefused(
-                    400, f"{where}: expected parts of type text or image_url, found {kind!r:.40}", "messages"
-                )
+                raise _refused(where, f": expected parts of type text or image_url, found {kind!r:.40}")
         if role == "tool":
             made = [_text("<tool_response>\n"), *made, _text("\n</tool_response>")]
         if role == "assistant" and calls:
@@ -226,25 +206,16 @@ class ChatRequests:
                 if tokens > most:
                     found.append(f"messages[{number}]: {tokens} tokens of text")
         if found and not self._cuts:
-            raise RequestRefused(
-                400,
-                f"{found[0]}; this model reads at most {most} of a text whole. Shorten it, or start the server with "
-                "--cut-texts, which leaves out the middle as in training",
-                "messages",
-                "context_length_exceeded",
-            )
+            advice = "Shorten it, or start the server with --cut-texts, which leaves out the middle as in training"
+            told = f"{found[0]}; this model reads at most {most} of a text whole. {advice}"
+            raise RequestRefused(400, told, "messages", "context_length_exceeded")
         try:
             length = self._processor.prompt_length(row)
         except BadSample as bad:
-            raise RequestRefused(400, str(bad)[:300], "messages", "bad_image") from bad
+            raise _refused("messages", f": {str(bad)[:300]}", "bad_image") from bad
         if length + max_tokens > self._context:
-            raise RequestRefused(
-                400,
-                f"messages: {length} tokens of prompt and {max_tokens} of reply; this model has room for "
-                f"{self._context} in all. Shorten the messages or lower max_tokens",
-                "messages",
-                "context_length_exceeded",
-            )
+            told = f": {length} tokens of prompt and {max_tokens} of reply; this model has room for {self._context} in"
+            raise _refused("messages", f"{told} all. Shorten messages or lower max_tokens", "context_length_exceeded")
         return tuple(f"{one}, {most} read" for one in found)
 
 
@@ -253,26 +224,18 @@ def picture_bytes(value: object, where: str, limits: ServeLimits) -> bytes:
     url = value.get("url") if isinstance(value, dict) else value
     found = _DATA_URI.match(url) if isinstance(url, str) else None
     if found is None or not isinstance(url, str):
-        raise RequestRefused(
-            400, f"{where}: expected a picture as data:image/…;base64,…; nothing is fetched", "messages"
-        )
+        raise _refused(where, ": expected a picture as data:image/…;base64,…; nothing is fetched")
     encoded = "".join(url[found.end() :].split())
     if len(encoded) * 3 // 4 > limits.image_bytes:
-        raise RequestRefused(
-            413, f"{where}: expected a picture of at most {limits.image_bytes} bytes", "messages", "too_large"
-        )
+        raise _refused(where, f": expected a picture of at most {limits.image_bytes} bytes", "too_large")
     try:
         data = base64.b64decode(encoded, validate=True)
         width, height = image_size(data)
     except ValueError:  # `binascii.Error` and `ImageError` are
-        raise RequestRefused(400, f"{where}: expected a picture that can be read", "messages", "bad_image") from None
+        raise _refused(where, ": expected a picture that can be read", "bad_image") from None
     if width * height > limits.image_pixels:
-        raise RequestRefused(
-            413,
-            f"{where}: expected at most {limits.image_pixels} pixels, found {width} x {height}",
-            "messages",
-            "too_large",
-        )
+        most = limits.image_pixels
+        raise _refused(where, f": expected at most {most} pixels, found {width} x {height}", "too_large")
     return data
 
 
@@ -284,7 +247,7 @@ def _call(call: Any, where: str) -> str:
     """A tool call of an earlier turn, as Qwen's chat template writes it. Raises `RequestRefused`."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        raise RequestRefused(400, f"{where}.tool_calls: expected calls of functions, found {call!r:.60}", "messages")
+        raise _refused(where, f".tool_calls: expected calls of functions, found {call!r:.60}")
     arguments = function.get("arguments")
     arguments = arguments if isinstance(arguments, str) else json.dumps(arguments)
     name = json.dumps(_whole(function["name"]))
@@ -294,9 +257,7 @@ def _call(call: Any, where: str) -> str:
 def _stops(value: object) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(texts, list) or len(texts) > MOST_STOPS or not all(isinstance(one, str) and one for one in texts):
-        raise RequestRefused(
-            400, f"stop: expected a text, or up to {MOST_STOPS} in a list, found {value!r:.60}", "stop"
-        )
+        raise _refused("stop", f": expected a text, or up to {MOST_STOPS} in a list, found {value!r:.60}")
     return tuple(texts)
 
 
@@ -304,11 +265,7 @@ def _usage_in_stream(options: object, stream: bool) -> bool:
     if options is None:
         return False
     if not stream or not isinstance(options, dict) or {*options} - {"include_usage", "include_obfuscation"}:
-        raise RequestRefused(
-            400,
-            f"stream_options: expected include_usage, beside stream true, found {options!r:.60}",
-            "stream_options",
-        )
+        raise _refused("stream_options", f": expected include_usage, beside stream true, found {options!r:.60}")
     return _flag(options, "include_usage")
 
 
@@ -327,14 +284,13 @@ def number_in(
         return default
     good = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and low <= value <= high
     if not good:
-        raise RequestRefused(
-            400, f"{name}: expected a{' whole' if whole else ''} number in {low:g}..{high:g}, found {value!r:.40}", name
-        )
+        kind = "whole number" if whole else "number"
+        raise _refused(name, f": expected a {kind} in {low:g}..{high:g}, found {value!r:.40}")
     return value if isinstance(value, int) else float(value)
 
 
 def _flag(body: Mapping[str, Any], name: str) -> bool:
     value = body.get(name)
     if value not in (None, True, False):
-        raise RequestRefused(400, f"{name}: expected true or false, found {value!r:.40}", name)
+        raise _refused(name, f": expected true or false, found {value!r:.40}")
     return bool(value)
