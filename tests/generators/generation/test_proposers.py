@@ -72,9 +72,7 @@ def test_rounds_keep_their_mix_and_repeat_nothing(rounds: list[tuple[Proposed, f
         wanted = {name: QUOTAS[name] - proposed.short[name] for name in QUOTAS}
         assert {name: strata.count(name) for name in QUOTAS} == wanted
     texts = [proposal.contract.instruction for proposed, _ in rounds for proposal in proposed.proposals]
-    vectors = embedder.encode(texts)
-    left, right = np.triu_indices(len(texts), 1)
-    assert cosines(vectors[left], vectors[right]).max() < 0.9
+    assert TaskBank(embedder, 0.9, texts).closest_pair() < 0.9
 
 
 def test_what_was_learned_opens_other_arms_and_raises_the_yield(rounds: list[tuple[Proposed, float]]) -> None:
