@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 from fsm_walks import walk
 from openai_server import OpenAIServer
@@ -20,7 +19,6 @@ from generators.generation.task_worlds.registry import open_task_world
 from generators.generation.task_worlds.task_world import Idea, Name, TaskWorld
 from generators.tasks.task_spec import VOTES, TaskSpec
 from generators.worlds.evaluators import holds
-from quality.duplicates.neighbours import cosines
 from quality.evidence.embedding import EMBEDDED, Embedder
 from quality.model_client.client import ModelClient, Retry
 from tests.support.scripted_judge import Question, ScriptedJudge
