@@ -75,7 +75,9 @@ def _dedup_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _shard_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", type=Path, help="what `vesper refine` (or unify) wrote")
-    parser.add_argument("--out", type=Path, required=True, help="shards, their index, report.json")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="data/ (the shards), README.md (their card), index.parquet, report.json"
+    )
     parser.add_argument(
         "--split",
         action="append",
@@ -152,7 +154,7 @@ def dedup(options: argparse.Namespace) -> int:
 
 def shard(options: argparse.Namespace) -> int:
     """Samples and screens → shards."""
-    keep_off(options.out, options.input, "shards/*.parquet", "index.parquet")
+    keep_off(options.out, options.input, "data/*.parquet", "shards/*.parquet", "index.parquet", "README.md")
     report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))
     return print_report(report, ("samples", "shards", "tokens"), options.out)
 
