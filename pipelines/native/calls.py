@@ -94,27 +94,10 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 PLACES: Mapping[str, int] = dict.fromkeys(("drag", "swipe", "scroll"), 2) | dict.fromkeys(POINTED, 2)
 """Arguments without a name that a call may have, where that isn't one."""
 MODIFIERS = frozenset(
-    {
-        "ctrl",
-        "ctrlleft",
-        "ctrlright",
-        "control",
-        "alt",
-        "altleft",
-        "altright",
-        "shift",
-        "shiftleft",
-        "shiftright",
-        "win",
-        "winleft",
-        "winright",
-        "super",
-        "meta",
-        "cmd",
-        "command",
-        "option",
-        "fn",
-    }
+    str.split(
+        "ctrl ctrlleft ctrlright control alt altleft altright shift shiftleft shiftright win winleft "
+        "winright super meta cmd command option fn"
+    )
 )
 LOSSES = (
     Loss("click", "Click", "kept"),

@@ -196,7 +196,7 @@ def _folded(text: str) -> str:
     kept = text if text.isascii() else unicodedata.normalize("NFKC", text)
     if not kept.isascii():
         kept = "".join(c for c in kept if not ("\ufe00" <= c <= "\ufe0f" or unicodedata.category(c) == "Cf"))
-    return " ".join(kept.casefold().replace("n't", " not").replace("n\u2019t", " not").split(" "))
+    return kept.casefold().replace("n't", " not").replace("n\u2019t", " not")
 
 
 def _told(token: str) -> bool:
@@ -263,10 +263,7 @@ def _held(of: Meaning) -> frozenset[str]:
     return frozenset(_spelled(word) for word in of.wording.split()) | frozenset(of.words)
 
 
-Values = Sequence[tuple[str, str, str]]
-
-
-def _values_differ(one: Values, two: Values) -> bool:
+def _values_differ(one: Sequence[tuple[str, ...]], two: Sequence[tuple[str, ...]]) -> bool:
     """Other values, or the same ones in another order and beside other words ("2 pears 3 figs", "3 pears 2 figs")."""
     a, b = [value for value, _, _ in one], [value for value, _, _ in two]
     if a == b:
