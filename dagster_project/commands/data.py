@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.commands import shard_directory, unify_directory
 from pipelines.mapping.adapter import Raw
+from pipelines.mapping.layouts import layout
 from pipelines.raw.archives import SUFFIXES, is_archive, unpack
 from pipelines.sources import get
 from pipelines.store import Store
@@ -37,11 +38,10 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 def _unify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="ID", help="a source of `vesper sources list`")
     parser.add_argument(
-        "--raw", type=Path, required=True, help="folder of native files, or a .zip or .tar(.gz) of them"
+        "--layout", action="store_true", help="show what native files it reads, and end"
     )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="steps*.parquet, samples*.parquet, screens/, report.json"
-    )
+    parser.add_argument("--raw", type=Path, help="folder of native files, or a .zip or .tar(.gz) of them")
+    parser.add_argument("--out", type=Path, help="steps*.parquet, samples*.parquet, screens/, report.json")
     parser.add_argument(
         "--companion",
         action="append",
@@ -90,7 +90,12 @@ def _shard_arguments(parser: argparse.ArgumentParser) -> None:
 def unify(options: argparse.Namespace) -> int:
     """Native files → unified tables."""
     logging.getLogger().setLevel(logging.ERROR)  # Beam names the clouds whose libraries aren't here
-    get(options.source)  # before an archive is unpacked for nothing
+    adapter = get(options.source)  # before an archive is unpacked for nothing
+    if options.layout:
+        print(layout(adapter))
+        return 0
+    if missing := [flag for flag, value in (("--raw", options.raw), ("--out", options.out)) if value is None]:
+        raise ValueError(f"expected {' and '.join(missing)}, found none; `--layout` shows what {options.source} reads")
     keep_off(options.out, options.raw.expanduser(), "*-*.parquet", "screens/*/*")
     companions = {}
     for text in options.companion:

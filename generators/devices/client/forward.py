@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from generators.devices.client.sdk import Client, Session
 from generators.devices.device import DeviceError
 from generators.devices.protocols.tunnel import open_tunnel
+from pipelines.ports import named_port
 
 log = logging.getLogger(__name__)
 CHUNK = 65_536
@@ -36,7 +37,8 @@ async def forward(session: Session, port: int = 0) -> AsyncIterator[int]:
             tasks.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(serve, HOST, port)
+    with named_port(HOST, port):
+        server = await asyncio.start_server(serve, HOST, port)
 
     def stop() -> None:
         for task in tuple(tasks):
