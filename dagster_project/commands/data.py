@@ -37,9 +37,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def _unify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="ID", help="a source of `vesper sources list`")
-    parser.add_argument(
-        "--layout", action="store_true", help="show what native files it reads, and end"
-    )
+    parser.add_argument("--layout", action="store_true", help="show what native files it reads, and end")
     parser.add_argument("--raw", type=Path, help="folder of native files, or a .zip or .tar(.gz) of them")
     parser.add_argument("--out", type=Path, help="steps*.parquet, samples*.parquet, screens/, report.json")
     parser.add_argument(

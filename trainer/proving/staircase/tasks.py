@@ -123,27 +123,13 @@ def _miniwob_episode(family: Family, seed: int, world: World) -> TaskSpec | None
     return contract if oracle.next(world.observe().elements, world.state(), None).action is not None else None
 
 
-MINIWOB_STEPS = {
-    "click-option": 2,
-    "click-checkboxes": 4,
-    "enter-text": 3,
-    "enter-password": 5,
-    "login-user": 5,
-    "choose-list": 4,
-    "form-sequence-2": 4,
-    "click-tab-2": 3,
-    "click-tab-2-hard": 3,
-    "click-collapsible-2-nodelay": 4,
-    "social-media": 3,
-    "phone-book": 4,
-    "search-engine": 5,
-    "read-table": 3,
-    "email-inbox-forward": 5,
-    "email-inbox-reply": 5,
-    "click-checkboxes-transfer": 4,
-    "enter-text-2": 3,
-    "enter-text-dynamic": 3,
+_BY_STEPS = {
+    2: "click-option",
+    3: "enter-text click-tab-2 click-tab-2-hard social-media read-table enter-text-2 enter-text-dynamic",
+    4: "click-checkboxes choose-list form-sequence-2 click-collapsible-2-nodelay phone-book click-checkboxes-transfer",
+    5: "enter-password login-user search-engine email-inbox-forward email-inbox-reply",
 }
+MINIWOB_STEPS = {kind: steps for steps, kinds in _BY_STEPS.items() for kind in kinds.split()}
 """Actions that a page usually takes (Finished aside), where they are more than two at most."""
 
 
