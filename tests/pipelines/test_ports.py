@@ -36,7 +36,7 @@ def test_a_taken_port_is_named_with_its_holder() -> None:
         ("devices", "phone", "--port", "{port}"),
         ("devices", "sites", "--port", "{port}"),
         ("review", "serve", "--from", "{folder}", "--port", "{port}"),
-        ("web", "--home", "{folder}", "--port", "{port}"),
+        ("web", "--port", "{port}"),
     ],
 )
 def test_every_server_that_a_command_starts_says_so_in_one_line(words: tuple[str, ...], tmp_path: Path) -> None:

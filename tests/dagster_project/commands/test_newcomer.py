@@ -43,19 +43,19 @@ def test_a_wrong_word_is_told_the_nearest(
 
 
 def test_a_folder_of_the_wrong_level_is_told_the_right_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    right = tmp_path / "data" / "showui"
-    native.fixture("showui_web").write(right)
+    native.fixture("insta").write(tmp_path / "data")
+    right = tmp_path / "data" / "raw"
     out = ("--out", str(tmp_path / "out"))
     (tmp_path / "data" / "other").mkdir()
-    high = said(capsys, "unify", "showui_web", "--raw", str(tmp_path / "data"), *out)
+    high = said(capsys, "unify", "insta", "--raw", str(tmp_path / "data"), *out)
     assert f"give --raw {right}" in high and "expected " in high
     (right / "deeper").mkdir()
-    assert f"give --raw {right}" in said(capsys, "unify", "showui_web", "--raw", str(right / "deeper"), *out)
+    assert f"give --raw {right}" in said(capsys, "unify", "insta", "--raw", str(right / "deeper"), *out)
     (tmp_path / "junk").mkdir()
-    assert "found an empty folder" in said(capsys, "unify", "showui_web", "--raw", str(tmp_path / "junk"), *out)
+    assert "found an empty folder" in said(capsys, "unify", "insta", "--raw", str(tmp_path / "junk"), *out)
     (tmp_path / "junk" / "a.txt").write_text("x")
-    wrong = said(capsys, "unify", "showui_web", "--raw", str(tmp_path / "junk"), *out)
-    assert "found others, such as a.txt" in wrong and "vesper unify --layout showui_web" in wrong
+    wrong = said(capsys, "unify", "insta", "--raw", str(tmp_path / "junk"), *out)
+    assert "found others, such as a.txt" in wrong and "vesper unify --layout insta" in wrong
 
 
 @pytest.mark.parametrize("source", sorted(sources.registry()))
