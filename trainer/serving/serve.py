@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from pipelines.http_guard import LOOPBACK, App, Guard, Refusal
+from pipelines.ports import named_port
 from trainer.serving.chat_reply import ChatReply
 from trainer.serving.chat_request import ChatAsk, ChatRequests, RequestRefused
 from trainer.serving.checkpoint_policy import CheckpointPolicy
@@ -197,7 +198,8 @@ def serving(server: ChatServer, host: str = "127.0.0.1", port: int = 0) -> Itera
 
     if host not in LOOPBACK and not os.environ.get(KEY_VARIABLE):
         raise ValueError(f"--host {host}: whoever reaches this machine could ask; set {KEY_VARIABLE} to a key first")
-    listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    with named_port(host, port):
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     config = uvicorn.Config(
         server.app(), log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=5
     )
