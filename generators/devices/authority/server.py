@@ -32,6 +32,7 @@ from generators.devices.records import DeviceLease, DeviceRecord, LeaseEnded, Un
 from generators.devices.rendezvous import rank
 from generators.devices.strangers import Strangers
 from generators.devices.tokens import Access, Tokens
+from pipelines.ports import named_port
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -238,7 +239,8 @@ def serve_authority(config: AuthorityConfig) -> None:
     """Run the authority until SIGTERM or SIGINT. Prints where it listens once it answers."""
     import uvicorn
 
-    listener = socket.create_server((config.host, config.port), backlog=1024)
+    with named_port(config.host, config.port, "`port` in its configuration"):
+        listener = socket.create_server((config.host, config.port), backlog=1024)
     host, port = listener.getsockname()[:2]
 
     class Server(uvicorn.Server):

@@ -19,6 +19,7 @@ from generators.devices.device import DeviceError
 from generators.devices.protocols.http_head import END, HttpHead, read_head, write_head, write_reply
 from generators.devices.protocols.tunnel import open_tunnel
 from pipelines.http_guard import LOOPBACK, Guard, Scope
+from pipelines.ports import named_port
 
 log = logging.getLogger(__name__)
 CHUNK = 65_536
@@ -45,7 +46,8 @@ async def forward(session: Session, port: int = 0) -> AsyncIterator[int]:
             tasks.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(serve, HOST, port)
+    with named_port(HOST, port):
+        server = await asyncio.start_server(serve, HOST, port)
 
     def stop() -> None:
         for task in tuple(tasks):
