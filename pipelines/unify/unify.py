@@ -19,6 +19,7 @@ from typing import Any
 
 from pipelines import sources
 from pipelines.mapping.adapter import Adapter, Raw
+from pipelines.mapping.layouts import why_none
 from pipelines.raw.rawdata import RECENT, FileHashes
 from pipelines.store import Check, PartResult, PartSpec, Store, find_part, run_part
 from pipelines.store.files import FileEntry
@@ -59,7 +60,7 @@ def unify_source(
     asset = f"unified/{source}"
     groups = adapter.parts(raw)
     if not groups:
-        raise ValueError(f"{source}: no native files of it in {raw.root.name!r}; see `vesper sources list`")
+        raise ValueError(f"{source}: {why_none(adapter, raw)}; `vesper unify --layout {source}` shows what it reads")
     root = store.root(asset)
     known = _known_parts(store, root, adapter, raw, groups)
     specs = [spec for spec, _ in known]

@@ -234,6 +234,12 @@ def open_queue(store: Store, *, elements: bool = False) -> OpenQueue:
     return opened
 
 
+def ever_queued(store: Store) -> set[str]:
+    """Ids of all items that any version of the queue holds that is still there."""
+    versions = (store.version(ASSET, path.parent.name) for path in store.root(ASSET).glob("*/manifest.json"))
+    return {item_id for one in versions for item_id in one.read("queue", Queue.schema)["item_id"].to_pylist()}
+
+
 def open_earlier(store: Store, wanted: Mapping[str, str], *, elements: bool = False) -> list[OpenQueue]:
     """Items that the current queue doesn't hold any more (item → digest of the content), from the versions before it,
     as far as they are still there."""

@@ -36,18 +36,12 @@ from schemas.tables import Column, Table
 
 ASSET = "hygiene/safety"
 CODE_VERSION = "1-" + code_digest(
-    (
-        "safety/scan",
-        "safety/trigger_patches",
-        "safety/triggers",
-        "safety/trigger_match",
-        "safety/trigger_scan",
-        "safety/trigger_facts",
-        "safety/personal_data",
-        "safety/personal_rules",
-        "safety/personal_numbers",
-        "safety/credentials",
-        "safety/licence_report",
+    tuple(
+        str.split(
+            "safety/scan safety/trigger_patches safety/triggers safety/trigger_match safety/trigger_scan "
+            "safety/trigger_facts safety/personal_data safety/personal_rules safety/personal_numbers "
+            "safety/credentials safety/licence_report"
+        )
     )
 )
 

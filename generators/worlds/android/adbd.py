@@ -46,6 +46,7 @@ from generators.worlds.android.shell_commands import run_line
 from generators.worlds.android.shell_expansion import ShellSession
 from generators.worlds.android.shell_output import Output
 from generators.worlds.android.sync_protocol import serve_sync
+from pipelines.ports import named_port
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -258,7 +259,8 @@ async def serve_adb(
     """A phone that listens on loopback; `port` 0 takes a free one, `Adbd.port` says which. Without `keys` any host may
     connect, as on an emulator."""
     adbd = Adbd(phone, keys, limits)
-    server = await asyncio.start_server(adbd.serve, HOST, port)
+    with named_port(HOST, port):
+        server = await asyncio.start_server(adbd.serve, HOST, port)
     sockets: Sequence = server.sockets
     adbd.port = sockets[0].getsockname()[1]
     try:

@@ -39,3 +39,4 @@ WALLPAPERS = _texts("wallpapers")
 TINTS = _texts("tints")
 WORLD_CITIES: dict[str, int] = _FOUND["world_cities"]
 SHORT_DAYS = _texts("short_days")
+MONTHS = _texts("months")
