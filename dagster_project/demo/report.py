@@ -194,7 +194,7 @@ def comparisons(store: Store) -> dict[str, Any]:
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
-def text(report: Mapping[str, Any]) -> str:
+def text(report: Mapping[str, object]) -> str:
     """The report as a person reads it at the end of the demo."""
     return "\n".join(_lines(report)) + "\n"
 
@@ -340,6 +340,6 @@ def spread(found: Mapping[str, Any], scale: float = 1.0) -> str:
     return f"{scale * found['mean']:+.3g} [{bounds}]"
 
 
-def write(report: Mapping[str, Any], path: Path) -> None:
+def write(report: Mapping[str, object], path: Path) -> None:
     """`report.json`, keys sorted."""
     path.write_text(json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

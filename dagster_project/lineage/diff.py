@@ -206,7 +206,7 @@ def _units(manifest: Manifest) -> list[FileEntry | dict[str, Any]]:
     return [e for e in manifest.files if e.table == table or (table is None and e.table in ("steps", "samples"))]
 
 
-def _mark(unit: FileEntry | dict[str, Any]) -> str:
+def _mark(unit: FileEntry | dict[str, object]) -> str:
     return unit.sha256 if isinstance(unit, FileEntry) else digest(unit)
 
 

@@ -70,7 +70,7 @@ def stages() -> Iterator[GraphStage]:
     )
 
 
-def trainer_config(given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def trainer_config(given: Mapping[str, object] | None = None) -> dict[str, Any]:
     """What is set of the trainer's settings: `trainer` of the deployment, $VESPER_TRAINER over it, and over both what a
     command is given, settings within settings one by one. Raises `SettingsError` that names the file, the variable or
     the flag."""
@@ -123,7 +123,7 @@ def _run(name: str, work: StageWork) -> Manifest:
 
 
 def _staircase(work: StageWork) -> Manifest:
-    def report(event: Mapping[str, Any]) -> None:
+    def report(event: Mapping[str, object]) -> None:
         if event.get("kind") in ("stage_done", "evaluated"):
             work.on_event(event)
 

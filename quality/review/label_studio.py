@@ -116,7 +116,7 @@ def _predictions(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"model_version": "vesper judge", "score": row["score"] / 10, "result": result}]
 
 
-def _result(name: str, value: Any) -> dict[str, Any]:
+def _result(name: str, value: object) -> dict[str, Any]:
     return {"id": name, "from_name": name, "to_name": "goal", "type": _TYPES[name], "value": value}
 
 
@@ -182,13 +182,13 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _expect(value: Any, kind: type, where: str) -> Any:
+def _expect(value: object, kind: type, where: str) -> Any:
     if not isinstance(value, kind):
         raise ReviewError(f"{where}: expected {kind.__name__}, found {type(value).__name__}")
     return value
 
 
-def _verdict(plain: Mapping[str, Any], trajectory: ReviewTrajectory, where: str) -> HumanVerdict:
+def _verdict(plain: Mapping[str, object], trajectory: ReviewTrajectory, where: str) -> HumanVerdict:
     item_id, steps = trajectory.item_id, len(trajectory.steps)
     values: dict[str, Any] = {}
     for one in _expect(plain.get("result"), list, f"{where}: result"):
@@ -234,7 +234,7 @@ def _key(name: str) -> str:
     return {"decision": "choices", "first_wrong_step": "number", "note": "text"}[name]
 
 
-def _annotator(value: Any, where: str) -> str:
+def _annotator(value: object, where: str) -> str:
     """A user id, a record with id and email, or (of older exports) an email."""
     if isinstance(value, dict):
         value = value.get("email") or value.get("id")
@@ -248,7 +248,7 @@ def _annotator(value: Any, where: str) -> str:
         raise ReviewError(f"{where}: completed_by: {error}") from error
 
 
-def _step(value: Any, steps: int, where: str) -> int | None:
+def _step(value: object, steps: int, where: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or not 1 <= value <= steps:
@@ -256,14 +256,14 @@ def _step(value: Any, steps: int, where: str) -> int | None:
     return int(value) - 1
 
 
-def _note(value: Any, where: str) -> str:
+def _note(value: object, where: str) -> str:
     if value is None:
         return ""
     lines = value if isinstance(value, list) else [value]
     return "\n".join(_expect(line, str, f"{where}: note") for line in lines)
 
 
-def _seconds(value: Any, where: str) -> float:
+def _seconds(value: object, where: str) -> float:
     if value is None:
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:

@@ -105,7 +105,7 @@ class Review:
         self._pictures: OrderedDict[tuple[str, int, int], bytes | None] = OrderedDict()
         self._lock = Lock()
 
-    def join(self, body: Any) -> Any:
+    def join(self, body: object) -> Any:
         return {"annotator": self.answers.join(_text(body, "annotator"))}
 
     def state(self, annotator: str) -> Any:
@@ -241,7 +241,7 @@ def _count(names: Any) -> dict[str, int]:
     return Counter(names)
 
 
-def _text(body: Any, name: str, default: str | None = None) -> str:
+def _text(body: object, name: str, default: str | None = None) -> str:
     value = body.get(name, default) if isinstance(body, dict) else None
     if not isinstance(value, str):
         raise ReviewError(f"{name}: expected text, found {type(value).__name__}")
@@ -293,7 +293,7 @@ async def _post(call: Callable[[Any], Any], request: Request) -> Response:
     return await _answer(call, plain)
 
 
-async def _answer(call: Callable[[Any], Any], given: Any) -> Response:
+async def _answer(call: Callable[[Any], Any], given: object) -> Response:
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 

@@ -69,7 +69,7 @@ def _pictures(path: Path, indices: set[int]) -> Iterator[tuple[int, Any]]:
         start += size
 
 
-def pick(rows: Sequence[Mapping[str, Any]], limit: int, seed: int, key: Callable[[Any], str]) -> list[Any]:
+def pick(rows: Sequence[Mapping[str, object]], limit: int, seed: int, key: Callable[[Any], str]) -> list[Any]:
     """At most `limit` rows of each group that `key` names, those of the smallest hash of (seed, sample_id)."""
     groups: dict[str, list[tuple[str, Any]]] = {}
     for row in rows:

@@ -28,7 +28,7 @@ Elements = Mapping[str, Sequence[Sequence[float]]]
 MEASURES = {"grounding": ("hit", "format", "reward"), "navigation": ("step", "type", "format", "reward")}
 
 
-def domain(row: Mapping[str, Any]) -> str:
+def domain(row: Mapping[str, object]) -> str:
     """`grounding`, or `navigation/<platform>`."""
     return "grounding" if row["objective"] == "grounding" else f"navigation/{row['platform']}"
 

@@ -65,9 +65,9 @@ def lineage(
     preset: Preset,
     *,
     parents: Mapping[str, str] | None = None,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     seeds: Mapping[str, int] | None = None,
-    metrics: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, object] | None = None,
 ) -> Lineage:
     """A lineage under the current action space and prompts."""
     return Lineage(
@@ -83,7 +83,7 @@ def lineage(
 
 
 def save_checkpoint(
-    folder: str | Path, model: Any, processor: Processor, made: Lineage | Mapping[str, Any]
+    folder: str | Path, model: Any, processor: Processor, made: Lineage | Mapping[str, object]
 ) -> list[Path]:
     """Write a checkpoint; returns its files, sorted. The same weights give the same bytes."""
     folder = Path(folder)

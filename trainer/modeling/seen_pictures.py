@@ -44,7 +44,7 @@ class SeenPictures:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SeenPictures:
+    def __deepcopy__(self, memo: dict[int, object]) -> SeenPictures:
         return SeenPictures(self._most, self._bf16)  # a copy of the model looks for itself
 
     def get(self, key: str) -> Features | None:

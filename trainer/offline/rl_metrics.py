@@ -15,11 +15,11 @@ from trainer.statistics import paired
 def metrics_of(
     config: OfflineConfig,
     state: OfflineState,
-    delta: Mapping[str, Any],
+    delta: Mapping[str, object],
     before: Measure,
     after: Measure,
     held_out: Sequence[RlTask],
-    counted: Mapping[str, Any],
+    counted: Mapping[str, object],
 ) -> dict[str, Any]:
     """The content of `rl.json`; gains are paired task by task, their intervals a bootstrap over clusters.
 

@@ -204,7 +204,7 @@ class ReplyEngine:
             self.replies += len(some)
 
 
-def _seed(of: Sequence[Any]) -> int:
+def _seed(of: Sequence[object]) -> int:
     """What is drawn for this, and for nothing else."""
     return int(digest(of)[:14], 16)
 

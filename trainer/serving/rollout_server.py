@@ -124,7 +124,7 @@ class RolloutServer(ChatServer):
 
     # -- tokens --------------------------------------------------------------------------------------------------------
 
-    def generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def generate(self, body: Mapping[str, object]) -> dict[str, Any]:
         """The answer to a request's body. Raises `RequestRefused`."""
         ask = self.check_tokens(body)
         with self._cond:
@@ -196,7 +196,7 @@ class RolloutServer(ChatServer):
             params.get("prompt_logprobs") is not None,
         )
 
-    def _prompt(self, body: Mapping[str, Any]) -> Prompt:
+    def _prompt(self, body: Mapping[str, object]) -> Prompt:
         """Token ids with as many image tokens for each picture as it takes."""
         from trainer.modeling.batches import BadSample, Prompt
 
@@ -296,11 +296,11 @@ class _GivenPrompts:
     def __init__(self, processor: Any, prompts: Sequence[Prompt]) -> None:
         self._processor, self._prompts = processor, prompts
 
-    def prompt_batch(self, rows: Sequence[Any], seen: SeenPictures | None = None) -> Batch:
+    def prompt_batch(self, rows: Sequence[object], seen: SeenPictures | None = None) -> Batch:
         found: Batch = self._processor.pad(self._prompts, [[]] * len(rows), None, left=True)
         return found
 
-    def prompt_length(self, row: Any) -> int:
+    def prompt_length(self, row: object) -> int:
         return max(len(prompt.ids) for prompt in self._prompts)
 
     def __getattr__(self, name: str) -> Any:

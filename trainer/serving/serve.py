@@ -182,7 +182,7 @@ class ChatServer:
 
     # -- what is asked ---------------------------------------------------------------------------------------------
 
-    def check(self, body: Mapping[str, Any]) -> Ask:
+    def check(self, body: Mapping[str, object]) -> Ask:
         """A request's body → what is asked. Raises `RequestRefused` naming the parameter, what was expected and
         found."""
         if body.get("model") != self.name:
@@ -207,7 +207,7 @@ class ChatServer:
             _flag(body, "logprobs"),
         )
 
-    def _row(self, messages: Any) -> dict[str, Any]:
+    def _row(self, messages: object) -> dict[str, Any]:
         limits = self.limits
         if not isinstance(messages, list) or not 1 <= len(messages) <= limits.turns:
             raise RequestRefused(400, f"messages: expected a list of 1 to {limits.turns} turns", "messages")
@@ -247,7 +247,7 @@ class ChatServer:
             raise RequestRefused(400, "messages: expected a user's turn at the end", "messages")
         return {"sample_id": "request", "messages": json.dumps(turns), "images": images, "answer": ""}
 
-    def _image(self, value: Any, where: str) -> bytes:
+    def _image(self, value: object, where: str) -> bytes:
         url = value.get("url") if isinstance(value, dict) else None
         found = _DATA_URI.match(url) if isinstance(url, str) else None
         if found is None or not isinstance(url, str):
@@ -359,7 +359,7 @@ def number_in(
     return value if isinstance(value, int) else float(value)
 
 
-def _flag(body: Mapping[str, Any], name: str) -> bool:
+def _flag(body: Mapping[str, object], name: str) -> bool:
     value = body.get(name)
     if value not in (None, True, False):
         raise RequestRefused(400, f"{name}: expected true or false, found {value!r:.40}", name)

@@ -66,7 +66,7 @@ class ServedWeights:
         with self._lock:
             self._model.load_state_dict(given, strict=False)
 
-    def _check_tensors(self, shapes: Mapping[str, Any]) -> None:
+    def _check_tensors(self, shapes: Mapping[str, object]) -> None:
         """Raises `RequestRefused` unless these are all of the model's; a tied tensor comes once."""
         own = self._model.state_dict()
         there = {own[name].data_ptr() for name in shapes if name in own}

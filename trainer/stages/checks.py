@@ -45,7 +45,7 @@ def moved_finitely(metrics: Mapping[str, Any]) -> Check:
     return Check("weights finite", math.isfinite(norm), str(norm), "finite")
 
 
-def did_not_fall(gain: Mapping[str, Any], mean: str) -> tuple[bool, str, str]:
+def did_not_fall(gain: Mapping[str, object], mean: str) -> tuple[bool, str, str]:
     """(passed, found, expected) of a paired gain that isn't below 0 outside chance; `mean` is how its mean is written.
     The check's name is the stage's own."""
     found = f"gain {mean}, interval up to {gain['high']}"

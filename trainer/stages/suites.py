@@ -59,7 +59,7 @@ def inputs_of(name: str) -> tuple[str, ...]:
     return (AGENT, *asked.get(known.kind, ()))
 
 
-def suite_settings(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def suite_settings(name: str, config: Mapping[str, object]) -> dict[str, Any]:
     """What `suites` and `device` of the trainer's configuration say of a suite; what stands under its own name wins.
 
     Raises `ValueError` naming a setting that is unknown, or whose value can't be.
@@ -76,7 +76,7 @@ def suite_settings(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
 def build_suite(
     store: Store,
     name: str,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     raw: Path | None = None,
     on_event: OnEvent | None = None,
     *,

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from schemas.action_types import REFUSED
 
@@ -100,7 +100,7 @@ def _of_json(text: str) -> tuple[float, ...] | None:
     return None
 
 
-def _named(value: Any, depth: int = 0) -> Iterator[tuple[float, ...]]:
+def _named(value: object, depth: int = 0) -> Iterator[tuple[float, ...]]:
     """Points and boxes in a JSON value, in order, under the names that models give them."""
     if depth > 6:
         return
@@ -117,7 +117,7 @@ def _named(value: Any, depth: int = 0) -> Iterator[tuple[float, ...]]:
                 yield from _named(one, depth + 1)
 
 
-def _numbers_of(value: Any) -> tuple[float, ...] | None:
+def _numbers_of(value: object) -> tuple[float, ...] | None:
     while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
         value = value[0]
     if not isinstance(value, list) or len(value) not in (2, 4):

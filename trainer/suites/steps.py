@@ -204,7 +204,7 @@ def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dic
     )
 
 
-def score(text: str, row: Mapping[str, Any]) -> dict[str, float | None]:
+def score(text: str, row: Mapping[str, object]) -> dict[str, float | None]:
     """The measures of one reply; `grounding` is None where the true action doesn't point."""
     truth = ReplyTarget.of_sample(row)
     assert truth.action is not None
@@ -241,7 +241,7 @@ def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None
     return record
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(records: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """Intervals over the steps that were answered: the measures, `step` without the closing Finished (sources differ in
     whether they have one), by true type and platform, `trace`, and the controls: the blind table's step and type, and
     always saying the commonest type."""

@@ -127,7 +127,7 @@ class FsmTaskWorld:
         found = _solved(contract.target, canonical_json(contract.evaluator))
         return None if found is None else found[0]
 
-    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """The evaluator holds, and no goal of the site came true that the shortest path doesn't make true as well."""
         if not end_state or not holds(end_state, contract.evaluator):
             return False

@@ -68,7 +68,7 @@ class ListedTaskWorld(TaskWorld):
         known = isinstance(seed, int) and any(one.contract == contract for one in self._listed(seed))
         return contract.expected_steps if known else None
 
-    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """The evaluator's own word."""
         return bool(end_state) and holds(contract.evaluator, end_state, answer)
 

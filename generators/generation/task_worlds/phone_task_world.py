@@ -64,7 +64,7 @@ class PhoneTaskWorld(TaskWorld):
         task = self._task(contract)
         return None if task is None else task.expected_steps
 
-    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """The evaluator's own word: it holds everything else on the phone to be as it was."""
         return bool(end_state) and evaluate(contract.evaluator, dict(end_state), answer)
 

@@ -77,7 +77,7 @@ class TaskWorld(Protocol):
         a contract without a rule (`task_spec.has_rule`): don't ask."""
         ...
 
-    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """Truth: whether the task was done, and nothing besides that nobody asked for. Of contracts with a rule, as
         `shortest`."""
         ...

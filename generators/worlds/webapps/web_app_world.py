@@ -182,7 +182,7 @@ class WebAppWorld(BrowserWorld):
         self._settle()
 
     # --- the world
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """See `World.reset`."""
         path = start.get("page", "/")
         if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):

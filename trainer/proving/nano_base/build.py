@@ -205,11 +205,11 @@ def _phase(
     return folder
 
 
-def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
+def _done(folder: Path, plain: Mapping[str, object]) -> bool:
     """Whether a folder holds the checkpoint of just this config (its lineage is written last), in either precision."""
     from trainer.modeling.checkpoint import LINEAGE, read_lineage
 
-    def asked(config: Mapping[str, Any]) -> dict[str, Any]:
+    def asked(config: Mapping[str, object]) -> dict[str, Any]:
         return {
             name: {key: value for key, value in part.items() if key != "bf16"} if isinstance(part, dict) else part
             for name, part in config.items()

@@ -126,7 +126,7 @@ def _make_part(
     return rows
 
 
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Whole or not at all."""
     with whole_file(path, lasting=True) as part:
         pq.write_table(Samples.table(rows), part, compression="zstd")
@@ -161,7 +161,7 @@ def _order(row: Mapping[str, Any]) -> str:
     return found
 
 
-def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def counts(rows: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """What there is: rows by split and objective, episodes, share of refusals among grounding rows."""
     found = Counter(f"{row['split']} {row['objective']}" for row in rows)
     grounding = [row for row in rows if row["objective"] == "grounding"]

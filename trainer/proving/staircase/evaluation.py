@@ -83,7 +83,7 @@ class Evaluation:
         return found
 
     def worlds(
-        self, tested: Any, contracts: Sequence[TaskSpec], journal: str, sampled: int = 0
+        self, tested: object, contracts: Sequence[TaskSpec], journal: str, sampled: int = 0
     ) -> list[dict[str, Any]]:
         """Records of attempts: a greedy one (a random policy draws anyway), or `sampled` at temperature 1."""
         found = world_success(

@@ -120,7 +120,7 @@ def _row(
     answer: str,
     boxes: list[list[float]],
     shot: Observation,
-    extra: Mapping[str, Any],
+    extra: Mapping[str, object],
 ) -> dict[str, Any]:
     chat = messages(objective, prompt)
     provenance = {"deriver": f"staircase_{objective}", "version": 1, "k": k, "episode": episode, "step": turn, **extra}

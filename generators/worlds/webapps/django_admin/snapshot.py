@@ -111,5 +111,5 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _by_name(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _by_name(rows: Iterable[Mapping[str, object]]) -> dict[str, Any]:
     return {str(row["key"]): {key: value for key, value in row.items() if key != "key"} for row in rows}
