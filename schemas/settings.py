@@ -80,7 +80,7 @@ def neutral(model: type[BaseModel], name: str) -> Any:
     return FieldInfo.merge_field_infos(field, json_schema_extra={**extra, "neutral": True})
 
 
-def marked(field: FieldInfo, word: str, default: object = None) -> Any:
+def marked(field: FieldInfo, word: str, default: object = None) -> object:
     """What `setting` noted of a field under a word: `in_version`, `neutral`."""
     extra = field.json_schema_extra
     return extra.get(word, default) if isinstance(extra, dict) else default
@@ -140,7 +140,7 @@ class Settings(BaseModel):
         plain: dict[str, Any] = json.loads(json.dumps(found))
         return plain
 
-    def run_part(self) -> dict[str, Any]:
+    def run_part(self) -> dict[str, object]:
         """Every setting as JSON values but the neutral ones at their default: those came later, and a run that was
         saved before them still fits. Of settings within settings likewise."""
         found: dict[str, Any] = {}

@@ -44,7 +44,7 @@ def add_flags(parser: argparse._ActionsContainer, defaults: Settings, names: Ite
         )
 
 
-def given_flags(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+def given_flags(options: argparse.Namespace, names: Iterable[str]) -> dict[str, object]:
     """The settings that a person gave."""
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
@@ -93,7 +93,7 @@ def _reader(annotation: object, expected: str) -> Any:
     """Text → number, whole ones staying whole; the model checks its range."""
     words, kinds = KINDS[annotation]
 
-    def read(text: str) -> Any:
+    def read(text: str) -> object:
         try:
             found = json.loads(text)
         except ValueError:

@@ -63,7 +63,7 @@ class Promotion:
         before = self.digest(store)
         return f"{mark}-after-{before}" if mark and mark != before else ""
 
-    def asset(self) -> Any:
+    def asset(self) -> object:
         """The observable source asset."""
 
         @dg.observable_source_asset(key=self.key, group_name="feedback", description=self.description)

@@ -171,7 +171,7 @@ def _merge(store: Store, name: str) -> dict[str, Any] | None:
     return {k: report[k] for k in ("method", "density", "weight", "lam", "total")} if report else None
 
 
-def comparisons(store: Store) -> dict[str, Any]:
+def comparisons(store: Store) -> dict[str, object]:
     """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid; what
     a stage is compared with stands in `STAGES`, what is no specialist comes first."""
     stages = sorted(STAGES.values(), key=lambda stage: bool(stage.domain))

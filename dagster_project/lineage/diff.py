@@ -83,7 +83,7 @@ class Diff:
     inputs: dict[str, list[str | None]] = field(default_factory=dict)
     code: dict[str, list[str]] = field(default_factory=dict)
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[dict[str, object]]:
         """Changes by direction, reason and source, with how many and a few ids; the largest first."""
         found: dict[tuple[str, str, str, str], list[ItemChange]] = {}
         for change in self.changes:

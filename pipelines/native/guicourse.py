@@ -69,7 +69,7 @@ def unit_point(text: object, word: str) -> Point:
     return in_frame(x, y, (1.0, 1.0), word)
 
 
-def related(holder: object, word: str) -> Any:
+def related(holder: object, word: str) -> object:
     """The `related` part of {absolute, related}. Raises `ItemError("missing_field")`."""
     if not isinstance(holder, Mapping) or "related" not in holder:
         raise ItemError("missing_field", f"expected an object with `related`, found {str(holder)[:60]!r}", word)

@@ -27,7 +27,7 @@ def operation_of(action: object) -> str:
     return str(word)
 
 
-def attributes_of(candidate: object) -> dict[str, Any]:
+def attributes_of(candidate: object) -> dict[str, object]:
     """Attributes are JSON in a string (before June 2023 an object). Raises `ItemError("bad_value")`."""
     attributes = candidate.get("attributes") if isinstance(candidate, dict) else None
     try:

@@ -148,7 +148,7 @@ def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id) -> Iterator[Record
         yield Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost, ends=True)
 
 
-def python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | Exception]:
+def python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, object] | Exception]:
     """The rows of a batch as dicts. A cell that Python can't hold (text that isn't UTF-8, a year past 9999) costs its
     row, which comes as the error."""
     try:

@@ -143,7 +143,7 @@ class AitwAdapter(BatchAdapter):
         count = aitw_native.counts(table[POSITIONS]) // 4
         elements = gesture_columns.Elements(count, aitw_native.matrix(table[POSITIONS], 4), np.ones((len(count), 2)))
 
-        def natives_of(rows: list[int]) -> list[dict[str, Any]]:
+        def natives_of(rows: list[int]) -> list[dict[str, object]]:
             names = [name for name in _IN_NATIVE if name in table.column_names]
             return table.select(names).take(pa.array(rows, pa.int64())).to_pylist()
 

@@ -126,7 +126,7 @@ class AitzAdapter(BatchAdapter):
         notes: list[tuple[int, RejectedUnit]] = []
         pictures, elements = _pictures(raw, batch, gesture_columns.actions(found).kind >= 0, notes)
 
-        def natives_of(rows: list[int]) -> list[dict[str, Any]]:
+        def natives_of(rows: list[int]) -> list[dict[str, object]]:
             return table.select(aitz_native.IN_NATIVE).take(pa.array(rows, pa.int64())).to_pylist()
 
         words = {name: _or_null(plain(table[native])) for name, native in _TEXTS.items()}

@@ -44,7 +44,7 @@ PLACE_RADIUS = 12
 VECTOR_BLOCK = 2048
 
 
-def settings() -> dict[str, Any]:
+def settings() -> dict[str, object]:
     """What counts as evaluation data, for a config hash: the thresholds, and the versions of the ways of comparing."""
     return {
         "phash_radius": PHASH_RADIUS,

@@ -105,7 +105,7 @@ class Review:
         self._pictures: OrderedDict[tuple[str, int, int], bytes | None] = OrderedDict()
         self._lock = Lock()
 
-    def join(self, body: object) -> Any:
+    def join(self, body: object) -> object:
         return {"annotator": self.answers.join(_text(body, "annotator"))}
 
     def state(self, annotator: str) -> Any:
@@ -129,7 +129,7 @@ class Review:
             "adjudicated": sum(one.adjudicated is not None for one in waiting),
         }
 
-    def upcoming(self, annotator: str) -> Any:
+    def upcoming(self, annotator: str) -> object:
         """The next items, first to last, whole: the page shows them without asking again."""
         name = self.answers.join(annotator)
         names = self.answers.upcoming(name, self._contents, self.overlap, AHEAD)
@@ -142,7 +142,7 @@ class Review:
         # The judge's word, the stratum and why it was drawn stay unsaid: they would lead the reviewer.
         return {**self.queue.trajectories[item_id].plain(), "place": self._order[item_id]}
 
-    def decide(self, body: Any) -> Any:
+    def decide(self, body: Any) -> object:
         """Keep an answer. When this returns it is on disk."""
         item_id = self._known(_text(body, "item_id"))
         step, seconds = body.get("first_wrong_step"), body.get("seconds", 0)
@@ -169,7 +169,7 @@ class Review:
         )
         return {"kept": asdict(retained)}
 
-    def undo(self, body: object) -> Any:
+    def undo(self, body: object) -> object:
         """Take back the last answer; `undone` is null if there was none."""
         undone = self.answers.undo(check_name(_text(body, "annotator")), _text(body, "request"))
         known = undone is not None and undone.item_id in self.queue.rows
@@ -178,7 +178,7 @@ class Review:
             "item": self._item(undone.item_id) if undone and known else None,
         }
 
-    def differing(self, annotator: str) -> Any:
+    def differing(self, annotator: str) -> object:
         """The disagreement queue, of items that nobody else is to answer on their own any more: what others said would
         lead them."""
         check_name(annotator)

@@ -45,7 +45,7 @@ def light_rows(manifest: Manifest, splits: Sequence[str] | None = None) -> list[
     return rows
 
 
-def with_pictures(manifest: Manifest, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_pictures(manifest: Manifest, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     """Rows of `light_rows` with their pictures, in the order given; reads only the row groups that hold them."""
     files = sample_files(manifest)
     wanted: dict[int, set[int]] = {}

@@ -204,7 +204,7 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
 
 def compare(
     first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]], measure: str, name: str | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Paired difference first − second of a measure over the samples that both reports hold.
 
     `name` limits it to a domain (`grounding`, `navigation/web`, or `navigation` for all platforms). The difference is

@@ -124,7 +124,7 @@ class RolloutServer(ChatServer):
 
     # -- tokens --------------------------------------------------------------------------------------------------------
 
-    def generate(self, body: Mapping[str, object]) -> dict[str, Any]:
+    def generate(self, body: Mapping[str, object]) -> dict[str, object]:
         """The answer to a request's body. Raises `RequestRefused`."""
         ask = self.check_tokens(body)
         with self._cond:

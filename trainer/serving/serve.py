@@ -77,7 +77,7 @@ class RequestRefused(ValueError):
         super().__init__(message)
         self.status, self.param, self.code = status, param, code
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """In the protocol's form."""
         kind = "authentication_error" if self.status == 401 else "invalid_request_error"
         return {"error": {"message": str(self), "type": kind, "param": self.param or None, "code": self.code}}
@@ -276,7 +276,7 @@ class ChatServer:
 
     # -- the reply -------------------------------------------------------------------------------------------------
 
-    def answer(self, ask: Ask) -> dict[str, Any]:
+    def answer(self, ask: Ask) -> dict[str, object]:
         """The reply as the protocol has it. Raises `RequestRefused` for what can't be put to the model."""
         import torch
 

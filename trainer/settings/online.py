@@ -189,7 +189,7 @@ class OnlineConfig(LearnerConfig):
         """See `LearnerConfig`."""
         return self.steps_per_generation
 
-    def run_part(self) -> dict[str, Any]:
+    def run_part(self) -> dict[str, object]:
         """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
         found = super().run_part()
         del found["vllm"]

@@ -173,7 +173,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
 
     def some(
         asset: str, rows: Sequence[Mapping[str, object]], limit: int, clusters: int | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
         return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed, clusters))
 

@@ -182,7 +182,7 @@ class TrainedPrompt:
     history: HistoryForm = "action"
     thinking: bool = False
 
-    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
+    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, object]]:
         """One user turn: goal, history and the screenshot, as in `trainer.serving.checkpoint_policy`."""
         from generators.policies.chat_endpoint import picture
         from trainer.serving.checkpoint_policy import played_prompt

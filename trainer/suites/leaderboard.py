@@ -76,7 +76,7 @@ def record(store: Store, report: Mapping[str, Any]) -> Manifest:
         return build.commit(counts=counts, checks=[measured(max((row["n"] for row in figures(report)), default=0))])
 
 
-def put_report(out: PartWriter, report: Mapping[str, object]) -> dict[str, Any]:
+def put_report(out: PartWriter, report: Mapping[str, object]) -> dict[str, object]:
     """Write a report, and its records one a line; returns how many these are."""
     text, records = _texts(report)
     out.bytes(REPORT, (text + "\n").encode())

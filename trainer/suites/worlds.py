@@ -274,7 +274,7 @@ def _record(
     }
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Intervals over attempts that count: `success`, `finished`, `pass_at_k` by k, success by world, stratum and
     platform; means by task; what policies did wrong; and what isn't counted, by reason.
 

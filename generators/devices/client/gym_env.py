@@ -111,7 +111,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, object] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    ) -> tuple[np.ndarray, dict[str, object]]:
         """Begin an episode: the same seed, the same one."""
         super().reset(seed=seed)
         start = self._start(int(self.np_random.integers(2**31))) if callable(self._start) else self._start
@@ -119,7 +119,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
         self._steps = 0
         return self._look()
 
-    def step(self, action: str) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
         """One action by its canonical text."""
         parsed, error = actions.parse(action), ""
         try:

@@ -166,7 +166,7 @@ class Catalogue:
         )
         return done / whole if whole else 0.0
 
-    def as_rows(self, task_world: TaskWorld) -> list[dict[str, Any]]:
+    def as_rows(self, task_world: TaskWorld) -> list[dict[str, object]]:
         """A row per target and function: counts over its function, whether it is shown there, why tasks failed."""
         rows = []
         for target in task_world.targets:

@@ -98,7 +98,7 @@ def exact(elements: Sequence[ScreenElement]) -> str:
     return digest([(list(p.box), p.role, p.name, p.text) for p in elements])
 
 
-def candidates(exploration: Exploration, count: int, seed: int) -> Iterator[tuple[Mapping[str, Any], list[Action]]]:
+def candidates(exploration: Exploration, count: int, seed: int) -> Iterator[tuple[Mapping[str, object], list[Action]]]:
     """(start, actions) of up to `count` walks: explored ways and stochastic-then-reasoned ones, in turn."""
     rng = Random(f"reverse-tasks/{seed}")
     ways = [s for s in exploration.screens if 0 < len(s.way) <= MOST_STEPS]
@@ -156,7 +156,7 @@ def _shortest(out: Mapping[int, Sequence[Way]], source: int, target: int) -> lis
     return actions[::-1]
 
 
-def changes(before: Mapping[str, object], after: Mapping[str, object], passing: Passing) -> list[list[Any]]:
+def changes(before: Mapping[str, object], after: Mapping[str, object], passing: Passing) -> list[list[object]]:
     """Conditions [path, "eq", value] on what differs between two states and lasts, in order of their paths."""
     old, new = dict(_flat(before)), dict(_flat(after))
     return [[path, "eq", value] for path, value in sorted(new.items()) if old.get(path) != value and not passing(path)]

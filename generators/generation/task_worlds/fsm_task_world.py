@@ -146,7 +146,7 @@ class FsmTaskWorld:
         ]
         return not unasked(site, end_state, asked, allowed)
 
-    def start(self, target: str) -> dict[str, Any]:
+    def start(self, target: str) -> dict[str, object]:
         site = site_of(target)
         return {"world": "fsm", "kind": site.kind, "seed": site.seed}
 

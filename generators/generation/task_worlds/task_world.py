@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
@@ -82,7 +82,7 @@ class TaskWorld(Protocol):
         `shortest`."""
         ...
 
-    def start(self, target: str) -> dict[str, Any]:
+    def start(self, target: str) -> dict[str, object]:
         """`initial_state` of a target's tasks."""
         ...
 

@@ -19,7 +19,7 @@ Check = dict[str, Any]
 Path = Sequence[str]
 
 
-def value_at(state: object, path: Path) -> Any:
+def value_at(state: object, path: Path) -> object:
     """The value at a path of nested objects; None where it ends early."""
     for key in path:
         if not isinstance(state, Mapping) or key not in state:

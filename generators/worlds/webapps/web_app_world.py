@@ -68,7 +68,7 @@ class Data(Protocol):
         """Names and values that sign the user in."""
         ...
 
-    def truth(self, path: str) -> dict[str, Any]:
+    def truth(self, path: str) -> dict[str, object]:
         """The data as they are now, read from the database or the API; `path` = the address that is shown."""
         ...
 

@@ -84,7 +84,7 @@ class Objects:
         except (ImportError, ValueError) as error:
             raise StoreError(f"{url}: expected a URL that fsspec opens, found {_line(error)}") from None
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """Of the file system: no listing is remembered, since other machines write too."""
         return {"use_listings_cache": False, "skip_instance_cache": True}
 

@@ -97,7 +97,7 @@ _LINKS = {
 }
 
 
-def read(path: Path) -> dict[str, dict[str, Any]]:
+def read(path: Path) -> dict[str, dict[str, object]]:
     """{table: {name of a row: its columns}}; who is in which group, and who may do what, stand with their row. Times
     of sign-in and joining are left out: they pass by themselves."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as database:
