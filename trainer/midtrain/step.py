@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,12 +17,22 @@ from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import autocast
 from trainer.settings.supervised import MidtrainConfig
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 class OptimiserSteps:
     """One optimiser step after another."""
 
     def __init__(
-        self, model: Any, processor: Processor, optimiser: Any, config: MidtrainConfig, group: Ranks, *, bad_before: int
+        self,
+        model: PreTrainedModel,
+        processor: Processor,
+        optimiser: Any,
+        config: MidtrainConfig,
+        group: Ranks,
+        *,
+        bad_before: int,
     ) -> None:
         self._model, self._processor, self._optimiser = model, processor, optimiser
         self._config, self._group = config, group

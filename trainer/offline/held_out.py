@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from trainer.offline.semi_online import answering, sop_progress
 from trainer.offline.tasks import DOMAINS, REPLIES, RlTask, complete_episodes, succeeds
 from trainer.rl.rewards import bounds, reward
 from trainer.settings.rewards import RewardConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def measure(
-    model: Any,
+    model: PreTrainedModel,
     processor: Processor,
     tasks: Sequence[RlTask],
     *,

@@ -28,6 +28,8 @@ from trainer.proving.nano_base.vision import FilledScreens, VisionConfig, train_
 from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from trainer.modeling.checkpoint import Lineage
     from trainer.modeling.processor import Processor
 
@@ -218,7 +220,7 @@ def _done(folder: Path, plain: Mapping[str, object]) -> bool:
     return (folder / LINEAGE).exists() and asked(read_lineage(folder)["config"]) == asked(json.loads(json.dumps(plain)))
 
 
-def _keep(folder: Path, model: Any, processor: Processor, made: Lineage) -> None:
+def _keep(folder: Path, model: PreTrainedModel, processor: Processor, made: Lineage) -> None:
     from trainer.modeling.checkpoint import LINEAGE, save_checkpoint
 
     (folder / LINEAGE).unlink(missing_ok=True)
