@@ -26,16 +26,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 TRAINER = {"online": {"mode": "sync"}}
 CODE_COLUMNS = frozenset({"rubric_version", "code_version", "version"})
 """Columns and keys that are hashed from the code."""
-CLOCKS = re.compile(r"(_s|_ms|seconds|second|time|took|timings|minutes|began|ended|when|date|per_s|latency.*)$")
+CLOCKS = re.compile(r"(_s|_ms|_ns|seconds|second|time|took|timings|minutes|began|ended|when|date|per_s|latency.*)$")
 """Keys and columns that a clock wrote."""
+RACES = frozenset({"device"})
+"""Columns and keys that say which of several workers came first."""
 HEX = re.compile(r"\b[0-9a-f]{8,64}\b")
-SKIPPED = frozenset({"dagster", "cache", "lock", "manifest.json", "current.json"})
-"""Dagster's history and caches hold no data; manifests are read for their rows and checks alone."""
+SKIPPED = frozenset({"dagster", "cache", "lock", "manifest.json", "current.json", "journals"})
+"""Dagster's history and caches hold no data; manifests are read for their rows and checks alone, and what journals
+hold stands in the trajectories, too."""
+CURVES = "events.out.tfevents."
+"""How the names of curves begin, which name the machine and the second."""
 UNREPEATABLE = frozenset({"staircase/web"})
 """Assets that no run repeats: their rollouts come in any order."""
 
@@ -106,14 +112,15 @@ def sources(checkout: Path) -> frozenset[str]:
     return frozenset(path.stem for path in (checkout / "pipelines" / "sources").glob("*.py"))
 
 
+def unlike(name: str) -> bool:
+    """Whether what a column or key of this name holds is another in each run."""
+    return name in CODE_COLUMNS or name in RACES or CLOCKS.search(name) is not None
+
+
 def plain(value: Any, in_json: bool = False) -> Any:
     """A value without what names the code or what a clock wrote; bytes by their digest."""
     if isinstance(value, dict):
-        return {
-            key: plain(part, in_json)
-            for key, part in value.items()
-            if key not in CODE_COLUMNS and not CLOCKS.search(str(key))
-        }
+        return {key: plain(part, in_json) for key, part in value.items() if not unlike(str(key))}
     if isinstance(value, list):
         return [plain(part, in_json) for part in value]
     if isinstance(value, bytes):
@@ -125,9 +132,9 @@ def plain(value: Any, in_json: bool = False) -> Any:
 
 def digest(path: Path) -> str:
     """What a file holds, as one digest: rows of a table, values of JSON, bytes of all else."""
-    if path.suffix == ".parquet":
-        table = pq.read_table(path)
-        table = table.drop_columns([name for name in table.column_names if name in CODE_COLUMNS or CLOCKS.search(name)])
+    if path.suffix in (".parquet", ".arrow"):
+        table = pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+        table = table.drop_columns([name for name in table.column_names if unlike(name)])
         content = json.dumps(plain(table.to_pylist()), sort_keys=True, default=repr).encode()
     elif path.suffix in (".json", ".jsonl"):
         content = _json_content(path)
@@ -165,17 +172,16 @@ def held(home: Path) -> Iterator[tuple[str, Path]]:
 def files(folder: Path) -> Iterator[Path]:
     """All files below a folder but those skipped."""
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and not SKIPPED.intersection(path.relative_to(folder).parts):
+        if path.name.startswith(CURVES) or SKIPPED.intersection(path.relative_to(folder).parts):
+            continue
+        if path.is_file():
             yield path
 
 
-def digests(out: Path) -> dict[str, str]:
-    """Name → digest of every file below what `record` made."""
+def digests(out: Path, homes: frozenset[str]) -> dict[str, str]:
+    """Name → digest of every file below those of the `homes` that `record` made."""
     named = {
-        f"{home.name}/{name}": path
-        for home in sorted(out.iterdir())
-        if home.is_dir() and home.name != "done"
-        for name, path in held(home)
+        f"{home.name}/{name}": path for home in sorted(out.iterdir()) if home.name in homes for name, path in held(home)
     }
     with ThreadPoolExecutor() as pool:
         return dict(zip(named, pool.map(digest, named.values()), strict=True))
@@ -192,11 +198,11 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="compare-") as name:
         keep = options.keep or Path(name)
-        sides = []
         for side in ("before", "after"):
             record(getattr(options, side).resolve(), keep / side, options.size, options.records)
-            sides.append(digests(keep / side))
-    before, after = sides
+        done = ({path.name for path in (keep / side / "done").iterdir()} for side in ("before", "after"))
+        homes = frozenset(set.intersection(*done))
+        before, after = (digests(keep / side, homes) for side in ("before", "after"))
     other = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     for key in other:
         where = "differs" if key in before and key in after else "only before" if key in before else "only after"

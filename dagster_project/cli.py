@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from dagster_project.commands.helpful_parser import HelpfulParser, said
+
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "run the whole graph on embedded data and print what improved"),
     "sources": ("sources", "list the datasets, or pull one's native files"),
@@ -52,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if " ".join(given[:2]) in COMMANDS:  # a folder of that name is given as ./bench
         given[:2] = [" ".join(given[:2])]
     name = next((word for word in given if not word.startswith("-")), None)
-    parser = argparse.ArgumentParser(
+    parser = HelpfulParser(
         prog="vesper",
         description="From raw GUI datasets to a trained, merged and evaluated GUI agent.",
         epilog="example: vesper unify aitw --raw ~/data/aitw --out out/aitw\n"
@@ -79,8 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush fails again
         return 141
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        line = " ".join(str(error).split()) or type(error).__name__
-        print(f"vesper {options.command}: {line}", file=sys.stderr)
+        print(f"vesper {options.command}: {said(error)}", file=sys.stderr)
         return 2
 
 

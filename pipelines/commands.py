@@ -20,6 +20,7 @@ from pipelines.mapping.adapter import Raw
 from pipelines.store import Check, PartSpec, Store
 from pipelines.store.files import file_sha256
 from pipelines.store.manifest import Manifest
+from pipelines.training_data.dataset_card import DATA, write_card
 from pipelines.training_data.shards import build_shards
 from pipelines.unify.changes import ChangeBands
 from pipelines.unify.unify import unify_source
@@ -102,10 +103,10 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
 
 
 def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dict[str, object]:
-    """`samples*.parquet` and `screens/` of a folder → `shards/*.parquet`, `index.parquet`, `report.json`; returns the
-    report.
+    """`samples*.parquet` and `screens/` of a folder → `data/*.parquet`, `README.md`, `index.parquet`, `report.json`;
+    returns the report.
 
-    The index lies beside the shards' folder, so `load_dataset("parquet", data_dir=OUT/shards)` sees shards only.
+    The README is a dataset card: `datasets.load_dataset(OUT)` reads the shards, and nothing that lies beside them.
     Raises `ValueError` if the folder holds no samples, or if the shards' checks fail.
     """
     table, paths = read_tables(in_dir, "samples", Samples), sorted(in_dir.glob("samples*.parquet"))
@@ -125,13 +126,15 @@ def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dic
     if not manifest.checks_passed:
         failed = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed)
         raise ValueError(f"shards of {in_dir}: {failed}")
-    folder = out_dir / "shards"
-    for stale in folder.glob("*.parquet"):
+    folder = out_dir / DATA
+    for stale in (*folder.glob("*.parquet"), *(out_dir / "shards").glob("*.parquet")):  # where they once lay
         stale.unlink()
     for path in manifest.paths("shard"):
         _copy(path, folder / path.name)
     index = manifest.read("index")
     pq.write_table(index, out_dir / "index.parquet")
+    packed = pa.compute.is_in(table["sample_id"], index["sample_id"].combine_chunks())
+    write_card(out_dir, table.filter(packed), splits)
     return write_report(
         out_dir,
         {

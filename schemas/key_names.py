@@ -4,44 +4,27 @@ from __future__ import annotations
 
 MODIFIERS = frozenset({"alt", "ctrl", "meta", "shift"})
 ENTER = "enter"
-_ALIASES = {
-    "arrowdown": "down",
-    "arrowleft": "left",
-    "arrowright": "right",
-    "arrowup": "up",
-    "bksp": "backspace",
-    "cmd": "meta",
-    "command": "meta",
-    "control": "ctrl",
-    "controlormeta": "ctrl",
-    "del": "delete",
-    "downarrow": "down",
-    "escape": "esc",
-    "ins": "insert",
-    "kpenter": "enter",
-    "leftarrow": "left",
-    "numpadenter": "enter",
-    "option": "alt",
-    "pagedn": "pagedown",
-    "pgdn": "pagedown",
-    "pgdown": "pagedown",
-    "pgup": "pageup",
-    "printscreen": "prtsc",
-    "prntscrn": "prtsc",
-    "prtscn": "prtsc",
-    "prtscr": "prtsc",
-    "return": "enter",
-    "rightarrow": "right",
-    "spacebar": "space",
-    "super": "meta",
-    "uparrow": "up",
-    "win": "meta",
-    "windows": "meta",
-    "\n": "enter",
-    "\r": "enter",
-    "\t": "tab",
-    " ": "space",
-}
+_KEYS = """
+alt: option
+backspace: bksp
+ctrl: control controlormeta
+delete: del
+down: arrowdown downarrow
+enter: kpenter numpadenter return
+esc: escape
+insert: ins
+left: arrowleft leftarrow
+meta: cmd command super win windows
+pagedown: pagedn pgdn pgdown
+pageup: pgup
+prtsc: printscreen prntscrn prtscn prtscr
+right: arrowright rightarrow
+space: spacebar
+up: arrowup uparrow
+"""
+"""A key's name, then what else it is called."""
+_ALIASES = {"\n": "enter", "\r": "enter", "\t": "tab", " ": "space"}
+_ALIASES |= {said: line.partition(":")[0] for line in _KEYS.strip().splitlines() for said in line.split()[1:]}
 _SIDES = {
     f"{name}{side}": name for name in ("alt", "ctrl", "shift", "win", "option", "meta") for side in ("left", "right")
 }

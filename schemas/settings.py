@@ -259,7 +259,7 @@ def nearest(name: str, known: Iterable[str], few: Iterable[str] = ()) -> str:
 def near(name: str, known: Iterable[str]) -> str:
     """The same, but empty where no known name is near."""
     found = difflib.get_close_matches(name, sorted(known))
-    return f"nearest are {', '.join(found)}" if found else ""
+    return f"did you mean {' or '.join(found)}?" if found else ""
 
 
 def _path(error: ErrorDetails) -> Path:

@@ -123,7 +123,8 @@ def _asset(
             context.log.warning(
                 f"{name}: without what is new of {left_out.value}: no good version, or a newer one failed"
             )
-        _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest)})
+        warned = [check.name for check in manifest.checks if not check.passed and not check.blocking]
+        _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest), "warned": warned})
         yield result
 
     return built

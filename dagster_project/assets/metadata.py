@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_project.assets.copy_lines import copy_lines
 from dagster_project.assets.plotted_metrics import plotted, tonight
 from dagster_project.pictures import asset_pictures
 from dagster_project.settings import deployment
@@ -43,7 +44,8 @@ def describe(
 ) -> dict[str, Any]:
     """All metadata of a materialisation. `confirmed`: what is known of its inputs, by key."""
     inputs = input_rows(manifest, store, confirmed or {})
-    left_out = [dep for dep in stage.deps if dep.startswith("gold/") and dep not in manifest.inputs]
+    reads_gold = any(name.startswith("gold/") for name in manifest.inputs)  # some only wait for it
+    left_out = [dep for dep in stage.deps if reads_gold and dep.startswith("gold/") and dep not in manifest.inputs]
     metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
         **{name: dg.MetadataValue.md(png) for name, png in _pictures(stage, manifest, store).items()},
         "dagster/row_count": row_count(stage, manifest),
@@ -54,12 +56,14 @@ def describe(
         "inputs": _input_table(inputs),
         **plotted(manifest),
     }
+    if lines := copy_lines(stage, manifest):
+        metadata["to copy"] = dg.MetadataValue.md(lines)
     if stage.pool == "judge":
         limits = deployment.load().judge
         metadata |= tonight(store, Prices(limits.price_prompt, limits.price_completion))
     if ages := [row["age_h"] for row in inputs if row["age_h"] is not None]:
         metadata["oldest input (h)"] = float(max(ages))
-    if any(dep.startswith("gold/") for dep in stage.deps):  # what sees all sources says whom it does without
+    if reads_gold:  # what sees all sources says whom it does without
         broken = [row["asset"] for row in inputs if row["asset"].startswith("gold/") and row["note"]]
         metadata |= {"sources on their last good version": len(broken), "sources without gold": len(left_out)}
         if broken or left_out:

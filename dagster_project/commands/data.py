@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.commands import shard_directory, unify_directory
 from pipelines.mapping.adapter import Raw
+from pipelines.mapping.layouts import layout
 from pipelines.raw.archives import SUFFIXES, is_archive, unpack
 from pipelines.sources import get
 from pipelines.store import Store
@@ -36,12 +37,9 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def _unify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="ID", help="a source of `vesper sources list`")
-    parser.add_argument(
-        "--raw", type=Path, required=True, help="folder of native files, or a .zip or .tar(.gz) of them"
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="steps*.parquet, samples*.parquet, screens/, report.json"
-    )
+    parser.add_argument("--layout", action="store_true", help="show what native files it reads, and end")
+    parser.add_argument("--raw", type=Path, help="folder of native files, or a .zip or .tar(.gz) of them")
+    parser.add_argument("--out", type=Path, help="steps*.parquet, samples*.parquet, screens/, report.json")
     parser.add_argument(
         "--companion",
         action="append",
@@ -75,7 +73,9 @@ def _dedup_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _shard_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", type=Path, help="what `vesper refine` (or unify) wrote")
-    parser.add_argument("--out", type=Path, required=True, help="shards, their index, report.json")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="data/ (the shards), README.md (their card), index.parquet, report.json"
+    )
     parser.add_argument(
         "--split",
         action="append",
@@ -88,7 +88,12 @@ def _shard_arguments(parser: argparse.ArgumentParser) -> None:
 def unify(options: argparse.Namespace) -> int:
     """Native files → unified tables."""
     logging.getLogger().setLevel(logging.ERROR)  # Beam names the clouds whose libraries aren't here
-    get(options.source)  # before an archive is unpacked for nothing
+    adapter = get(options.source)  # before an archive is unpacked for nothing
+    if options.layout:
+        print(layout(adapter))
+        return 0
+    if missing := [flag for flag, value in (("--raw", options.raw), ("--out", options.out)) if value is None]:
+        raise ValueError(f"expected {' and '.join(missing)}, found none; `--layout` shows what {options.source} reads")
     keep_off(options.out, options.raw.expanduser(), "*-*.parquet", "screens/*/*")
     companions = {}
     for text in options.companion:
@@ -152,7 +157,7 @@ def dedup(options: argparse.Namespace) -> int:
 
 def shard(options: argparse.Namespace) -> int:
     """Samples and screens → shards."""
-    keep_off(options.out, options.input, "shards/*.parquet", "index.parquet")
+    keep_off(options.out, options.input, "data/*.parquet", "shards/*.parquet", "index.parquet", "README.md")
     report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))
     return print_report(report, ("samples", "shards", "tokens"), options.out)
 

@@ -36,7 +36,8 @@ EXAMPLES = {
   vesper devices phone --port 5555                 an emulated phone; then: adb connect 127.0.0.1:5555
   vesper devices add pixel --protocol adb --address 127.0.0.1:5555 --label kind=phone
   vesper devices list
-  vesper devices forward adb --device pixel --port 6000     then: adb connect 127.0.0.1:6000""",
+  vesper devices forward adb --device pixel --port 6000     then: adb connect 127.0.0.1:6000
+  vesper devices forward cdp --port 9222           then: curl http://127.0.0.1:9222/json/version""",
 }
 AUTHORITY_PORT, NODE_PORT = 7300, 7301
 KEY, SECRET, URL = "VESPER_GATEWAY_KEY", "VESPER_GATEWAY_SECRET", "VESPER_GATEWAY_URL"
@@ -94,7 +95,7 @@ def _devices(actions: Any) -> None:
     adding.add_argument("--options", default="{}", metavar="JSON", help="for the driver (docs/devices.md)")
     asks(adding)
     leading = action("forward", "lease a device and keep a local port that leads to it, until Ctrl+C", forward)
-    leading.add_argument("protocol", choices=("adb", "ssh"))
+    leading.add_argument("protocol", choices=PROTOCOLS)
     leading.add_argument("--device", default="", help="its name (default: any that is free)")
     leading.add_argument("--port", type=int, default=0, help="the local port (default: a free one)")
     leading.add_argument("--priority", type=int, default=0, help="0 to 100; higher takes from lower (0)")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.commands.store_option import add_store
 from pipelines.store import Store, StoreError, has_store
+from quality.items.folder import read_directory
 from quality.judges.registry import build_judge
 from quality.review import server
 from quality.review.label_studio import export_tasks, import_tasks
 from quality.review.promote import promote as promote_store
-from quality.review.queue import ASSET, build_queue, open_folder, open_queue
+from quality.review.queue import ASSET, build_queue, ever_queued, open_folder, open_queue
 from quality.review.sampling import QueueConfig
 from quality.review.server import Review
 from quality.review.verdict_store import VerdictStore, answers_path
@@ -168,8 +170,14 @@ def export(options: argparse.Namespace) -> int:
 def import_file(options: argparse.Namespace) -> int:
     """Label Studio → answers."""
     queue, answers = _opened(options)
-    read = import_tasks(options.file, queue, answers)
+    items = read_directory(options.folder).items if options.folder else ()
+    queued = {item.item_id for item in items} if options.folder else ever_queued(_store(options))
+    read = asdict(import_tasks(options.file, queue, answers, queued))
+    gone = read.pop("gone")
     print(", ".join(f"{name.replace('_', ' ')} {count}" for name, count in read.items()))
+    if gone:
+        more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
+        print(f"kept, though the queue was drawn again since: answers about {', '.join(gone[:5])}{more}")
     return 0
 
 

@@ -15,6 +15,7 @@ from dagster_project.settings import deployment as deployments
 from pipelines.mapping.card import Download
 from pipelines.raw.pull import first_rows, pull_source
 from pipelines.sources import registry
+from schemas.settings import nearest
 
 PULL = "vesper sources pull mind2web --revision main --to ~/data"
 
@@ -84,7 +85,7 @@ def pull(options: argparse.Namespace) -> int:
     companions = {name for card in known.values() for name in card.companions}
     for name in options.source:
         if name not in known and name not in companions:
-            raise ValueError(f"unknown source {name[:60]!r}; known are {', '.join(sorted({*known, *companions}))}")
+            raise ValueError(f"unknown source {name[:60]!r}; {nearest(name, {*known, *companions})}")
         if name in known and (why := deployment.licences.refuses(known[name].licence)):
             raise ValueError(f"{name}: {why}")
     if len(options.source) > 1 and options.origin and "{id}" not in options.origin:

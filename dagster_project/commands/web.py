@@ -22,6 +22,7 @@ from typing import Any
 
 from dagster_project.settings import dagster_home
 from pipelines.http_guard import FRAMING, LOOPBACK, Guard
+from pipelines.ports import named_port
 from pipelines.processes import end_process
 
 MODULE, LOCATION = "dagster_project.definitions", "vesper"
@@ -91,10 +92,8 @@ def _is_page(path: str) -> bool:
 def _refuse_taken(host: str, port: int) -> None:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+        with named_port(host, port):
             probe.bind((host, port))
-        except OSError as error:
-            raise ValueError(f"port {port} of {host}: {error.strerror}; say another: --port {port + 1}") from error
 
 
 @contextmanager

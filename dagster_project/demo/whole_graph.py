@@ -43,6 +43,7 @@ class DemoProgress:
         self.number = 0
         self.seconds: dict[str, float] = {}
         self.failed: dict[str, str] = {}
+        self.warned: dict[str, list[str]] = {}
         self._began: dict[str, float] = {}
         self._lock = threading.Lock()
 
@@ -66,6 +67,9 @@ class DemoProgress:
             text = "CHECKS FAILED: nothing downstream runs on it"
         else:
             text = f"{facts['rows']:>8,} rows"
+            if facts["warned"]:
+                self.warned[key] = facts["warned"]
+                text += f", with a warning: {', '.join(facts['warned'])}"
         print(f"[{self.number:2}/{self.total}] {key:30} {took:7.1f} s  {text}", flush=True)
 
 
@@ -87,6 +91,7 @@ def run(report_path: Path) -> int:
     names = sources.enabled(settings)
     built = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
     built["failed"] = progress.failed
+    built["warned"] = progress.warned
     built["seconds"] = {
         "total": round(time.monotonic() - began, 1),
         "stages": {key: round(value, 2) for key, value in progress.seconds.items()},

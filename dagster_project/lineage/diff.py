@@ -46,16 +46,9 @@ WORDS = {
 }
 """Kind of outcome → how it is said of what left, and of what entered."""
 _CONTENT = {
-    "steps": [
-        "action_text",
-        "instruction",
-        "step_instruction",
-        "split",
-        "screenshot_sha256",
-        "target_box",
-        "thought",
-        "conclusion",
-    ],
+    "steps": str.split(
+        "action_text instruction step_instruction split screenshot_sha256 target_box thought conclusion"
+    ),
     "samples": ["messages", "answer", "split", "images", "target_boxes", "objective"],
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.settings.deployment import Deployment
-from dagster_project.settings.environment import PREFIX, Environment
+from dagster_project.settings.environment import ELSEWHERE, PREFIX, Environment
 from schemas.settings_reference import default_text, tables
 from trainer.settings.page import trainer_page
 from trainer.settings.tree import TrainerSettings
@@ -44,6 +44,7 @@ def _environment() -> str:
         f"| `{PREFIX}{name.upper()}` | {default_text(field)} | {field.description} |\n"
         for name, field in Environment.model_fields.items()
     ]
+    rows += [f"| `{PREFIX}{name}` |  | {text} |\n" for name, text in ELSEWHERE.items()]
     return "".join(("| variable | default |  |\n", "| --- | --- | --- |\n", *rows))
 
 

@@ -20,6 +20,7 @@ from generators.generation.steering import POLICY, policy_folder
 from generators.policies.registry import POLICIES, build_policy
 from pipelines.store.frozen import frozen_inputs
 from pipelines.store.manifest import Manifest
+from schemas.settings import nearest
 from trainer.serving.checkpoint_policy import checkpoint_policies
 
 
@@ -27,7 +28,7 @@ def loop_config(settings: Mapping[str, object]) -> LoopConfig:
     """The loop that `deployment.yaml` describes. Raises `ValueError` for a setting that there isn't."""
     known = {field.name for field in fields(LoopConfig)} - {"verify", "evaluations", "agent"}
     if unknown := sorted(set(settings) - known):
-        raise ValueError(f"generation: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        raise ValueError(f"generation: unknown {unknown[0]!r}; {nearest(unknown[0], known)}")
     facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     return LoopConfig(**facts)
 

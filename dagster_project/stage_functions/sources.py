@@ -9,11 +9,13 @@ from dagster_project.stages.client_options import client_options
 from dagster_project.stages.sources import embedded_version, follow, raw_folder
 from dagster_project.stages.stage import StageWork
 from generators.proving.embedded.build import build_raw
+from generators.proving.embedded.sizes import PLANTED_WORDS
 from pipelines.mapping.adapter import Raw
 from pipelines.mapping.card import Descriptor
 from pipelines.raw.pull import pull_source
 from pipelines.raw.rawdata import register_raw
 from pipelines.store.manifest import Manifest
+from pipelines.unify.origin import NATIVE
 from pipelines.unify.unify import unify_source
 from quality.judges.registry import JudgeConfig, asks_a_model, build_judge
 from quality.judges.verdicts import judge_source
@@ -51,14 +53,17 @@ def unified(card: Descriptor, work: StageWork) -> Manifest:
     raw = Raw(raw_folder(work, card.id), companions)
     settings = work.deployment
     native = settings.native_folder(card.id) is not None
+    bands = settings.source(card.id).changes
+    if not native:
+        bands = bands.changed(words=(*bands.words, *PLANTED_WORDS.get(card.id, ())))
     return unify_source(
         work.store,
         card.id,
         raw,
         inputs=inputs,
         beam_options=settings.beam,
-        bands=settings.source(card.id).changes,
-        origin="native" if native else embedded_version(settings),
+        bands=bands,
+        origin=NATIVE if native else embedded_version(settings),
     )
 
 

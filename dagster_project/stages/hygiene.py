@@ -81,7 +81,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         deps=(*gold, *evaluations),
         job="build_corpus",
         kinds=("parquet", "faiss"),
-        run=lambda work: contamination.find_contamination(work.store, with_gold(work, names), _suites()),
+        run=lambda work: contamination.find_contamination(work.store, with_gold(work, names), _wanted(work, names)),
         code_version=contamination.CODE_VERSION,
         table="hits",
         columns=contamination.Hits,
@@ -140,6 +140,13 @@ def with_gold(work: StageWork, names: Sequence[str]) -> list[str]:
     if not found:
         raise StoreError("no source has gold yet; run refresh_sources first")
     return found
+
+
+def _wanted(work: StageWork, names: Sequence[str]) -> list[str]:
+    """Suites that the gold of `names` has to be held against: all of them, and of Vesper's own data, which no suite was
+    made from, the test splits beside it."""
+    native = any(work.deployment.native_folder(name) is not None for name in names)
+    return _suites() if native else [fingerprints.split_name(name) for name in split_sources(names)]
 
 
 def _suites() -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from generators.devices.records import NAME, PRIORITIES, Rules
 from generators.devices.tokens import MIN_SECRET
+from schemas.settings import nearest
 
 ROLES = ("client", "node", "admin")
 
@@ -137,7 +138,7 @@ def read_config(path: Path) -> dict[str, object]:
 def _known(kind: type, values: Mapping[str, object]) -> dict[str, Any]:
     names = {part.name for part in fields(kind)}
     if wrong := sorted(set(values) - names):
-        raise ValueError(f"{kind.__name__}: unknown setting {wrong[0]!r}; known are {', '.join(sorted(names))}")
+        raise ValueError(f"{kind.__name__}: unknown setting {wrong[0]!r}; {nearest(wrong[0], names)}")
     return dict(values)
 
 

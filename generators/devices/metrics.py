@@ -49,24 +49,28 @@ class Gauge(Counter):
 
 
 class Histogram:
-    """Counts of observed values up to each bound, cumulative as Prometheus wants them."""
+    """Counts of observed values up to each bound, cumulative as Prometheus wants them, for each set of label values."""
 
     kind = "histogram"
 
-    def __init__(self, name: str, text: str, bounds: tuple[float, ...]) -> None:
-        self.name, self.text, self.bounds = name, text, bounds
-        self.counts, self.sum = [0] * (len(bounds) + 1), 0.0
+    def __init__(self, name: str, text: str, bounds: tuple[float, ...], *labels: str) -> None:
+        self.name, self.text, self.bounds, self.labels = name, text, bounds, labels
+        self.counts: dict[tuple[str, ...], list[int]] = {} if labels else {(): [0] * (len(bounds) + 1)}
+        self.sums: dict[tuple[str, ...], float] = {} if labels else {(): 0.0}
 
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
+    def observe(self, value: float, *labels: str) -> None:
+        self.counts.setdefault(labels, [0] * (len(self.bounds) + 1))[bisect_left(self.bounds, value)] += 1
+        self.sums[labels] = self.sums.get(labels, 0.0) + value
 
     def lines(self) -> list[str]:
-        out, total = [], 0
-        for bound, count in zip((*map(repr, self.bounds), "+Inf"), self.counts, strict=True):
-            total += count
-            out.append(f'{self.name}_bucket{{le="{bound}"}} {total}')
-        return [*out, f"{self.name}_sum {self.sum:.17g}", f"{self.name}_count {total}"]
+        out = []
+        for values, counts in sorted(self.counts.items()):
+            total, own = 0, _labels(self.labels, values)
+            for bound, count in zip((*map(repr, self.bounds), "+Inf"), counts, strict=True):
+                total += count
+                out.append(f"{self.name}_bucket{_labels((*self.labels, 'le'), (*values, bound))} {total}")
+            out += [f"{self.name}_sum{own} {self.sums[values]:.17g}", f"{self.name}_count{own} {total}"]
+        return out
 
 
 def exposition(metrics: list[Counter | Histogram]) -> bytes:

@@ -29,12 +29,17 @@ class Unknown(LookupError):
     """No such device, lease or request; the message names it."""
 
 
+class QuotaReached(ValueError):
+    """The key has as many leases as it may have; the message says how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """How leases run. A holder beats every `heartbeat_s` and is dead after `dead_s` of silence; a lease ends after its
     TTL, or after `idle_s` without use; a device is quarantined after `quarantine_after` infrastructure failures in a
-    row; a request that nobody polls is dropped after `dead_s`. A gateway node not heard of for `node_dead_s` is
-    forgotten. A long poll is answered within half of its silence (`dead_s` of a request, `node_dead_s` of a node)."""
+    row, if so many holders reported them as `quarantine_holders` says, or its probe fails, too; a request that nobody
+    polls is dropped after `dead_s`. A gateway node not heard of for `node_dead_s` is forgotten. A long poll is answered
+    within half of its silence (`dead_s` of a request, `node_dead_s` of a node)."""
 
     heartbeat_s: float = 10.0
     dead_s: float = 30.0
@@ -42,14 +47,18 @@ class Rules:
     max_ttl_s: float = 86_400.0
     idle_s: float = 600.0
     quarantine_after: int = 3
+    quarantine_holders: int = 2
     keep_ended_s: float = 86_400.0
     node_dead_s: float = 30.0
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_s < self.dead_s <= self.max_ttl_s or not 0 < self.ttl_s <= self.max_ttl_s:
             raise ValueError(f"rules: expected 0 < heartbeat_s < dead_s and ttl_s <= max_ttl_s, found {self}")
-        if self.quarantine_after < 1 or self.idle_s <= 0 or self.node_dead_s <= 0:
-            raise ValueError(f"rules: expected quarantine_after >= 1, idle_s > 0 and node_dead_s > 0, found {self}")
+        if min(self.quarantine_after, self.quarantine_holders) < 1 or self.idle_s <= 0 or self.node_dead_s <= 0:
+            raise ValueError(
+                "rules: expected quarantine_after and quarantine_holders of 1 or more, idle_s and node_dead_s above 0, "
+                f"found {self}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns
 
 CODE_VERSION = "1"
-BANK_VERSION = "2"
+BANK_VERSION = "3"
 """Of the bank; 2: `closest` is about the round's own tasks."""
 REOPENINGS = 5
 """How often an execution that was lost to infrastructure is started again by another call."""

@@ -6,9 +6,11 @@ bar or window it is. An expression that fits two elements of the screen is dropp
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
@@ -19,30 +21,7 @@ MIN_PX = 6
 COVERED = 0.2
 """Share of an element that a menu or window may cover: what it says must still be readable."""
 Pixels = tuple[int, int, int, int]
-ROLE_WORDS: dict[str, str] = {
-    "push button": "button",
-    "toggle button": "button",
-    "menu": "menu",
-    "menu item": "menu item",
-    "check menu item": "menu item",
-    "radio menu item": "menu item",
-    "check box": "check box",
-    "radio button": "radio button",
-    "page tab": "tab",
-    "text": "text field",
-    "password text": "password field",
-    "entry": "text field",
-    "spin button": "number field",
-    "combo box": "drop-down list",
-    "slider": "slider",
-    "label": "label",
-    "table cell": "cell",
-    "list item": "list entry",
-    "link": "link",
-    "info bar": "notice",
-    "status bar": "status bar",
-    "tree item": "entry",
-}
+ROLE_WORDS: dict[str, str] = json.loads(Path(__file__).with_name("names.json").read_text("utf-8"))["desktop"]
 """How people call the roles that accessibility trees (AT-SPI) name: those that a person would point at. Others (panels,
 bars that hold others) are left out, and so are column headers: they neither take the focus nor answer when asked what
 is at a point."""

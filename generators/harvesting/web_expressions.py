@@ -7,35 +7,16 @@ also those that are only partly visible; one that fits two is dropped.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 Box = tuple[float, float, float, float]
 MOST_CHARS = 60
 BESIDE_PX, LINE_PX, MOST_ALIKE = 260.0, 6.0, 6
-ROLE_WORDS = {
-    "link": "link",
-    "button": "button",
-    "checkbox": "check box",
-    "radio": "radio button",
-    "switch": "switch",
-    "combobox": "drop-down list",
-    "textbox": "text field",
-    "searchbox": "search field",
-    "spinbutton": "number field",
-    "slider": "slider",
-    "tab": "tab",
-    "menuitem": "menu item",
-    "option": "option",
-    "heading": "heading",
-    "image": "image",
-    "cell": "cell",
-    "columnheader": "column header",
-    "listitem": "list entry",
-    "text": "text",
-    "colorwell": "colour field",
-}
+ROLE_WORDS: dict[str, str] = json.loads(Path(__file__).with_name("names.json").read_text("utf-8"))["web"]
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 

@@ -6,6 +6,7 @@ in `open_site`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,45 +26,7 @@ from generators.worlds.webapps.web_app_world import WebAppWorld
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-APPS = {
-    "datasette": (
-        "/",
-        "/shop",
-        "/shop/customers",
-        "/shop/products",
-        "/shop/orders",
-        "/shop/tickets",
-        "/shop/add_ticket",
-        "/shop/close_ticket",
-        "/shop/orders?status=paid&_sort_desc=total",
-        "/shop/customers?_facet=country&_size=10",
-        "/shop/products?_search=oak",
-        "/shop/orders/7",
-        "/shop/customers/3",
-        "/shop?sql=select+*+from+products",
-    ),
-    "django_admin": (
-        "/",
-        "/auth/user/",
-        "/auth/user/add/",
-        "/auth/user/3/change/",
-        "/auth/group/",
-        "/auth/group/add/",
-        "/library/author/",
-        "/library/author/add/",
-        "/library/author/2/change/",
-        "/library/book/",
-        "/library/book/add/",
-        "/library/book/4/change/",
-        "/library/book/?genre=crime",
-        "/library/loan/",
-        "/library/loan/2/change/",
-        "/library/loan/add/",
-        "/library/book/1/delete/",
-        "/library/loan/?returned__exact=0",
-        "/auth/user/2/history/",
-    ),
-}
+APPS: dict[str, list[str]] = json.loads(Path(__file__).with_name("names.json").read_text("utf-8"))["apps"]
 """Apps that can be harvested by name, and their pages."""
 PACKAGES = {"datasette": "datasette", "django_admin": "django"}
 LOAD_MS, REST_MS = 20_000, 300
@@ -90,7 +53,7 @@ def check_ready(targets: Iterable[str]) -> None:
 def site_pages(target: str) -> tuple[str, ...]:
     """The pages of a target without opening it. Raises `ValueError` for what is no folder, file, address or app."""
     if target in APPS:
-        return APPS[target]
+        return tuple(APPS[target])
     if urlsplit(target).scheme in ("http", "https"):
         return (target,)
     path = Path(target)

@@ -17,20 +17,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from generators.tasks.strata import METHOD_EDGES, STRATA, stratum
 from generators.tasks.task_spec import FINAL_KEYFRAME, task_id_of
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.removed import Removed, removed_items
+from quality.duplicates.same_text import VERSION as MEANING_VERSION
+from quality.duplicates.same_text import DistinctTexts
 from quality.evidence.embedding import EMBEDDED, Embedder
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Steps, Tasks
 
 STATIC, DYNAMIC, SHARDS = "task_pool/static", "task_pool/dynamic", "task_pool/shards"
 GENERATED = "task_pool/generated"
-CODE_VERSION = "2"
+CODE_VERSION = f"3.{MEANING_VERSION}"
 EPSILON = 0.9
 INDEX = pa.schema([("task_id", pa.string()), ("stratum", pa.string()), ("shard", pa.string()), ("row", pa.int32())])
 
@@ -135,31 +136,14 @@ def _proposer_name(proposer: Proposer) -> str:
 
 
 def novelty(texts: Sequence[str], pool: Sequence[str], embedder: Embedder, epsilon: float) -> list[float]:
-    """Per text, its largest cosine similarity to the pool and to the texts before it that were kept (< epsilon)."""
-    vectors = embedder.encode([*pool, *texts])
-    standing = list(vectors[: len(pool)].astype(np.float64))
-    nearest = []
-    for vector in vectors[len(pool) :].astype(np.float64):
-        value = float(np.round(np.max(np.stack(standing) @ vector), 9)) if standing else -1.0
-        nearest.append(value)
-        if value < epsilon:
-            standing.append(vector)
-    return nearest
+    """Per text, its largest similarity to the pool and to the texts before it that were kept (< epsilon)."""
+    return [round(value, 9) for _, value, _ in DistinctTexts(embedder, epsilon, pool).admit_all(texts)]
 
 
 def _episodes(source: str, manifest: Manifest, removed: Removed) -> Iterator[dict[str, Any]]:
-    columns = [
-        "episode_id",
-        "step_index",
-        "split",
-        "platform",
-        "app",
-        "instruction",
-        "screenshot_sha256",
-        "action_type",
-        "episode_outcome",
-        "provenance",
-    ]
+    columns = str.split(
+        "episode_id step_index split platform app instruction screenshot_sha256 action_type episode_outcome provenance"
+    )
     steps = manifest.read("steps", Steps.schema, columns).filter(pa.compute.field("split") == "train")
     grouped: dict[str, list[dict[str, Any]]] = {}
     for row in steps.sort_by([("episode_id", "ascending"), ("step_index", "ascending")]).to_pylist():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.tasks.world_interface import World
+from schemas.settings import nearest
 
 
 @dataclass(frozen=True)
@@ -91,5 +92,5 @@ WORLDS: dict[str, WorldKind] = {
 def open_world(name: str, **options: object) -> AbstractContextManager[World]:
     """The world of a name, opened with `with` and closed at its end. Raises `ValueError` for an unknown name."""
     if name not in WORLDS:
-        raise ValueError(f"world: unknown name {name!r:.60}; known are {', '.join(WORLDS)}")
+        raise ValueError(f"world: unknown name {name!r:.60}; {nearest(name, WORLDS)}")
     return WORLDS[name].open(**options)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from pipelines.ports import named_port
+
 FSM = Path(__file__).parent / "fsm"
 HOST = "127.0.0.1"
 SITE_PATH = "/fsm/device.html"
@@ -71,7 +73,8 @@ class _SiteServer(ThreadingHTTPServer):
 def serve_sites(port: int = 0) -> Iterator[str]:
     """Address of the page of FSM sites while the block lasts. Raises `OSError` for a port that is taken."""
     handler = type("Handler", (_SiteHandler,), {"files": _files()})
-    server = _SiteServer((HOST, port), handler)
+    with named_port(HOST, port):
+        server = _SiteServer((HOST, port), handler)
     thread = threading.Thread(target=server.serve_forever, name="sites", daemon=True)
     thread.start()
     try:

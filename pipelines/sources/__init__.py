@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from pipelines.mapping.adapter import Adapter
+from schemas.settings import nearest
 
 
 @functools.cache
@@ -58,5 +59,5 @@ def get(source: str) -> Adapter:
     """An adapter by id. Raises `ValueError` that lists the known ones."""
     adapters = registry()
     if source not in adapters:
-        raise ValueError(f"unknown source {source[:60]!r}; known are {', '.join(adapters)}")
+        raise ValueError(f"unknown source {source[:60]!r}; {nearest(source, adapters)}")
     return adapters[source]

@@ -56,18 +56,7 @@ SPLITS = ("random", "app", "device", "task")
 KEYS: dict[str, Action] = {"KEY_HOME": PressHome(), "KEY_BACK": PressBack(), "KEY_APPSELECT": PressRecent()}
 _EPISODE = frozenset({"episode_id", "device_info", "task_info", "step_length", "steps"})
 _STEP = frozenset(
-    {
-        "step",
-        "screenshot",
-        "action",
-        "info",
-        "ps",
-        "description",
-        "intention",
-        "context",
-        "low_level_instruction",
-        "sam2_bbox",
-    }
+    str.split("step screenshot action info ps description intention context low_level_instruction sam2_bbox")
 )
 
 DESCRIPTOR = Descriptor(

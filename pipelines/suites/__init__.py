@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipelines.mapping.adapter import Raw
+from schemas.settings import nearest
 
 Scope = Literal["target", "goal"]
 
@@ -94,5 +95,5 @@ def get(suite: str) -> RegisteredSuite:
     """A suite by id. Raises `ValueError` that lists the known ones."""
     suites = registry()
     if suite not in suites:
-        raise ValueError(f"unknown evaluation suite {suite[:60]!r}; known are {', '.join(suites)}")
+        raise ValueError(f"unknown evaluation suite {suite[:60]!r}; {nearest(suite, suites)}")
     return suites[suite]

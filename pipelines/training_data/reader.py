@@ -21,7 +21,7 @@ import numpy as np
 
 from pipelines.store import Manifest, Store
 from pipelines.training_data.mixture import ASSET, Mixture, shards_of
-from pipelines.training_data.shard_files import ShardError, ShardFiles, ShardRows
+from pipelines.training_data.shard_files import ShardError, ShardFiles, ShardRows, shard_paths
 from schemas.ids import digest
 
 Row = dict[str, Any]
@@ -186,8 +186,9 @@ class ShardReader:
 
     @classmethod
     def from_paths(cls, paths: Sequence[str | Path], **options: Any) -> ShardReader:
-        """Plain shard files, every row once. Raises `ValueError` naming a file that isn't a shard."""
-        return cls([ShardRows.whole(Path(path)) for path in paths], **options)
+        """Plain shard files, or folders that `vesper shard` wrote, every row once. Raises `ValueError` naming a file
+        that isn't a shard, or a folder without any."""
+        return cls([ShardRows.whole(file) for path in paths for file in shard_paths(Path(path))], **options)
 
     @property
     def batches_per_epoch(self) -> int:

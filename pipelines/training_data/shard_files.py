@@ -61,6 +61,17 @@ class ShardRows:
         return digest([self.name, self.sha256, list(self.rows), list(self.repeats)])
 
 
+def shard_paths(path: Path) -> list[Path]:
+    """The shards of a folder that `vesper shard` wrote (`data/*.parquet`, once `shards/*.parquet`), or of a plain
+    folder of shards; a file is itself. Raises `ValueError` for a folder without any."""
+    if not path.is_dir():
+        return [path]
+    for folder in (path / "data", path / "shards", path):
+        if found := sorted(folder.glob("*.parquet")):
+            return found
+    raise ValueError(f"{path}: expected shards (data/*.parquet), as `vesper shard` writes them, found none")
+
+
 class _RowGroupPictures:
     """The column `images` of a row group. Pictures lie in Arrow's buffer until a row asks for its own: so only those
     in use are copied, into memory that the row before has just freed."""

@@ -28,6 +28,11 @@ class ChangeBands(Settings):
     mapped: Number = setting(0.05, "By how much the mapped share of records or items may fall.", ge=0, le=1)
     reasons: Number = setting(0.05, "By how much the share of one quarantine reason may rise; beyond it warns.", ge=0)
     actions: Number = setting(0.15, "Share of the steps whose action type may change; beyond it warns.", ge=0, le=1)
+    words: tuple[str, ...] = setting(
+        (),
+        "Columns and action words that may be lost without a warning, as the check `vocabulary_known` writes them: "
+        "unknown_action:12.",
+    )
     scores: Number = setting(0.15, "Share of the judge's scores that may move; beyond it warns.", ge=0, le=1)
 
 

@@ -19,11 +19,13 @@ from typing import Any
 
 from pipelines import sources
 from pipelines.mapping.adapter import Adapter, Raw
+from pipelines.mapping.layouts import why_none
 from pipelines.raw.rawdata import RECENT, FileHashes
 from pipelines.store import Check, PartResult, PartSpec, Store, find_part, run_part
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
 from pipelines.unify.changes import ChangeBands, change_checks, mapped_share
+from pipelines.unify.origin import NATIVE
 from pipelines.unify.part import IDS, READS, PartArguments, unify_part
 from pipelines.unify.record_ids import across_parts
 from pipelines.unify.tracked_raw import Folders, TrackedRaw, changes
@@ -43,7 +45,7 @@ def unify_source(
     inputs: Mapping[str, str] | None = None,
     beam_options: Sequence[str] = (),
     bands: ChangeBands | None = None,
-    origin: str = "native",
+    origin: str = NATIVE,
 ) -> Manifest:
     """Map a source's native files to `unified/<source>`: tables steps, samples, screens, quarantine.
 
@@ -58,7 +60,7 @@ def unify_source(
     asset = f"unified/{source}"
     groups = adapter.parts(raw)
     if not groups:
-        raise ValueError(f"{source}: no native files of it in {raw.root.name!r}; see `vesper sources list`")
+        raise ValueError(f"{source}: {why_none(adapter, raw)}; `vesper unify --layout {source}` shows what it reads")
     root = store.root(asset)
     known = _known_parts(store, root, adapter, raw, groups)
     specs = [spec for spec, _ in known]
@@ -228,7 +230,8 @@ def _damages(counts: dict[str, Any]) -> str:
 
 
 def _checks(counts: dict[str, Any], bands: ChangeBands) -> list[Check]:
-    unseen = {name: number for name, number in counts["reasons"].items() if name.startswith("unknown_")}
+    lost = {name: number for name, number in counts["reasons"].items() if name.startswith("unknown_")}
+    unseen = {name: number for name, number in lost.items() if name not in bands.words}
     items, records = (
         f"{counts[f'{unit}_in']} {unit} in, {counts[f'{unit}_mapped']} mapped + {counts[f'{unit}_quarantined']} "
         "quarantined"
@@ -256,7 +259,8 @@ def _checks(counts: dict[str, Any], bands: ChangeBands) -> list[Check]:
             "vocabulary_known",
             not unseen,
             json.dumps(unseen),
-            "no column or action word that the adapter doesn't know",
+            "no column or action word that the adapter doesn't know: teach it the word, or accept its loss "
+            "(sources.<source>.changes.words)",
             blocking=False,
         ),
     ]

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.commands import write_report
-from quality.duplicates.neighbours import TooManyPairs, check_threshold, keep, similar_pairs
+from quality.duplicates.neighbours import TooManyPairs, check_threshold, keep
+from quality.duplicates.same_text import alike_pairs
 from quality.evidence.embedding import EMBEDDED, Embedder, normalise
 from schemas.tables import Pairs
 
@@ -25,10 +26,11 @@ def dedup_file(
     """A parquet or JSONL file with columns `id` and `text` → `pairs.parquet`, `kept.parquet` and `report.json` in
     `out`.
 
-    Every pair of ids whose texts' cosine similarity is at least `threshold` is written once (left < right); kept are
-    the rows that the greedy rule of `quality.duplicates.neighbours.keep` leaves, in order of their ids, with all their
-    columns. Texts that are equal up to blanks have similarity 1. Returns the report. Raises one-line `ValueError`s on
-    bad input.
+    Every pair of ids whose texts' cosine similarity is at least `threshold` is written once (left < right), unless the
+    two differ in what vectors are deaf to (`quality.evidence.meaning`: on and off, numbers, names, unread scripts);
+    kept are the rows that the greedy rule of `quality.duplicates.neighbours.keep` leaves, in order of their ids, with
+    all their columns. Texts that are equal up to blanks have similarity 1. Returns the report. Raises one-line
+    `ValueError`s on bad input.
     """
     check_threshold(threshold)
     table = _read(Path(path))
@@ -39,10 +41,9 @@ def dedup_file(
     unique = list(classes)
     embedder = Embedder(model, cache=cache)
     try:
-        pairs = similar_pairs(embedder.encode(unique), threshold, most=MAX_PAIRS) if unique else ()
+        found = alike_pairs(unique, threshold, embedder, most=MAX_PAIRS)
     except TooManyPairs as error:
         raise ValueError(f"{path}: {error}") from None
-    found = list(zip(*pairs, strict=True))
     total = sum(len(c) * (len(c) - 1) // 2 for c in classes.values())
     total += sum(len(classes[unique[i]]) * len(classes[unique[j]]) for i, j, _ in found)
     if total > MAX_PAIRS:

@@ -9,7 +9,7 @@ its content.
 | image | its picture has the bytes of an evaluation picture | every sample and step on that picture |
 | phash | the pictures' hashes differ in <= 6 bits and `quality.duplicates.looks` sees one screen | the same |
 | ngram | its instruction has the words, or 80 % of the 8-word runs, of an evaluation's | the sample, or whole episode |
-| embedding | cosine >= 0.95, literals and polarity equal | the same |
+| embedding | cosine >= 0.95, and no conflict (`quality.evidence.meaning`) | the same |
 
 Words count on their own from 6 content words on (`quality.contamination.text_prints`). With fewer they count together
 with the app (4 content words), or with the place: the target of a grounding sample lies on the item's target, and the
@@ -51,7 +51,7 @@ from schemas.ids import digest, item_episode, item_sample, item_step
 from schemas.tables import Column, Samples, Screens, Steps, Table
 
 ASSET = CONTAMINATION
-CODE_VERSION = "4"
+CODE_VERSION = "5"
 MAX_PAIRS = 200
 
 

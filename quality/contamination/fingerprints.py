@@ -45,7 +45,7 @@ THUMB_QUALITY = 60
 FLUSH_PICTURES = 256
 
 
-class Items(Table, version=1):
+class Items(Table, version=2):
     """What an evaluation asks, as far as training data could be like it."""
 
     item_id = Column(pa.string(), "item of the suite")
@@ -56,7 +56,7 @@ class Items(Table, version=1):
     app = Column(pa.string(), "app or site", null=True)
     words = Column(pa.string(), "the normalised instruction", null=True)
     weight = Column(pa.float32(), "how telling the words are", null=True)
-    latin = Column(pa.bool_(), "whether its letters are mostly Latin", null=True)
+    meaning = Column(pa.string(), "what its vector wouldn't say: values, names, turns, parts (JSON)", null=True)
     literals = Column(pa.list_(pa.string()), "names, numbers and quotations in it", null=True)
     shingles = Column(pa.list_(pa.uint64()), "hashes of its runs of words", null=True)
     box = Column(pa.list_(pa.float32()), "what is meant: left, top, right, bottom in 0..1000", null=True)
@@ -297,7 +297,7 @@ def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[st
         "app": more.get("app"),
         "words": text.plain,
         "weight": text.weight,
-        "latin": text.latin,
+        "meaning": text.meaning.as_json(),
         "literals": sorted(text.literals),
         "shingles": shingles(text.words),
         "box": None if box is None else [float(v) for v in box],
@@ -309,17 +309,7 @@ def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[st
 
 
 # --- test splits ------------------------------------------------------------------------------------------------------
-_STEP_COLUMNS = [
-    "episode_id",
-    "step_index",
-    "split",
-    "language",
-    "app",
-    "instruction",
-    "screenshot_sha256",
-    "target_box",
-    "source",
-]
+_STEP_COLUMNS = str.split("episode_id step_index split language app instruction screenshot_sha256 target_box source")
 
 
 def _split_items(store: Store, unified: Manifest, key: str) -> Iterator[tuple[dict[str, Any], bytes | None]]:
@@ -372,15 +362,8 @@ def subject(messages: str) -> str:
     return text.strip()
 
 
-_TEMPLATES = (
-    "navigation_no_thinking",
-    "navigation",
-    "plan",
-    "caption",
-    "region",
-    "perception_point",
-    "perception_list",
-    "grounding",
+_TEMPLATES = tuple(
+    str.split("navigation_no_thinking navigation plan caption region perception_point perception_list grounding")
 )
 _SLOT = re.compile(r"\\\{(\w+)\\\}")
 

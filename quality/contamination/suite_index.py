@@ -24,7 +24,6 @@ from quality.contamination.text_prints import (
     COSINE,
     TEXT_WEIGHT,
     TextPrint,
-    same_meaning,
     shingles,
 )
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
@@ -33,6 +32,7 @@ from quality.duplicates.looks import PictureLook, one_screen
 from quality.duplicates.neighbours import cosines
 from quality.duplicates.screen_hashes import hamming, near_pairs
 from quality.evidence.embedding import EMBEDDED, Embedder
+from quality.evidence.meaning import Meaning, conflict
 from quality.evidence.words import holds, plain
 from schemas.coordinates import contains, iou
 
@@ -142,7 +142,7 @@ class SuiteIndex:
         for suite, manifest in self.manifests.items():
             for row in manifest.read("items", Items.schema).sort_by("item_id").to_pylist():
                 place = len(self._items)
-                row["suite"], row["literals"] = suite, frozenset(row["literals"])
+                row["suite"], row["meaning"] = suite, Meaning.from_json(row["meaning"])
                 self._items.append(row)
                 self._places[suite, row["item_id"]] = place
                 if row["words"]:
@@ -265,10 +265,10 @@ class SuiteIndex:
         plain words share a vector, but each has literals of its own."""
         facts: dict[str, list[TextPrint]] = {}
         for text in texts:
-            if text.latin and text.weight >= TEXT_WEIGHT:
+            if text.meaning.readable and text.weight >= TEXT_WEIGHT:
                 facts.setdefault(text.plain, []).append(text)
         ours = sorted(facts)
-        theirs = [n for n, row in enumerate(self._items) if row["latin"] and row["weight"] >= TEXT_WEIGHT]
+        theirs = [n for n, row in enumerate(self._items) if row["meaning"].readable and row["weight"] >= TEXT_WEIGHT]
         if not ours or not theirs:
             return {}
         if self._vectors is None:
@@ -282,6 +282,6 @@ class SuiteIndex:
             for i, j, value in zip(rows, columns, values, strict=True):
                 row = self._items[theirs[j]]
                 for text in facts[ours[start + i]] if value >= COSINE else ():
-                    if same_meaning(text, row["words"].split(), row["literals"]):
+                    if not conflict(text.meaning, row["meaning"]):
                         found.setdefault(text, []).append((theirs[j], round(float(value), 6)))
         return found

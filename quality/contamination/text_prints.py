@@ -8,12 +8,12 @@ the number of its content words, two CJK characters counting as one.
 |---|---|---|
 | exact | `TEXT_WEIGHT` content words | the words are equal |
 | n-gram | that and `SHINGLE_TEXT_WORDS` words | `CONTAINMENT` of the suite's 8-word runs and its literals are in it |
-| embedding | that, and mostly Latin letters | cosine >= `COSINE`, same literals, no other polarity word |
+| embedding | that, and mostly Latin letters | cosine >= `COSINE`, and no conflict (`quality.evidence.meaning`) |
 
 Shorter texts never count on their own: "close" and "open the settings" stand in every corpus. They count together with
 a place on the screen (`quality.contamination.contamination`). Literals are numbers, quoted words, addresses and names:
-tasks of one template that differ in them are different tasks. The embedded model reads no CJK script (all of it becomes
-one unknown word), so such texts are left to the first two rules.
+tasks of one template that differ in them are different tasks. Texts in a script that the embedded model can't read are
+left to the first two rules.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quality.evidence.meaning import VERSION as MEANING_VERSION
+from quality.evidence.meaning import Meaning, meaning
 from quality.evidence.words import entities, plain
 
-VERSION = "1"
+VERSION = f"2.{MEANING_VERSION}"
 """Goes into the config of all that compares texts."""
 SHINGLE_WORDS = 8
 SHINGLE_TEXT_WORDS = 12
@@ -48,15 +50,6 @@ _STOP = frozenset(
         "application menu option text",
     )
 )
-_POLARITY = frozenset(
-    re.findall(
-        r"\w+",
-        "on off up down left right top bottom enable disable enabled disabled first last second third next previous "
-        "before after ascending descending increase decrease more less max min maximum minimum oldest newest latest "
-        "add show hide lock unlock mute unmute zoom in out not no without close start stop highest lowest cheapest "
-        "expand collapse accept reject allow deny forward back undo redo save discard",
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +60,15 @@ class TextPrint:
     words: tuple[str, ...]
     weight: float
     literals: frozenset[str]
-    latin: bool
-    """Whether the embedded model can read it."""
+    meaning: Meaning
+    """What its vector wouldn't say."""
 
 
 def text_print(text: str) -> TextPrint:
     """Any text → its fingerprint."""
     flat = plain(text)
     words = tuple(tokens(flat))
-    return TextPrint(flat, words, weight(words), frozenset(plain(e.text) for e in entities(text)), _is_latin(flat))
+    return TextPrint(flat, words, weight(words), frozenset(plain(e.text) for e in entities(text)), meaning(text))
 
 
 def tokens(flat: str) -> list[str]:
@@ -94,13 +87,3 @@ def shingles(words: Sequence[str]) -> list[int]:
         return []
     runs = {" ".join(words[i : i + SHINGLE_WORDS]) for i in range(len(words) - SHINGLE_WORDS + 1)}
     return sorted(int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest()) for run in runs)
-
-
-def same_meaning(left: TextPrint, right_words: Sequence[str], right_literals: frozenset[str]) -> bool:
-    """Whether near vectors may be believed: equal literals, and no word of direction or negation on one side only."""
-    return left.literals == right_literals and not _POLARITY & (set(left.words) ^ set(right_words))
-
-
-def _is_latin(text: str) -> bool:
-    letters = [char for char in text if char.isalpha()]
-    return bool(letters) and sum(char < "\u0250" for char in letters) >= 0.8 * len(letters)

@@ -12,7 +12,8 @@ counts as that screen in both keys, and its pairs of episodes that are one recor
 are reported.
 
 The key is what keeps data that only *sounds* alike. "Set an alarm for 7:30" and "set an alarm for 7:35" are near one
-another for an embedding, so the literals of a text (numbers and quoted words) must be equal; a thousand recordings of
+another for an embedding, so the literals of a text (numbers and quoted words) must be equal, and nothing else
+that vectors are deaf to (`quality.evidence.meaning`) may differ; a thousand recordings of
 one instruction on other screens are a thousand lessons. Instructions alone are compared too, within a platform:
 `instruction_pairs` says how much a corpus repeats itself. Splits are never compared with one another here; leaks
 between them are contamination, a stage of its own.
@@ -30,12 +31,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from pipelines.prompts import prompt_text
 from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store
-from quality.duplicates.neighbours import check_threshold, cosines, keep, similar_pairs
+from quality.duplicates.neighbours import check_threshold, keep
+from quality.duplicates.same_text import VERSION as MEANING_VERSION
+from quality.duplicates.same_text import alike_pairs, similarities
 from quality.duplicates.screen_owners import ASSET as SCREENS
 from quality.duplicates.screen_owners import canonical_screens, recording_pairs
 from quality.evidence.embedding import Embedder, normalise
@@ -46,7 +48,7 @@ from schemas.tables import Pairs, Samples, Screens, Steps
 __all__ = ["DuplicateCandidate", "find_duplicates", "item_pairs", "keep", "literals"]
 
 ASSET = "hygiene/duplicates"
-CODE_VERSION = "3"
+CODE_VERSION = f"4.{MEANING_VERSION}"
 DEFAULT_THRESHOLD = 0.8
 """Lower than a bare text comparison could afford: the key already asks for one screen, one answer, equal literals.
 all-MiniLM-L6-v2 puts "Remove the mail with the subject ..." and "Delete the message ..." at 0.805."""
@@ -221,10 +223,9 @@ def _instructions(
         new_from = sum(name in old_ids for name in ordered)
         if new_from == len(ordered):
             continue
-        vectors = embedder.encode(texts[name][1] for name in ordered)
-        for i, j, value in zip(*similar_pairs(vectors, threshold, new_from=new_from), strict=True):
+        for i, j, value in alike_pairs([texts[n][1] for n in ordered], threshold, embedder, new_from=new_from):
             left, right = sorted((ordered[i], ordered[j]))
-            rows.append((left, right, float(value)))
+            rows.append((left, right, value))
     listed = [{"text_id": name, "platform": texts[name][0], "text": texts[name][1]} for name in sorted(texts)]
     out.table("texts", pa.Table.from_pylist(listed, schema=TEXTS))
     rows.sort(key=lambda row: row[:2])
@@ -259,17 +260,8 @@ def item_pairs(
     for item in items:
         groups.setdefault((item.platform, item.key), []).append(item)
     meeting = [sorted(group, key=lambda item: item.id) for group in groups.values() if len(group) > 1]
-    wordings = [{normalise(item.text) for item in group} for group in meeting]
-    texts = sorted(set().union(*(words for words in wordings if len(words) > 1)))
-    row = {text: place for place, text in enumerate(texts)}
-    vectors = embedder.encode(texts)
     candidates = [(a, b) for group in meeting for a, b in combinations(group, 2)]
-    similarity = np.ones(len(candidates))
-    unequal = [n for n, (a, b) in enumerate(candidates) if normalise(a.text) != normalise(b.text)]
-    left = [row[normalise(candidates[n][0].text)] for n in unequal]
-    right = [row[normalise(candidates[n][1].text)] for n in unequal]
-    if unequal:
-        similarity[unequal] = cosines(vectors[left], vectors[right])
+    similarity = similarities([(a.text, b.text) for a, b in candidates], embedder)
     return [
         (a.id, b.id, float(value))
         for (a, b), value in zip(candidates, similarity, strict=True)

@@ -6,7 +6,7 @@ proven there. Either way float64 decides on the two stored vectors alone, so the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -43,13 +43,15 @@ def similar_pairs(
     block: int = BLOCK,
     most: int | None = None,
     pruned: bool | None = None,
+    believed: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs (i, j, cosine) with cosine >= threshold: rows from `new_from` on against all rows before them.
 
     `vectors` is float32 [n, d], unit length. Rows before `new_from` are not compared among themselves, so growing
     a set costs new x all. The result is sorted by (i, j), i < j, and is the same for every block size, for every
     order of growth, and with or without pruning (`pruned`; None: by size): whether a pair counts is decided in
-    float64 on the two stored vectors alone. Raises `TooManyPairs` as soon as more than `most` are found.
+    float64 on the two stored vectors alone, then by `believed` (rows i, rows j → bool [n]) if it is given. Raises
+    `TooManyPairs` as soon as more than `most` are found.
     """
     if pruned is None:
         pruned = threshold > 0 and (len(vectors) - new_from) * len(vectors) >= PRUNED_FROM
@@ -64,6 +66,8 @@ def similar_pairs(
             i, j = left[start : start + DECIDED], right[start : start + DECIDED]
             similarity = cosines(vectors[i], vectors[j])
             true = similarity >= round(threshold, ROUND)
+            if believed is not None:
+                true[true] = believed(i[true], j[true])
             found.append((i[true], j[true], similarity[true]))
             count += len(found[-1][0])
             if most is not None and count > most:

@@ -23,7 +23,9 @@ _ADDRESS = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.,:/-]*\d|(?<![\w.])\d(?![\w.])")
 _NAME = re.compile(r"(?<![.!?:\n] )(?<!^)\b([A-Z][\w&'-]+(?: [A-Z][\w&'-]+)*)", re.MULTILINE)
-_NOISE = re.compile(r"[^\w@.%$€£+#-]+", re.UNICODE)
+_MARKS = "".join(c for c in map(chr, range(0x300, 0x1E900)) if unicodedata.category(c) in ("Mn", "Mc"))
+_NOISE = re.compile(rf"[^\w@.%$€£+#\-{_MARKS}]+|[\ufe00-\ufe0f]+")
+"""What stands between words. Vowel signs and tone marks belong to a word, though \\w doesn't know them."""
 _COMMON = frozenset(
     re.findall(
         r"\w+",

@@ -78,11 +78,20 @@ def without_orders(text: str) -> str:
     before = text[: orders[0].start()]
     sentences = [end.end() for end in _END.finditer(before)]
     whole = before[: sentences[-1]] if sentences else ""
-    for kept in (whole, before):
-        if (kept := kept.rstrip(" ,;:-–—\"'\n")) and any(char.isalnum() for char in kept):
+    for kept in (_trimmed(whole), _trimmed(before)):
+        if any(char.isalnum() for char in kept):
             return kept
     ended = _END.search(text, orders[-1].end())
     return text[ended.end() :].strip() if ended else ""
+
+
+def _trimmed(text: str) -> str:
+    """Text without the marks that led to what was cut off; of quotes only one that it opens and doesn't close."""
+    end, unclosed = len(text), {mark for mark in "\"'" if text.count(mark) % 2}
+    while end and (text[end - 1] in " ,;:-–—\n" or text[end - 1] in unclosed):
+        unclosed.discard(text[end - 1])
+        end -= 1
+    return text[:end]
 
 
 class QuietBank(BankView):

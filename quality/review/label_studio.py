@@ -10,9 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 import urllib.parse
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -116,7 +117,7 @@ def _predictions(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"model_version": "vesper judge", "score": row["score"] / 10, "result": result}]
 
 
-def _result(name: str, value: object) -> dict[str, Any]:
+def _result(name: str, value: Any) -> dict[str, Any]:
     return {"id": name, "from_name": name, "to_name": "goal", "type": _TYPES[name], "value": value}
 
 
@@ -139,29 +140,67 @@ def _annotation(verdict: HumanVerdict) -> dict[str, Any]:
 
 
 # --- in ---------------------------------------------------------------------------------------------------------------
-def import_tasks(path: Path, queue: OpenQueue, answers: VerdictStore) -> dict[str, int]:
-    """Read a JSON export → answers, all or none. Returns how many were read, new, there already, and skipped by their
-    annotator (`was_cancelled`). Raises `ReviewError` that names the task on anything that isn't as expected."""
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """How many answers were read, new, there already, and skipped by their annotator (`was_cancelled`). `gone` are
+    answered items that the queue doesn't hold any more, or not as they were shown: their answers are kept, too."""
+
+    answers: int
+    new: int
+    there_already: int
+    skipped_by_annotator: int
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What an annotator saw: the item, how many steps it had, and the digest of its content."""
+
+    item_id: str
+    steps: int
+    content: str
+
+
+def import_tasks(path: Path, queue: OpenQueue, answers: VerdictStore, queued: Iterable[str] = ()) -> Imported:
+    """Read a JSON export → answers, all or none, also those about an earlier draw of the queue.
+
+    `queued` are ids of items that earlier draws held (`quality.review.queue.ever_queued`). Raises `ReviewError` that
+    names the task on anything that isn't as expected, and for an item that was never queued here."""
+    held = {one.item_id: (one.digest, len(one.steps)) for one in queue.trajectories.values()}
+    known = held.keys() | set(queued)
+    tasks = [_task(task, held, f"{path.name}, task {number + 1}") for number, task in enumerate(_load(path))]
+    for where, one, _ in tasks:
+        if one.item_id not in known:
+            raise ReviewError(
+                f"{where}: item {one.item_id[:80]!r} was never in this review queue; import into the store it came from"
+            )
+    gone = {one.item_id for _, one, _ in tasks if held.get(one.item_id, ("",))[0] != one.content}
     found, cancelled = [], 0
-    for number, task in enumerate(_load(path)):
-        where = f"{path.name}, task {number + 1}"
-        data = _expect(_expect(task, dict, where).get("data"), dict, f"{where}: data")
-        item_id = _expect(data.get("item_id"), str, f"{where}: data.item_id")
-        if item_id not in queue.items:
-            raise ReviewError(f"{where}: item {item_id[:80]!r} isn't in this queue; import into the one it came from")
-        trajectory = queue.trajectories[item_id]
-        if data.get("content") != trajectory.digest:
-            raise ReviewError(f"{where}: item {item_id[:80]!r} isn't what was exported: it has changed since")
-        for place, one in enumerate(_expect(task.get("annotations", []), list, f"{where}: annotations")):
+    for where, one, said in tasks:
+        for place, annotation in enumerate(said):
             at = f"{where}, annotation {place + 1}"
-            if _expect(one, dict, at).get("was_cancelled"):
+            if _expect(annotation, dict, at).get("was_cancelled"):
                 cancelled += 1
             else:
-                found.append(_verdict(one, trajectory, at))
+                found.append(_verdict(annotation, one, at))
     before = answers.count()
     answers.add_all(sorted(found, key=lambda verdict: verdict.created))
     new = answers.count() - before
-    return {"answers": len(found), "new": new, "there_already": len(found) - new, "skipped_by_annotator": cancelled}
+    answered = tuple(sorted({verdict.item_id for verdict in found} & gone))
+    return Imported(len(found), new, len(found) - new, cancelled, answered)
+
+
+def _task(task: Any, held: Mapping[str, tuple[str, int]], where: str) -> tuple[str, _Shown, list[Any]]:
+    """(where, what was shown, annotations). How many steps an item had that isn't held as it was says its own text."""
+    data = _expect(_expect(task, dict, where).get("data"), dict, f"{where}: data")
+    item_id = _expect(data.get("item_id"), str, f"{where}: data.item_id")
+    content = _expect(data.get("content"), str, f"{where}: data.content")
+    digest_now, steps = held.get(item_id, ("", 0))
+    if content != digest_now:
+        text = _expect(data.get("steps"), str, f"{where}: data.steps")
+        steps = len(re.findall(r"^\d+\. ", text, re.MULTILINE))
+    annotations = _expect(task.get("annotations", []), list, f"{where}: annotations")
+    return where, _Shown(item_id, steps, content), annotations
 
 
 def _load(path: Path) -> list[Any]:
@@ -182,14 +221,13 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _expect(value: object, kind: type, where: str) -> Any:
+def _expect(value: Any, kind: type, where: str) -> Any:
     if not isinstance(value, kind):
         raise ReviewError(f"{where}: expected {kind.__name__}, found {type(value).__name__}")
     return value
 
 
-def _verdict(plain: Mapping[str, object], trajectory: ReviewTrajectory, where: str) -> HumanVerdict:
-    item_id, steps = trajectory.item_id, len(trajectory.steps)
+def _verdict(plain: Mapping[str, Any], shown: _Shown, where: str) -> HumanVerdict:
     values: dict[str, Any] = {}
     for one in _expect(plain.get("result"), list, f"{where}: result"):
         name = _expect(one, dict, f"{where}: result").get("from_name")
@@ -203,19 +241,19 @@ def _verdict(plain: Mapping[str, object], trajectory: ReviewTrajectory, where: s
         raise ReviewError(f"{where}: expected one choice of {', '.join(DECISIONS)}, found {str(choices)[:80]}")
     created = _time(plain.get("updated_at") or plain.get("created_at"), where)
     verdict = HumanVerdict(
-        item_id,
+        shown.item_id,
         _annotator(plain.get("completed_by"), where),
         "annotator",
         choices[0],
-        _step(values.get("first_wrong_step"), steps, where),
+        _step(values.get("first_wrong_step"), shown.steps, where),
         _note(values.get("note"), where),
         _seconds(plain.get("lead_time"), where),
         created,
-        content=trajectory.digest,
+        content=shown.content,
     )
     named = [
-        item_id,
-        trajectory.digest,
+        shown.item_id,
+        shown.content,
         verdict.annotator,
         verdict.decision,
         verdict.first_wrong_step,
@@ -234,7 +272,7 @@ def _key(name: str) -> str:
     return {"decision": "choices", "first_wrong_step": "number", "note": "text"}[name]
 
 
-def _annotator(value: object, where: str) -> str:
+def _annotator(value: Any, where: str) -> str:
     """A user id, a record with id and email, or (of older exports) an email."""
     if isinstance(value, dict):
         value = value.get("email") or value.get("id")
@@ -248,7 +286,7 @@ def _annotator(value: object, where: str) -> str:
         raise ReviewError(f"{where}: completed_by: {error}") from error
 
 
-def _step(value: object, steps: int, where: str) -> int | None:
+def _step(value: Any, steps: int, where: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or not 1 <= value <= steps:
@@ -256,14 +294,14 @@ def _step(value: object, steps: int, where: str) -> int | None:
     return int(value) - 1
 
 
-def _note(value: object, where: str) -> str:
+def _note(value: Any, where: str) -> str:
     if value is None:
         return ""
     lines = value if isinstance(value, list) else [value]
     return "\n".join(_expect(line, str, f"{where}: note") for line in lines)
 
 
-def _seconds(value: object, where: str) -> float:
+def _seconds(value: Any, where: str) -> float:
     if value is None:
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:

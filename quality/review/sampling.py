@@ -140,7 +140,7 @@ def draw(
         name: list(_in_turn({key: cells[key] for key in cells if key[1] == name}, config.seed)) for name in QUEUE_BANDS
     }
     taken = _quotas({name: len(turns[name]) for name in QUEUE_BANDS}, config)
-    chosen = [one for name in QUEUE_BANDS for one in turns[name][: taken[name]]]
+    chosen = _with_every_stratum(turns, taken)
     drawn = Counter(cell(one, config) for one in chosen)
     whole = sizes or {key: len(inside) for key, inside in cells.items()}
     return [
@@ -173,6 +173,26 @@ def first_of_cells(
     for key in sorted(cells):
         retained += sorted(cells[key], key=lambda one: order(one.item_id, config.seed))[: config.size]
     return retained, Counter({key: len(inside) for key, inside in cells.items()})
+
+
+def _with_every_stratum(
+    turns: Mapping[str, Sequence[ReviewCandidate]], taken: Mapping[str, int]
+) -> list[ReviewCandidate]:
+    """The first `taken` of each band, where the last ones of strata that have several make room for the first of each
+    stratum that would have none. A stratum whose bands have no such room stays out."""
+    drawn = {name: list(inside[: taken[name]]) for name, inside in turns.items()}
+    held = Counter(one.stratum for inside in drawn.values() for one in inside)
+    for name, inside in turns.items():
+        for one in inside[taken[name] :]:
+            if held[one.stratum]:
+                continue
+            spare = next((n for n in reversed(range(taken[name])) if held[drawn[name][n].stratum] > 1), None)
+            if spare is None:
+                break
+            held[drawn[name][spare].stratum] -= 1
+            held[one.stratum] += 1
+            drawn[name][spare] = one
+    return [one for name in QUEUE_BANDS for one in drawn[name]]
 
 
 def _in_turn(cells: Mapping[Cell, Sequence[ReviewCandidate]], seed: int) -> Iterator[ReviewCandidate]:

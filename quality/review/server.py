@@ -23,6 +23,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pipelines.http_guard import FRAMING, App, Guard, Scope
+from pipelines.ports import named_port
 from quality.review.agreement import Disagreement, agreement, disagreements
 from quality.review.queue import OpenQueue
 from quality.review.trajectories import FULL_PX, THUMB_PX
@@ -330,7 +331,8 @@ def serve(review: Review, port: int = 0, told: Callable[[str], None] = print) ->
     token = secrets.token_urlsafe(24)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
+        with named_port(HOST, port):
+            listener.bind((HOST, port))
         listener.listen(128)
         real = listener.getsockname()[1]
         config = uvicorn.Config(

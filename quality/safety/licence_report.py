@@ -19,9 +19,12 @@ from pipelines.store import Store
 from pipelines.store.files import StoreError
 from pipelines.training_data.mixture import ASSET as MIXTURE
 from pipelines.training_data.shards import ASSET as SHARDS
+from pipelines.unify.origin import made_here
 from schemas.ids import digest
 
 Answer = Literal["yes", "no", "conditions", "unknown"]
+OWN_LICENCE = "Apache-2.0 (Vesper's own data in this form)"
+"""Of data that Vesper's generator made where a publisher's files aren't."""
 Refuses = Callable[[str], str]
 """Licence → why the deployment's policy doesn't allow training on it; empty if it does."""
 
@@ -113,7 +116,8 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
     for name in listed:
         adapter = adapters.registry().get(name)
         card = adapter.descriptor if adapter else None
-        licence = card.licence if card else "unknown"
+        unified = store.current(f"unified/{name}")
+        licence = OWN_LICENCE if unified and made_here(unified) else card.licence if card else "unknown"
         gold = store.current(f"gold/{name}")
         rows, share = mixed.get(name, (0, 0.0)) if mixed is not None else (None, None)
         lines.append(
@@ -122,7 +126,7 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
                 card.title if card else name,
                 licence,
                 terms(licence),
-                refuses(licence),
+                refuses(card.licence if card else licence),
                 gold.rows("steps") if gold else 0,
                 gold.rows("samples") if gold else 0,
                 packed.get(name, 0) if packed is not None else None,
@@ -152,7 +156,8 @@ def inputs_digest(store: Store, names: Sequence[str], refuses: Refuses) -> str:
         ]
         for name, a in sorted(registry.items())
     }
-    return digest([found, cards, refuses("unknown"), sorted(names)])
+    own = [name for name in sorted(names) if (at := store.current(f"unified/{name}")) and made_here(at)]
+    return digest([found, own, cards, refuses("unknown"), sorted(names)])
 
 
 def _shard_rows(store: Store) -> dict[str, int] | None:

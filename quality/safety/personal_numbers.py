@@ -5,80 +5,25 @@ from __future__ import annotations
 import datetime
 import re
 
-IBAN_LENGTHS = {
-    "AD": 24,
-    "AE": 23,
-    "AL": 28,
-    "AT": 20,
-    "AZ": 28,
-    "BA": 20,
-    "BE": 16,
-    "BG": 22,
-    "BH": 22,
-    "BR": 29,
-    "BY": 28,
-    "CH": 21,
-    "CR": 22,
-    "CY": 28,
-    "CZ": 24,
-    "DE": 22,
-    "DK": 18,
-    "DO": 28,
-    "EE": 20,
-    "EG": 29,
-    "ES": 24,
-    "FI": 18,
-    "FO": 18,
-    "FR": 27,
-    "GB": 22,
-    "GE": 22,
-    "GI": 23,
-    "GL": 18,
-    "GR": 27,
-    "GT": 28,
-    "HR": 21,
-    "HU": 28,
-    "IE": 22,
-    "IL": 23,
-    "IQ": 23,
-    "IS": 26,
-    "IT": 27,
-    "JO": 30,
-    "KW": 30,
-    "KZ": 20,
-    "LB": 28,
-    "LI": 21,
-    "LT": 20,
-    "LU": 20,
-    "LV": 21,
-    "MC": 27,
-    "MD": 24,
-    "ME": 22,
-    "MK": 19,
-    "MR": 27,
-    "MT": 31,
-    "MU": 30,
-    "NL": 18,
-    "NO": 15,
-    "PK": 24,
-    "PL": 28,
-    "PS": 29,
-    "PT": 25,
-    "QA": 29,
-    "RO": 24,
-    "RS": 22,
-    "SA": 24,
-    "SE": 24,
-    "SI": 19,
-    "SK": 24,
-    "SM": 27,
-    "TN": 24,
-    "TR": 26,
-    "UA": 29,
-    "VA": 22,
-    "VG": 24,
-    "XK": 20,
-}
+_IBAN_LENGTHS = """
+15 NO
+16 BE
+18 DK FI FO GL NL
+19 MK SI
+20 AT BA EE KZ LT LU XK
+21 CH HR LI LV
+22 BG BH CR DE GB GE IE ME RS VA
+23 AE GI IL IQ
+24 AD CZ ES MD PK RO SA SE SK TN VG
+25 PT
+26 IS TR
+27 FR GR IT MC MR SM
+28 AL AZ BY CY DO GT HU LB PL
+29 BR EG PS QA UA
+30 JO KW MU
+31 MT
+"""
+IBAN_LENGTHS = {c: int(line[:2]) for line in _IBAN_LENGTHS.strip().splitlines() for c in line[3:].split()}
 """Characters of an IBAN by country (registry of ISO 13616)."""
 
 

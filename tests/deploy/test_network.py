@@ -47,6 +47,16 @@ def test_every_pod_has_a_policy_that_opens_its_own_ports_alone() -> None:
     assert covered == set(pods)
 
 
+def test_pods_with_metrics_say_where_they_are_scraped() -> None:
+    for _, one in rendered():
+        if one["kind"] in ("Deployment", "StatefulSet"):
+            pod = one["spec"]["template"]
+            named = pod["metadata"]["labels"]["app"].rpartition("-")[2]
+            marks = pod["metadata"].get("annotations", {})
+            wanted = {"authority": "7300", "node": "7301"}.get(named)
+            assert marks.get("prometheus.io/port") == wanted and ("prometheus.io/scrape" in marks) == bool(wanted)
+
+
 def test_nobody_outside_reaches_anything_unless_named() -> None:
     closed = _policies()
     assert "ingress" not in closed["vesper-web"] and len(closed["vesper-gateway"]["ingress"]) == 1

@@ -47,5 +47,5 @@ def test_what_is_no_deriver_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("def plain(screen, pool, config):\n    return []\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"plain.py:plain': expected a StepDeriver or a ScreenDeriver, found a func"):
         find_deriver(f"{tmp_path}/plain.py:plain")
-    with pytest.raises(ValueError, match=r"deriver: expected one of .* nearest are vqa"):
+    with pytest.raises(ValueError, match=r"deriver: expected one of .* did you mean vqa"):
         find_deriver("vqaa")

@@ -312,9 +312,7 @@ def test_from_native_files_to_shards_and_nothing_twice(samples_dir: Samples_dir,
     assert sorted(row["item_id"] for row in verdicts) == sorted([episode, *steps])
     assert {"steps.parquet", "samples.parquet", "screens.parquet", "rejects.parquet"} <= set(made["gold"])
     gold = pq.read_table(tmp_path / "gold/samples.parquet")
-    packed = datasets.load_dataset(
-        "parquet", data_dir=str(tmp_path / "shards/shards"), split="train", cache_dir=str(tmp_path / "hub")
-    )
+    packed = datasets.load_dataset(str(tmp_path / "shards"), split="train", cache_dir=str(tmp_path / "hub"))
     assert packed.num_rows == gold.num_rows == pq.read_table(tmp_path / "shards/index.parquet").num_rows > 10
     assert packed[0]["images"][0].size == (270, 600)
     pairs = pq.read_table(tmp_path / "dedup/pairs.parquet").to_pylist()

@@ -17,7 +17,7 @@ def test_a_member_by_its_name() -> None:
 
 
 def test_an_unknown_name_is_told_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"judge: expected one of rules, cascade, .* found 'ruels'; nearest are rules"):
+    with pytest.raises(ValueError, match=r"judge: expected one of rules, cascade, .* found 'ruels'; did you mean"):
         find_part("judge", "ruels", MEMBERS)
 
 

@@ -119,14 +119,14 @@ def commit_gold(
     return _commit(store, f"gold/{source}", {"steps": steps, "samples": samples}, parts)
 
 
-def _commit(store: Store, asset: str, tables: dict[str, pa.Table], parts: int) -> Manifest:
+def _commit(store: Store, asset: str, tables: dict[str, pa.Table], parts: int, **counts: Any) -> Manifest:
     specs = [PartSpec(f"{n:04d}", f"{n}/{parts}/{[_fingerprint(t) for t in tables.values()]}") for n in range(parts)]
     with store.build(asset, code_version="1", parts=specs) as build:
         for number, spec in enumerate(specs):
             mine = {name: pa.array(range(number, table.num_rows, parts), pa.int64()) for name, table in tables.items()}
             cut = {name: table.take(mine[name]) for name, table in tables.items()}
             build.run_part(spec, lambda out, cut=cut: [out.table(name, table) for name, table in cut.items()] and {})
-        return build.commit(checks=[Check("made", True, "yes", "yes")])
+        return build.commit(counts=counts, checks=[Check("made", True, "yes", "yes")])
 
 
 def _fingerprint(table: pa.Table) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from generators.devices.records import DeviceLease, DeviceRecord, LeaseRequest, LeaseWaiting, Rules
 
-RULES = Rules(ttl_s=100, max_ttl_s=1000, idle_s=60, quarantine_after=2)
+RULES = Rules(ttl_s=100, max_ttl_s=1000, idle_s=60, quarantine_after=2, quarantine_holders=1)
 
 
 class Clock:

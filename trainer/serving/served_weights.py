@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer.runtime.gloo import JOIN_S, gloo_group
-from trainer.serving.serve import RequestRefused
+from trainer.serving.chat_request import RequestRefused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
-from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
+from schemas.settings import ALWAYS, NEVER, Flag, Number, Settings, Whole, other_default, setting
 from trainer.settings.grpo import LearnerConfig
 from trainer.settings.own import with_own
 from trainer.settings.rewards import RewardConfig
@@ -56,6 +56,9 @@ class OfflineSettings(LearnerConfig):
         20,
         "Whole episodes of validation from which on the peak is that of trace success; below it, where all is noise, "
         "it is that of the expected reward.",
+    )
+    warn_without_traces: Flag = setting(
+        True, "Whether a peak that too few whole episodes left to the expected reward warns.", in_version=NEVER
     )
     keep: Literal["peak", "last"] = setting("peak", "Which weights the run ends with; last trains to the bound.")
     save_steps: Whole = setting(4, "Updates between two saved states to go on from.", ge=1)

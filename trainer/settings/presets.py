@@ -32,6 +32,7 @@ def nano() -> TrainerSettings:
         offline=OfflineSection(
             **rl,
             **grounding,
+            warn_without_traces=False,  # what trains it holds two or three
         ),
         online=OnlineSection(
             **rl,

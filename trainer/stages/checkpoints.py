@@ -236,7 +236,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
         folder,
         counts,
         [
-            *([] if context.domain == "grounding" else [traces]),  # which has no episodes
+            *([traces] if config.warn_without_traces and context.domain != "grounding" else []),  # it has no episodes
             loads(folder / MODEL),
             Check("held-out reward did not fall", *did_not_fall(gain, f"{gain['mean']:.4f}")),
             moved_finitely(found),

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from schemas.settings import nearest
+
 if TYPE_CHECKING:
     from trainer.suites.reading import Benchmark
 
@@ -67,7 +69,7 @@ SUITES: Mapping[str, Suite] = {
 def suite(name: str) -> Suite:
     """A suite by name. Raises `ValueError` that lists the known ones."""
     if name not in SUITES:
-        raise ValueError(f"unknown suite {name[:60]!r}; known are {', '.join(SUITES)}")
+        raise ValueError(f"unknown suite {name[:60]!r}; {nearest(name, SUITES)}")
     return SUITES[name]
 
 

@@ -147,11 +147,11 @@ class Leases:
 
     def fail(self, device: str, reason: str, lease: str = "", fence: int = -1) -> bool:
         """An infrastructure failure of a device, reported by the holder of its lease (`lease`, `fence`) or, with
-        neither, by an administrator. A lease counts once, so that one alone doesn't put a device away. True if it is
-        now in quarantine, which ends its lease. Raises `LeaseEnded` for a lease that isn't live: a holder that was cut
-        off can't put a device away."""
+        neither, by an administrator, whose word is enough. A lease counts once, and what one holder alone reports puts
+        nothing away that answers its probe. True if it is now in quarantine, which ends its lease. Raises `LeaseEnded`
+        for a lease that isn't live: a holder that was cut off can't put a device away."""
         self.tick()
-        now = self.now()
+        now, holders = self.now(), self.rules.quarantine_holders
         with self._tables.transaction(durable=True) as db:
             row = self._ledger.device_row(device)
             if lease:
@@ -163,13 +163,20 @@ class Leases:
                 db.execute("UPDATE leases SET failed = 1 WHERE id = ?", (lease,))
             failures = row["failures"] + 1
             db.execute("UPDATE devices SET failures = ? WHERE id = ?", (failures, device))
-            if failures < self.rules.quarantine_after or row["quarantined"]:
+            confirmed = not lease or row["health"] == "down" or self._reporters(device, failures) >= holders
+            if failures < self.rules.quarantine_after or row["quarantined"] or not confirmed:
                 return bool(row["quarantined"])
             why = f"{failures} infrastructure failures in a row, the last: {reason[:300]}"
             db.execute("UPDATE devices SET quarantined = ? WHERE id = ?", (why, device))
             if row["lease"]:
                 self._ledger.end(row["lease"], "quarantined", f"device {device} was quarantined: {why}", now)
             return True
+
+    def _reporters(self, device: str, failures: int) -> int:
+        """How many holders the last so many failures of a device come from."""
+        last = "SELECT holder FROM leases WHERE device = ? AND failed = 1 ORDER BY fence DESC LIMIT ?"
+        found = self._db.execute(f"SELECT count(DISTINCT holder) FROM ({last})", (device, failures))
+        return int(found.fetchone()[0])
 
     def readmit(self, device: str) -> None:
         """Out of quarantine, with a clean slate."""

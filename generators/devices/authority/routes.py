@@ -16,6 +16,7 @@ from generators.devices.records import (
     LeaseRequest,
     LeaseWaiting,
     NodeRecord,
+    QuotaReached,
     Unknown,
 )
 
@@ -114,7 +115,7 @@ async def _lease(call: AuthorityCall) -> Answer:
     )
     most, held = call.key.max_leases, call.leases.count_of(request.holder, request.id)
     if most and held >= most:
-        raise ValueError(f"lease: key {request.holder} has or waits for {held} leases, and may have {most} at a time")
+        raise QuotaReached(f"lease: key {request.holder} has or waits for {held} leases, and may have {most} at a time")
     until = call.until(call.leases.rules.dead_s)
     before = call.leases.newest_change()
     found: DeviceLease | LeaseWaiting | None = call.leases.ask(request)

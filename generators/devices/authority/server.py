@@ -18,15 +18,19 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from generators.devices.authority.authority_metrics import AuthorityMetrics, why_refused
 from generators.devices.authority.leases import Leases
 from generators.devices.authority.routes import ROUTES, Answer, AuthorityCall, node_json
 from generators.devices.config import ApiKey, AuthorityConfig
+from generators.devices.metrics import CONTENT_TYPE
 from generators.devices.probes import probe
 from generators.devices.records import DeviceLease, DeviceRecord, LeaseEnded, Unknown
 from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
+from pipelines.ports import named_port
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -44,7 +48,11 @@ class Authority:
 
     def __init__(self, config: AuthorityConfig) -> None:
         self.config = config
-        self.leases = Leases(config.database, config.rules)
+        clients = sum("client" in key.roles for key in config.keys)
+        # where only one holder can be, its word must do: it takes a device from nobody else
+        holders = max(1, min(config.rules.quarantine_holders, clients))
+        self.leases = Leases(config.database, replace(config.rules, quarantine_holders=holders))
+        self.metrics = AuthorityMetrics()
         self.tokens = Tokens(config.secret)
         self.epoch = secrets.token_hex(8)  # a node that knows another starts over
         self._keys = [(hashlib.sha256(key.key.encode()).digest(), key) for key in config.keys]
@@ -131,7 +139,7 @@ class Authority:
 def make_app(config: AuthorityConfig) -> Starlette:
     """The ASGI application; it opens the database when it starts and closes it when it stops."""
     from starlette.applications import Starlette
-    from starlette.responses import JSONResponse
+    from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 
     @contextlib.asynccontextmanager
@@ -150,11 +158,15 @@ def make_app(config: AuthorityConfig) -> Starlette:
     async def health(request: Request) -> Response:
         return JSONResponse({"ok": True})
 
+    async def metrics(request: Request) -> Response:
+        authority: Authority = request.app.state.authority
+        return Response(authority.metrics.text(authority.leases), media_type=CONTENT_TYPE)
+
     routes = [
-        Route(path, _endpoint(roles, handler, wakes), methods=[method])
+        Route(path, _endpoint(f"{method} {path}", roles, handler, wakes), methods=[method])
         for method, path, roles, handler, wakes in ROUTES
     ]
-    return Starlette(routes=[Route("/healthz", health), *routes], lifespan=life)
+    return Starlette(routes=[Route("/healthz", health), Route("/metrics", metrics), *routes], lifespan=life)
 
 
 async def _again_and_again(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
@@ -168,25 +180,29 @@ async def _again_and_again(work: Callable[[], Awaitable[None]], pause_s: float) 
 
 
 def _endpoint(
-    roles: tuple[str, ...], handler: Callable[[AuthorityCall], Awaitable[Answer]], wakes: bool
+    route: str, roles: tuple[str, ...], handler: Callable[[AuthorityCall], Awaitable[Answer]], wakes: bool
 ) -> Callable[[Request], Awaitable[Response]]:
     from starlette.responses import JSONResponse
 
     async def answer(request: Request) -> Response:
         authority: Authority = request.app.state.authority
+        began, refused = time.monotonic(), authority.metrics.refused
         key = authority.who(request.headers.get("authorization", ""))
         if key is None:
+            refused.add(1, "key")
             return JSONResponse({"error": "API key: missing or unknown"}, 401, {"WWW-Authenticate": "Bearer"})
         if not key.roles.intersection(roles):
+            refused.add(1, "role")
             return JSONResponse({"error": f"API key {key.name}: expected a role of {', '.join(roles)}"}, 403)
         try:
             status, said = await handler(AuthorityCall(authority, key, dict(request.path_params), await _body(request)))
-        except (ValueError, OverflowError) as error:
-            return JSONResponse({"error": str(error)}, 400)
-        except Unknown as error:
-            return JSONResponse({"error": str(error.args[0])}, 404)
-        except LeaseEnded as error:
-            return JSONResponse({"error": str(error), "state": error.state}, 409)
+        except (ValueError, OverflowError, Unknown, LeaseEnded) as error:
+            refused.add(1, why_refused(error))
+            ended = {"state": error.state} if isinstance(error, LeaseEnded) else {}
+            status = 409 if ended else 404 if isinstance(error, Unknown) else 400
+            return JSONResponse({"error": str(error.args[0]), **ended}, status)
+        finally:
+            authority.metrics.answers.observe(time.monotonic() - began, route)
         if wakes:
             authority.changed()
         return JSONResponse(said, status)
@@ -218,7 +234,8 @@ def serve_authority(config: AuthorityConfig) -> None:
     """Run the authority until SIGTERM or SIGINT. Prints where it listens once it answers."""
     import uvicorn
 
-    listener = socket.create_server((config.host, config.port), backlog=1024)
+    with named_port(config.host, config.port, "`port` in its configuration"):
+        listener = socket.create_server((config.host, config.port), backlog=1024)
     host, port = listener.getsockname()[:2]
 
     class Server(uvicorn.Server):

@@ -1,5 +1,10 @@
 """A local port that leads to a leased device through the gateway, so that `adb connect 127.0.0.1:PORT`, `ssh -p PORT
-127.0.0.1` and any other client of a TCP port work unchanged."""
+127.0.0.1`, `connect_over_cdp("http://127.0.0.1:PORT")` and any other client of a TCP port work unchanged.
+
+Who reaches the port has the lease, so it is on loopback. A browser's (CDP) is in reach of every page that is open on
+this machine, too: its requests are read, one a connection, and those of pages are refused. The leased browser answers
+discovery with the port's own address, since that is what it is asked as.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,16 @@ from collections.abc import AsyncIterator, Callable
 
 from generators.devices.client.sdk import Client, Session
 from generators.devices.device import DeviceError
+from generators.devices.protocols.http_head import END, HttpHead, read_head, write_head, write_reply
 from generators.devices.protocols.tunnel import open_tunnel
+from pipelines.http_guard import LOOPBACK, Guard, Scope
+from pipelines.ports import named_port
 
 log = logging.getLogger(__name__)
 CHUNK = 65_536
 HOST = "127.0.0.1"
+HEAD_S, REPLY_S = 10.0, 30.0
+MAX_ANSWER = 16 << 20
 
 
 @contextlib.asynccontextmanager
@@ -36,7 +46,8 @@ async def forward(session: Session, port: int = 0) -> AsyncIterator[int]:
             tasks.discard(task)
             writer.close()
 
-    server = await asyncio.start_server(serve, HOST, port)
+    with named_port(HOST, port):
+        server = await asyncio.start_server(serve, HOST, port)
 
     def stop() -> None:
         for task in tuple(tasks):
@@ -53,19 +64,69 @@ async def forward(session: Session, port: int = 0) -> AsyncIterator[int]:
 
 
 async def _serve(session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    head = None
+    if session.protocol == "cdp":
+        try:
+            head = await asyncio.wait_for(_read_request(reader), HEAD_S)
+        except (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError) as error:
+            writer.write(write_reply(400, f"forward: expected a request of CDP: {error}\n".encode()))
+            return
     try:
         up_reader, up_writer = await _reach(session)
     except DeviceError as error:
         log.warning("forward: %s", error)
-        writer.transport.abort()
+        if head is not None:
+            writer.write(write_reply(502, f"forward: {error}\n".encode()))
+        else:
+            writer.transport.abort()
         return
     try:
-        both = [_pump(reader, up_writer, session.touch), _pump(up_reader, writer, session.touch)]
-        await asyncio.gather(*both)
-    except (OSError, ConnectionError):
+        if head is not None:
+            up_writer.write(write_head(" ".join(head.start), head.headers))
+        if head is None or head.get("Upgrade").lower() == "websocket":
+            both = [_pump(reader, up_writer, session.touch), _pump(up_reader, writer, session.touch)]
+            await asyncio.gather(*both)
+        else:
+            session.touch()
+            await asyncio.wait_for(_answer_once(up_reader, writer), REPLY_S)
+    except (OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError):
         writer.transport.abort()
     finally:
         up_writer.close()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> HttpHead:
+    """The head of a request that a program on this machine sent. Raises `ValueError` for another page's, and for what
+    is none."""
+    head = read_head(await reader.readuntil(END))
+    method, target, _ = head.start
+    scope: dict[str, object] = {
+        "type": "http",
+        "method": method,
+        "path": target,
+        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in head.headers],
+    }
+    if refusal := _GUARD.refuses(scope):
+        raise ValueError(refusal.message)
+    return head
+
+
+async def _answer_once(upstream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One answer of the browser's discovery, after which the connection ends."""
+    head = read_head(await upstream.readuntil(END))
+    length = head.get("Content-Length")
+    if not (length.isascii() and length.isdigit() and int(length) <= MAX_ANSWER):
+        raise ValueError(f"expected an answer of at most {MAX_ANSWER} bytes, found {length[:20]!r}")
+    body = await upstream.readexactly(int(length))
+    writer.write(write_head(" ".join(head.start), [*head.without("Connection"), ("Connection", "close")]) + body)
+    await writer.drain()
+
+
+async def _nowhere(scope: Scope, receive: object, send: object) -> None:
+    """What the guard would pass requests on to, if it served them."""
+
+
+_GUARD = Guard(_nowhere, hosts=LOOPBACK, untyped=True)
 
 
 async def _reach(session: Session) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -108,7 +169,7 @@ async def hold_forward(authority_url: str, api_key: str, protocol: str, device: 
         session.on_lost.append(lose)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, ended.set)
-        print(f"device {session.device} on {HOST}:{local}", flush=True)
+        print(f"device {session.device} on {'http://' if protocol == 'cdp' else ''}{HOST}:{local}", flush=True)
         await ended.wait()
         return lost[0] if lost else "stopped"
 

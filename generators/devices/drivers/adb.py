@@ -22,6 +22,7 @@ from typing import Any
 
 from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.devices.drivers.adb_apps import PACKAGES, pick_package
+from generators.devices.drivers.adb_screencap import picture_in
 from generators.devices.drivers.adb_tree import places_of
 from generators.devices.drivers.frames import limited, png_size, read_options, to_px, utf8_parts
 from generators.devices.protocols.adb_auth import BadKey
@@ -128,8 +129,9 @@ class AdbDevice:
         ran = await self.shell("screencap -p", limit_bytes=MAX_PNG)
         if ran.code:
             raise DeviceError(f"{self._name}: screencap ended with code {ran.code}: {ran.said}")
-        self.size_px = png_size(ran.out, self._name)
-        return Observation(ran.out, await self._tree() if self._options.tree else ())
+        png = picture_in(ran.out, self._name)
+        self.size_px = png_size(png, self._name)
+        return Observation(png, await self._tree() if self._options.tree else ())
 
     async def _tree(self) -> tuple[ScreenElement, ...]:
         """Places, () where the phone gives no tree (an animation that does not end, a screen it keeps secret)."""

@@ -4,24 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-PACKAGES = {
-    "calculator": ("com.google.android.calculator", "com.android.calculator2"),
-    "calendar": ("com.google.android.calendar", "com.android.calendar"),
-    "camera": ("com.android.camera2", "com.google.android.GoogleCamera"),
-    "chrome": ("com.android.chrome",),
-    "clock": ("com.google.android.deskclock", "com.android.deskclock"),
-    "contacts": ("com.google.android.contacts", "com.android.contacts"),
-    "files": ("com.google.android.documentsui", "com.android.documentsui", "com.google.android.apps.nbu.files"),
-    "gmail": ("com.google.android.gm",),
-    "maps": ("com.google.android.apps.maps",),
-    "messages": ("com.google.android.apps.messaging", "com.android.messaging"),
-    "notes": ("com.google.android.keep",),
-    "phone": ("com.google.android.dialer", "com.android.dialer"),
-    "photos": ("com.google.android.apps.photos",),
-    "play store": ("com.android.vending",),
-    "settings": ("com.android.settings",),
-    "youtube": ("com.google.android.youtube",),
-}
+from generators.devices.drivers.driver_names import NAMES
+
+PACKAGES: dict[str, tuple[str, ...]] = {name: tuple(found) for name, found in NAMES["packages"].items()}
 """Where the package doesn't hold the app's name, or several do: the usual ones, in the order they are tried."""
 
 

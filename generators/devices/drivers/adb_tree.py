@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from generators.devices.drivers.driver_names import NAMES
 from generators.tasks.world_interface import ScreenElement
 from pipelines.native.android_xml import AndroidView, views
 from schemas.coordinates import OffScreen, box_to_unit
 
-ROLES = {
-    "Button": "button",
-    "CheckBox": "checkbox",
-    "CheckedTextView": "option",
-    "CompoundButton": "switch",
-    "EditText": "textbox",
-    "ImageButton": "button",
-    "ImageView": "image",
-    "ProgressBar": "progressbar",
-    "RadioButton": "radio",
-    "SearchView": "searchbox",
-    "SeekBar": "slider",
-    "Spinner": "combobox",
-    "Switch": "switch",
-    "TextView": "text",
-    "ToggleButton": "switch",
-    "WebView": "document",
-}
+ROLES: dict[str, str] = NAMES["roles"]
 """Android's classes → roles; any other class is named as it is, in lower case."""
 
 

@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
+from generators.devices.drivers.driver_names import NAMES
 from generators.devices.keyboard import find_key
 
-_KEYSYMS = {
-    "Alt": "alt",
-    "Control": "ctrl",
-    "Meta": "super",
-    "Shift": "shift",
-    "Backspace": "BackSpace",
-    "Enter": "Return",
-    "ArrowDown": "Down",
-    "ArrowLeft": "Left",
-    "ArrowRight": "Right",
-    "ArrowUp": "Up",
-    "PageDown": "Next",
-    "PageUp": "Prior",
-    " ": "space",
-    ";": "semicolon",
-    "=": "equal",
-    ",": "comma",
-    "-": "minus",
-    ".": "period",
-    "/": "slash",
-    "`": "grave",
-    "[": "bracketleft",
-    "\\": "backslash",
-    "]": "bracketright",
-    "'": "apostrophe",
-}
+_KEYSYMS: dict[str, str] = NAMES["keysyms"]
 PROGRAMS: dict[str, tuple[str, ...]] = {
     "calculator": ("galculator",),
     "galculator": ("galculator",),

@@ -30,6 +30,7 @@ from generators.devices.protocols.http_head import END, LIMIT, BadHead, HttpHead
 from generators.devices.records import NodeRecord
 from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, BadToken, Tokens
+from pipelines.ports import named_port
 
 log = logging.getLogger(__name__)
 MARK = "Vesper-Forwarded"
@@ -71,9 +72,10 @@ class GatewayNode:
     async def start(self) -> NodeRecord:
         """Listen, and follow the authority in the background. Gives the address for clients."""
         config, loop = self.config, asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: HeadReader(LIMIT, END, self._accept), config.host, config.port, backlog=BACKLOG
-        )
+        with named_port(config.host, config.port, "`port` in its configuration"):
+            self._server = await loop.create_server(
+                lambda: HeadReader(LIMIT, END, self._accept), config.host, config.port, backlog=BACKLOG
+            )
         port = self._server.sockets[0].getsockname()[1]
         me = NodeRecord(config.id, config.public_host or config.host, config.public_port or port)
         self.feed = FenceFeed(config, me, self._cut_below_floor)

@@ -35,3 +35,12 @@ COUNTS: dict[str, dict[str, int]] = {
     },
 }
 SOURCES = tuple(sorted(COUNTS["demo"]))
+PLANTED_WORDS: dict[str, tuple[str, ...]] = {
+    "agentnet": ("unknown_action:computer.rotate",),
+    "aitw": ("unknown_action:12",),
+    "aitz": ("unknown_action:12",),
+    "android_control": ("unknown_action:rotate_screen",),
+    "mind2web": ("unknown_action:SWIPE",),
+    "omniact": ("unknown_action:pyautogui.swirl",),
+}
+"""Actions that no adapter can know, planted so that there is something to quarantine, as the reasons name them."""

@@ -3,13 +3,14 @@
     async with serve_adb(EmulatedPhone(backend)) as adbd:
         ...  # adb connect 127.0.0.1:{adbd.port}
 
-Services: `shell:`, `shell,v2:`, `exec:` (see `shell_commands`) and `sync:`. Standard input is read by an interactive
-shell only; a command that stands in the service gets none.
+Services: `shell:`, `shell,v2:`, `exec:` (see `shell_commands`), `sync:`, and those of `device_services`; any other is
+refused. Standard input is read by an interactive shell only; a command that stands in the service gets none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -38,10 +39,14 @@ from generators.devices.protocols.adb_wire import (
     read_message,
     shell_packet,
 )
+from generators.worlds.android import device_services
+from generators.worlds.android.backend import BackendError
 from generators.worlds.android.emulated_phone import EmulatedPhone
 from generators.worlds.android.shell_commands import run_line
+from generators.worlds.android.shell_expansion import ShellSession
 from generators.worlds.android.shell_output import Output
 from generators.worlds.android.sync_protocol import serve_sync
+from pipelines.ports import named_port
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -81,6 +86,7 @@ class Adbd:
         self.faults: list[str] = []
         self._keys, self._limits = keys, limits or AdbLimits()
         self._served: set[asyncio.Task[None]] = set()
+        self._boots = phone.boots
 
     def banner(self) -> bytes:
         """What the phone says of itself in CNXN."""
@@ -162,7 +168,7 @@ class Adbd:
     async def _open(self, stream: AdbStream, service: str) -> None:
         kind, _, argument = service.partition(":")
         words = kind.split(",")
-        if words[0] not in ("shell", "exec", "sync"):
+        if words[0] not in ("shell", "exec", "sync", *device_services.NAMES):
             await stream.refuse()
             return
         await stream.accept()
@@ -172,10 +178,17 @@ class Adbd:
         finally:  # also after a breach inside the service: only its stream ends
             if not stream.closed:
                 await stream.close()
+            if self.phone.boots != self._boots:  # it was started again: every connection is gone
+                self._boots = self.phone.boots
+                for task in self._served:
+                    task.cancel()
 
     async def _serve_service(self, stream: AdbStream, words: list[str], argument: str) -> None:
         if words[0] == "sync":
             await serve_sync(stream, self.phone.files)
+        elif words[0] in device_services.NAMES:
+            with contextlib.suppress(BackendError):  # the stream ends early, which every client reports
+                await device_services.serve_service(stream, self.phone, words[0], argument)
         elif words[0] == "shell" and not argument:
             await self._interactive(stream, v2="v2" in words, echo="pty" in words)
         else:
@@ -184,11 +197,11 @@ class Adbd:
             if "v2" in words:
                 await stream.write(shell_packet(EXIT, bytes([output.code & 0xFF])))
 
-    async def _run(self, line: str) -> Output:
+    async def _run(self, line: str, session: ShellSession | None = None) -> Output:
         """A line under the time limit."""
         try:
             async with asyncio.timeout(self._limits.command_s):
-                return await run_line(self.phone, line)
+                return await run_line(self.phone, line, session)
         except TimeoutError:
             return Output().fail(f"/system/bin/sh: killed after {self._limits.command_s:g} s", 137)
 
@@ -200,7 +213,7 @@ class Adbd:
 
     async def _interactive(self, stream: AdbStream, *, v2: bool, echo: bool) -> None:
         """A prompt (with a terminal) and one line after another until `exit` or the end of the input."""
-        packets, line, code = ShellPackets(), bytearray(), 0
+        packets, line, code, session = ShellPackets(), bytearray(), 0, ShellSession()
         newline = b"\r\n" if echo else b"\n"
 
         async def say(data: bytes) -> None:
@@ -224,7 +237,7 @@ class Adbd:
             while line and not stream.closed and (b"\n" in line or ended):
                 text, _, rest = bytes(line).partition(b"\n")
                 line[:] = rest
-                output = await self._run(text.decode("utf-8", "replace"))
+                output = await self._run(text.decode("utf-8", "replace"), session)
                 code = output.code
                 await self._answer(stream, output, v2=v2, newline=newline)
                 if output.exits:
@@ -246,7 +259,8 @@ async def serve_adb(
     """A phone that listens on loopback; `port` 0 takes a free one, `Adbd.port` says which. Without `keys` any host may
     connect, as on an emulator."""
     adbd = Adbd(phone, keys, limits)
-    server = await asyncio.start_server(adbd.serve, HOST, port)
+    with named_port(HOST, port):
+        server = await asyncio.start_server(adbd.serve, HOST, port)
     sockets: Sequence = server.sockets
     adbd.port = sockets[0].getsockname()[1]
     try:

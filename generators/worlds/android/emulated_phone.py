@@ -10,6 +10,13 @@ from generators.worlds.android.virtual_files import VirtualFiles
 
 LATIN_KEYBOARD = "com.android.inputmethod.latin/.LatinIME"
 INPUT_METHODS = (LATIN_KEYBOARD, ADB_KEYBOARD)
+SETTINGS = {
+    ("global", "airplane_mode_on"): "0",
+    ("system", "accelerometer_rotation"): "0",
+    ("system", "screen_brightness"): "128",
+    ("system", "screen_brightness_mode"): "0",
+    ("system", "user_rotation"): "0",
+}
 
 
 @dataclass
@@ -22,7 +29,19 @@ class EmulatedPhone:
     harness: bool = True
     files: VirtualFiles = field(default_factory=VirtualFiles)
     input_method: str = LATIN_KEYBOARD
-    settings: dict[tuple[str, str], str] = field(default_factory=dict)
+    settings: dict[tuple[str, str], str] = field(default_factory=lambda: dict(SETTINGS))
+    reversed: dict[str, str] = field(default_factory=dict)
+    """Addresses on the phone that should lead to the host's: listed, and used by no app."""
+
+    boots: int = 0
+    """How often it was started again; the daemon drops its connections each time."""
+
+    async def reboot(self) -> None:
+        """Start again: the home screen, no reversed ports; files, settings and the keyboard stay. Raises
+        `BackendError`."""
+        self.boots += 1
+        self.reversed.clear()
+        await self.backend.key("KEYCODE_HOME")
 
     def properties(self) -> dict[str, str]:
         """`getprop`'s names and values."""

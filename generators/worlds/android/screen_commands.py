@@ -9,10 +9,13 @@ import base64
 import json
 import math
 import re
+import struct
 from collections.abc import Awaitable, Callable
 
 from generators.devices.protocols.adb_harness import ADB_KEYBOARD, BAD_START, HARNESS_RESET, HARNESS_STATE
 from generators.worlds.android.backend import App
+from generators.worlds.android.device_services import raw_pixels
+from generators.worlds.android.dumpsys import dumpsys
 from generators.worlds.android.emulated_phone import INPUT_METHODS, LATIN_KEYBOARD, EmulatedPhone
 from generators.worlds.android.keys import key_name
 from generators.worlds.android.shell_output import CommandError, Output
@@ -97,15 +100,24 @@ async def _input_text(phone: EmulatedPhone, text: str) -> None:
 
 
 async def _screencap(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
-    paths = [arg for arg in args if not arg.startswith("-")]
-    if set(args) - {"-p", *paths} or len(paths) > 1:
-        raise CommandError("usage: screencap [-p] [FILENAME]")
-    if "-p" not in args and not (paths and paths[0].endswith(".png")):
-        raise CommandError("screencap: this phone writes PNG only; pass -p")
-    png = await phone.backend.screencap()
-    if not paths:
-        return Output(png)
-    phone.files.write(paths[0], png)
+    """PNG with `-p` or for a name that ends so, else what Android calls raw: size, format and RGBA pixels."""
+    words = [
+        arg for place, arg in enumerate(args) if arg not in ("-p", "-d") and (args[place - 1] != "-d" or not place)
+    ]
+    if len(words) > 1 or any(word.startswith("-") for word in words):
+        raise CommandError("usage: screencap [-p] [-d DISPLAY] [FILENAME]")
+    picture = await phone.backend.screencap()
+    if "-p" not in args and not (words and words[0].endswith(".png")):
+        width, height, pixels = raw_pixels(picture)
+        picture = struct.pack("<4I", width, height, 1, 1) + pixels  # RGBA_8888, sRGB
+    if not words:
+        return Output(picture)
+    phone.files.write(words[0], picture)
+    return Output()
+
+
+async def _reboot(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
+    await phone.reboot()
     return Output()
 
 
@@ -266,6 +278,8 @@ async def _settings(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Outp
         if args[1:] == ["secure", "default_input_method"]:
             return Output(f"{phone.input_method}\n".encode())
         return Output((phone.settings.get((args[1], args[2]), "null") + "\n").encode())
+    if args[:3] == ["put", "system", "user_rotation"] and args[3:] != ["0"]:
+        raise CommandError("user_rotation: this phone stands upright (0) only", 255)
     if len(args) == 4 and args[0] == "put" and len(phone.settings) < 256 and len(args[2] + args[3]) < 4096:
         phone.settings[(args[1], args[2])] = args[3]
         return Output()
@@ -291,27 +305,14 @@ async def _pm(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
     raise CommandError(f"Unknown command: {' '.join(args[:2])}", 255)
 
 
-async def _dumpsys(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
-    focused = await phone.backend.focused()
-    if args[:1] == ["window"]:
-        lines = (f"mCurrentFocus=Window{{0 u0 {focused}}}", f"mFocusedApp=ActivityRecord{{0 u0 {focused} t1}}")
-    elif args[:1] == ["activity"]:
-        lines = (
-            f"topResumedActivity=ActivityRecord{{0 u0 {focused} t1}}",
-            f"mResumedActivity: ActivityRecord{{0 u0 {focused} t1}}",
-        )
-    else:
-        raise CommandError(f"Can't find service: {args[0] if args else ''}")
-    return Output("".join(f"  {line}\n" for line in lines).encode())
-
-
 SCREEN_COMMANDS: dict[str, Callable[[EmulatedPhone, list[str], bytes], Awaitable[Output]]] = {
     "am": _am,
-    "dumpsys": _dumpsys,
+    "dumpsys": dumpsys,
     "ime": _ime,
     "input": _input,
     "monkey": _monkey,
     "pm": _pm,
+    "reboot": _reboot,
     "screencap": _screencap,
     "settings": _settings,
     "uiautomator": _uiautomator,

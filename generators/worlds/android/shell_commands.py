@@ -1,38 +1,34 @@
 """The emulated phone's shell: a strict table of commands over virtual files; nothing reaches a real shell or path.
 
 `run_line` reads a line (see `shell_line`), runs its commands and gives output and exit code. A newcomer adds a command
-as one coroutine and one entry in COMMANDS. What touches the screen is in `screen_commands`.
+as one coroutine and one entry in COMMANDS. What touches the screen is in `screen_commands`, what reads text in
+`text_commands`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import stat as modes
 from collections.abc import Awaitable, Callable
 
 from generators.worlds.android.backend import BackendError
 from generators.worlds.android.emulated_phone import EmulatedPhone
 from generators.worlds.android.screen_commands import SCREEN_COMMANDS
-from generators.worlds.android.shell_line import LineError, ShellCommand, parse_line
+from generators.worlds.android.shell_expansion import MAX_VARIABLES, ShellSession, expand_fields, expand_text
+from generators.worlds.android.shell_line import MAX_DEPTH, MAX_WORDS, LineError, ShellCommand, parse_line
 from generators.worlds.android.shell_output import CommandError, Output
+from generators.worlds.android.text_commands import TEXT_COMMANDS
 from generators.worlds.android.virtual_files import FileError
 
 MAX_SLEEP_S = 60.0
+MAX_OUTPUT = 64 << 20
+"""Bytes that a line may print."""
 Command = Callable[[EmulatedPhone, list[str], bytes], Awaitable[Output]]
 
 
 async def _echo(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
     bare = args[:1] == ["-n"]
     return Output((" ".join(args[1:] if bare else args) + ("" if bare else "\n")).encode())
-
-
-async def _cat(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
-    made = Output()
-    for path in args or ["-"]:
-        try:
-            made.out += stdin if path == "-" else phone.files.read(path)
-        except FileError as error:
-            made.fail(f"cat: {path}: {error}")
-    return made
 
 
 async def _ls(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
@@ -90,32 +86,6 @@ async def _mkdir(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
     return made
 
 
-async def _grep(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
-    """Fixed text only: a pattern from the wire never becomes a regular expression."""
-    flags = {flag for arg in args if arg.startswith("-") for flag in arg[1:]}
-    words = [arg for arg in args if not arg.startswith("-")]
-    if not words or flags - set("iEFvq"):
-        raise CommandError("usage: grep [-iFvq] TEXT [FILE]", 2)
-    if set(words[0]) & set("[]*+?^${}|()\\"):
-        raise CommandError(f"grep: this phone looks for fixed text only, found the pattern '{words[0]}'", 2)
-    wanted = words[0].lower() if "i" in flags else words[0]
-    data = b"".join(phone.files.read(path) for path in words[1:]) if len(words) > 1 else stdin
-    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
-    kept = [ln for ln in lines if (wanted in (ln.lower() if "i" in flags else ln)) != ("v" in flags)]
-    return Output(b"" if "q" in flags else "".join(kept).encode(), code=0 if kept else 1)
-
-
-async def _base64(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
-    import base64
-
-    if args == ["-d"]:
-        try:
-            return Output(base64.b64decode(stdin))
-        except ValueError as error:
-            raise CommandError("base64: bad input") from error
-    return Output(base64.encodebytes(stdin))
-
-
 async def _getprop(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
     known = phone.properties()
     if args:
@@ -155,12 +125,9 @@ async def _pwd(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
 
 
 COMMANDS: dict[str, Command] = {
-    "base64": _base64,
-    "cat": _cat,
     "echo": _echo,
     "false": _false,
     "getprop": _getprop,
-    "grep": _grep,
     "id": _id,
     "ls": _ls,
     "mkdir": _mkdir,
@@ -170,58 +137,107 @@ COMMANDS: dict[str, Command] = {
     "true": _true,
     "whoami": _whoami,
     **SCREEN_COMMANDS,
+    **TEXT_COMMANDS,
 }
 
 
-async def run_line(phone: EmulatedPhone, line: str) -> Output:
-    """A command line → its output and the exit code of the last command that ran. Never raises on text."""
+async def run_line(phone: EmulatedPhone, line: str, session: ShellSession | None = None) -> Output:
+    """A command line → its output and the exit code of the last command that ran. Never raises on text. `session`: of
+    a shell that has read lines before."""
+    session = session or ShellSession()
     made = Output()
     try:
         pipelines = parse_line(line)
+        for pipeline in pipelines:
+            if (pipeline.when == "&&" and made.code) or (pipeline.when == "||" and not made.code):
+                continue
+            step = Output()
+            for call in pipeline.calls:
+                step = await _run_call(phone, call, bytes(step.out), session)
+                made.err += step.err
+                if step.exits:
+                    break
+            made.out += step.out
+            made.code, made.exits = step.code, step.exits
+            session.variables["?"] = str(step.code)
+            if len(made.out) + len(made.err) > MAX_OUTPUT:
+                return made.fail(f"/system/bin/sh: killed after {MAX_OUTPUT} bytes of output", 137)
+            if made.exits:
+                break
     except LineError as error:
+        session.variables["?"] = "1"
         return made.fail(f"/system/bin/sh: {error}", 1)
-    for pipeline in pipelines:
-        if (pipeline.when == "&&" and made.code) or (pipeline.when == "||" and not made.code):
-            continue
-        data = b""
-        for call in pipeline.calls:
-            if call.words[0] == "exit":
-                code = call.words[1] if len(call.words) > 1 else ""
-                made.code = int(code) & 0xFF if code.isascii() and code.isdigit() and len(code) < 10 else made.code
-                made.exits = True
-                return made
-            step = await _run_call(phone, call, data)
-            data = bytes(step.out)
-            made.err += step.err
-            made.code = step.code
-        made.out += data
     return made
 
 
-async def _run_call(phone: EmulatedPhone, call: ShellCommand, stdin: bytes) -> Output:
-    name = call.words[0]
+async def _run_call(phone: EmulatedPhone, call: ShellCommand, stdin: bytes, session: ShellSession) -> Output:
+    """Expand a command's words and run it. Raises `LineError`."""
+    inner_code, errors = 0, bytearray()
+
+    async def run_inner(line: str) -> str:
+        nonlocal inner_code
+        if session.depth >= MAX_DEPTH:
+            raise LineError(f"expected at most {MAX_DEPTH} levels of $( )")
+        ran = await run_line(phone, line, session.inner())
+        inner_code = ran.code
+        errors.extend(ran.err)
+        return ran.out.decode("utf-8", "replace")
+
+    assigned = {name: await expand_text(word, session, run_inner) for name, word in call.assigned}
+    words = [field for word in call.words for field in await expand_fields(word, session, run_inner)]
+    if len(words) > MAX_WORDS or len(session.variables | assigned) > MAX_VARIABLES:
+        raise LineError("argument list too long")
+    await asyncio.sleep(0)  # other connections, and the time limit of this one
+    targets = [
+        None if word is None else await expand_text(word, session, run_inner)
+        for word in (call.stdin, call.stdout, call.stderr)
+    ]
     try:
-        if call.stdin is not None:
-            stdin = phone.files.read(call.stdin)
-        command = COMMANDS.get(name.removeprefix("/system/bin/"))
-        if command is None:
-            step = Output().fail(f"/system/bin/sh: {name}: inaccessible or not found", 127)
+        if targets[0] is not None:
+            stdin = b"" if targets[0] == "/dev/null" else phone.files.read(targets[0])
+        if not words:
+            session.variables |= assigned
+            step = Output(code=inner_code)
         else:
-            step = await command(phone, call.words[1:], stdin)
+            step = await _run_words(phone, words, stdin, session)
     except FileError as error:
-        step = Output().fail(f"/system/bin/sh: can't open {call.stdin}: {error}" if call.stdin else f"{name}: {error}")
+        step = Output().fail(f"/system/bin/sh: can't open {targets[0]}: {error}")
+    step.err[:0] = errors
+    return _redirected(phone, call, step, targets[1], targets[2])
+
+
+async def _run_words(phone: EmulatedPhone, words: list[str], stdin: bytes, session: ShellSession) -> Output:
+    name = words[0].removeprefix("/system/bin/")
+    if name in ("toybox", "toolbox") and len(words) > 1:
+        return await _run_words(phone, words[1:], stdin, session)
+    if name == "exit":
+        code = words[1] if len(words) > 1 else session.variables["?"]
+        ended = Output(code=int(code) & 0xFF if code.isascii() and code.isdigit() and len(code) < 10 else 0)
+        ended.exits = True
+        return ended
+    if name == "sh" and words[1:2] == ["-c"] and len(words) > 2 and session.depth < MAX_DEPTH:
+        step = await run_line(phone, words[2], ShellSession(depth=session.depth + 1))
+        step.exits = False
+        return step
+    command = COMMANDS.get(name)
+    if command is None:
+        return Output().fail(f"/system/bin/sh: {words[0]}: inaccessible or not found", 127)
+    try:
+        return await command(phone, words[1:], stdin)
+    except FileError as error:
+        return Output().fail(f"{name}: {error}")
     except CommandError as error:
-        step = Output().fail(str(error), error.code)
+        return Output().fail(str(error), error.code)
     except BackendError as error:
-        step = Output().fail(f"{name}: the screen failed: {error}", 255)
-    return _redirected(phone, call, step)
+        return Output().fail(f"{name}: the screen failed: {error}", 255)
 
 
-def _redirected(phone: EmulatedPhone, call: ShellCommand, step: Output) -> Output:
-    if call.merged:
-        step.out += step.err
-        step.err = bytearray()
-    for path, stream, append in ((call.stderr, step.err, False), (call.stdout, step.out, call.append)):
+def _redirected(phone: EmulatedPhone, call: ShellCommand, step: Output, out: str | None, err: str | None) -> Output:
+    if call.to_stderr:
+        step.err, step.out = step.out + step.err, bytearray()
+    elif call.merged:
+        step.out, step.err = step.out + step.err, bytearray()
+    for path, stream, append in ((err, step.err, False), (out, step.out, call.append)):
         if path is None:
             continue
         kept = bytes(stream)

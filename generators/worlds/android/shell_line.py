@@ -1,32 +1,71 @@
-"""The emulated phone's reading of a command line: words, quotes, `;`, `&&`, `||`, pipes and redirections.
+"""The emulated phone's reading of a command line: words, quotes, `;`, `&&`, `||`, pipes, redirections, and what is
+expanded: `$x`, `${x}`, `${x:-y}`, `$(…)`, backquotes and `$((…))`.
 
-Nothing is expanded: a line that asks for expansion (`$x`, backquotes), a background job or a subshell is refused, so
-that no difference from a real shell passes silently. Patterns such as `*.png` stand for themselves.
+A line that asks for more (a background job, a subshell, control flow) is refused, so that no difference from a real
+shell passes silently. Patterns such as `*.png` stand for themselves.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Literal
 
 MAX_WORDS = 4096
-_OPERATORS = ("&&", "||", "2>&1", "2>>", "2>", "1>>", "1>", ">>", ">", "<", "|", ";", "\n")
+MAX_DEPTH = 16
+"""Levels of `$(…)` inside each other."""
+_OPERATORS = ("&&", "||", "2>&1", "1>&2", ">&2", "2>>", "2>", "1>>", "1>", ">>", ">", "<", "|", ";", "\n")
 _BLANKS = " \t\r"
+_PLAIN = re.compile(r"[^\s'\"\\$`&()|;<>]+")
+_IN_QUOTES = re.compile(r'[^"\\$`]+')
+_NAME = re.compile(r"\$([A-Za-z_]\w*|[?$#!@*0-9-])", re.ASCII)
+_BRACES = re.compile(r"\$\{(#?)([A-Za-z_]\w*|[?$#@*0-9])(?:(:?-)([^}'\"`$\\]*))?\}", re.ASCII)
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
+_CONTROL = frozenset(("case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "then", "until", "while", "{"))
 
 
 class LineError(ValueError):
     """A line this shell can't read; the message is what it prints."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a word: text as it is, a variable by its name, a command line whose output stands here, or an
+    arithmetic expression (`inner`). What isn't `quoted` is cut at blanks once it is expanded."""
+
+    kind: Literal["text", "variable", "length", "command", "arithmetic"]
+    text: str
+    quoted: bool = True
+    default: str | None = None  # of ${x:-default}
+    inner: tuple[Part, ...] = ()
+
+
+Word = tuple[Part, ...]
+
+
 @dataclass
 class ShellCommand:
-    """One command: its words, and where its output goes (None: onwards)."""
+    """One command: variables that it sets, its words, and where its output goes (None: onwards)."""
 
-    words: list[str] = field(default_factory=list)
-    stdin: str | None = None
-    stdout: str | None = None
+    assigned: list[tuple[str, Word]] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+    stdin: Word | None = None
+    stdout: Word | None = None
     append: bool = False
-    stderr: str | None = None
+    stderr: Word | None = None
     merged: bool = False  # 2>&1
+    to_stderr: bool = False  # >&2
+
+    def add(self, word: Word) -> None:
+        """The next word: before the command's name it may set a variable."""
+        first = word[0] if word else None
+        if not self.words and first and first.kind == "text" and not first.quoted:
+            if found := _ASSIGNED.fullmatch(first.text):
+                self.assigned.append((found[1], (Part("text", found[2]), *word[1:])))
+                return
+            if len(word) == 1 and first.text in _CONTROL:
+                raise LineError(f"syntax error: unexpected '{first.text}' (this phone's shell has no control flow)")
+        self.words.append(word)
 
 
 @dataclass
@@ -37,40 +76,36 @@ class Pipeline:
     calls: list[ShellCommand]
 
 
-@dataclass(frozen=True)
-class _Token:
-    text: str
-    operator: bool
-
-
 def parse_line(line: str) -> list[Pipeline]:
     """Text → pipelines in order. Raises `LineError`."""
     pipelines: list[Pipeline] = []
     when, calls, call = ";", [], ShellCommand()
     redirect = ""
-    for token in [*_tokens(line), _Token(";", True)]:
+    for token in [*_tokens(line), ";"]:
         if redirect:
-            if token.operator:
-                raise LineError(f"syntax error: unexpected '{_shown(token.text)}'")
-            _redirect(call, redirect, token.text)
+            if isinstance(token, str):
+                raise LineError(f"syntax error: unexpected '{_shown(token)}'")
+            _redirect(call, redirect, token)
             redirect = ""
-        elif not token.operator:
-            call.words.append(token.text)
-        elif token.text == "2>&1":
+        elif not isinstance(token, str):
+            call.add(token)
+        elif token == "2>&1":
             call.merged = True
-        elif token.text[-1] in "<>":
-            redirect = token.text
-        elif token.text == "|":
+        elif token in (">&2", "1>&2"):
+            call.to_stderr = True
+        elif token[-1] in "<>":
+            redirect = token
+        elif token == "|":
             if not call.words:
                 raise LineError("syntax error: unexpected '|'")
             calls.append(call)
             call = ShellCommand()
         else:
-            if call.words:
+            if call.words or call.assigned:
                 pipelines.append(Pipeline(when, [*calls, call]))
-            elif calls or call != ShellCommand() or (token.text in ("&&", "||")) or when != ";":
-                raise LineError(f"syntax error: unexpected '{_shown(token.text)}'")
-            when, calls, call = ";" if token.text == "\n" else token.text, [], ShellCommand()
+            elif calls or call != ShellCommand() or (token in ("&&", "||")) or when != ";":
+                raise LineError(f"syntax error: unexpected '{_shown(token)}'")
+            when, calls, call = ";" if token == "\n" else token, [], ShellCommand()
     return pipelines
 
 
@@ -78,7 +113,7 @@ def _shown(operator: str) -> str:
     return "newline" if operator in ("\n", ";") else operator
 
 
-def _redirect(call: ShellCommand, operator: str, path: str) -> None:
+def _redirect(call: ShellCommand, operator: str, path: Word) -> None:
     if operator == "<":
         call.stdin = path
     elif operator.startswith("2"):
@@ -87,77 +122,132 @@ def _redirect(call: ShellCommand, operator: str, path: str) -> None:
         call.stdout, call.append = path, operator.endswith(">>")
 
 
-def _tokens(line: str) -> list[_Token]:
-    found: list[_Token] = []
-    word: list[str] = []
-    started = False
+def _tokens(line: str) -> list[str | Word]:
+    """Operators as text, words as their parts."""
+    found: list[str | Word] = []
+    word: list[Part] | None = None
     at = 0
-
-    def end_word() -> None:
-        nonlocal started
-        if started:
-            found.append(_Token("".join(word), False))
-            word.clear()
-            started = False
-        if len(found) > MAX_WORDS:
-            raise LineError("argument list too long")
-
-    while at < len(line):
-        mark = line[at]
-        if mark in _BLANKS:
-            end_word()
-            at += 1
-        elif mark == "#" and not started:
+    while at <= len(line):
+        mark = line[at : at + 1]
+        operator = _operator(line, at, word is not None) if mark else ""
+        if not mark or mark in _BLANKS or operator:
+            if word:
+                found.append(tuple(word))
+            word = None
+            if operator:
+                found.append(operator)
+            at += len(operator) or 1
+            if len(found) > MAX_WORDS:
+                raise LineError("argument list too long")
+        elif mark == "#" and word is None:
             newline = line.find("\n", at)
             at = len(line) if newline < 0 else newline
-        elif operator := _operator(line, at, started):
-            end_word()
-            found.append(_Token(operator, True))
-            at += len(operator)
-        elif mark in "$`&()":
-            raise LineError(f"syntax error: unexpected '{mark}' (this phone's shell expands nothing)")
+        elif mark in "&()":
+            raise LineError(f"syntax error: unexpected '{mark}' (this phone's shell has no jobs and no subshells)")
         else:
-            started = True
-            at = _word_part(line, at, word)
-    end_word()
+            word = [] if word is None else word
+            at = _read_part(line, at, word)
     return found
 
 
 def _operator(line: str, at: int, started: bool) -> str:
     """The operator at a position; `2>` and `1>` only where no word is under way (`a2>b` is `a2 >b`)."""
-    for operator in _OPERATORS:
-        if line.startswith(operator, at) and not (started and operator[0] in "12"):
-            return operator
+    if line[at] in "&|12><;\n":
+        for operator in _OPERATORS:
+            if line.startswith(operator, at) and not (started and operator[0] in "12"):
+                return operator
     return ""
 
 
-def _word_part(line: str, at: int, word: list[str]) -> int:
-    """Reads one character, escape or quoted run into `word`; the position after it."""
+def _read_part(line: str, at: int, word: list[Part]) -> int:
+    """Reads one run of plain text, escape, quoted text or expansion into `word`; the position after it."""
     mark = line[at]
     if mark == "\\":
         if line[at + 1 : at + 2] != "\n":
-            word.append(line[at + 1 : at + 2])
+            word.append(Part("text", line[at + 1 : at + 2]))
         return at + 2
     if mark == "'":
         end = line.find("'", at + 1)
         if end < 0:
             raise LineError("no closing quote")
-        word.append(line[at + 1 : end])
+        word.append(Part("text", line[at + 1 : end]))
         return end + 1
-    if mark != '"':
-        word.append(mark)
-        return at + 1
-    at += 1
+    if mark == '"':
+        word.append(Part("text", ""))  # even with nothing in it there is a word
+        end = _read_quoted(line, at + 1, word)
+        if end >= len(line):
+            raise LineError("no closing quote")
+        return end + 1
+    if mark in "$`":
+        return _read_expansion(line, at, word, quoted=False)
+    plain = _PLAIN.match(line, at)
+    end = plain.end() if plain else at + 1
+    word.append(Part("text", line[at:end], quoted=bool(word)))
+    return end
+
+
+def _read_quoted(line: str, at: int, word: list[Part]) -> int:
+    """Reads what stands between double quotes; the position of the closing one, or the line's end."""
     while at < len(line) and line[at] != '"':
         if line[at] in "$`":
-            raise LineError(f"syntax error: unexpected '{line[at]}' (this phone's shell expands nothing)")
-        if line[at] == "\\" and line[at + 1 : at + 2] in ("$", "`", '"', "\\", "\n"):
+            at = _read_expansion(line, at, word, quoted=True)
+        elif line[at] == "\\":
+            escaped = line[at + 1 : at + 2]
+            word.append(Part("text", "" if escaped == "\n" else escaped if escaped in '$`"\\' else f"\\{escaped}"))
+            at += 2
+        else:
+            plain = _IN_QUOTES.match(line, at)
+            assert plain is not None
+            word.append(Part("text", plain[0]))
+            at = plain.end()
+    return at
+
+
+def _read_expansion(line: str, at: int, word: list[Part], *, quoted: bool) -> int:
+    if line[at] == "`":
+        end = _closing(line, at + 1, "`")
+        word.append(Part("command", re.sub(r"\\([\\`$])", r"\1", line[at + 1 : end]), quoted))
+    elif line.startswith("$((", at):
+        end = _closing(line, at + 3, ")") + 1
+        if line[end : end + 1] != ")":
+            raise LineError("no closing '))'")
+        inner: list[Part] = []
+        _read_quoted(line[at + 3 : end - 1].replace('"', ""), 0, inner)
+        word.append(Part("arithmetic", "", quoted, inner=tuple(inner)))
+    elif line.startswith("$(", at):
+        end = _closing(line, at + 2, ")")
+        word.append(Part("command", line[at + 2 : end], quoted))
+    elif braces := _BRACES.match(line, at):
+        end = braces.end() - 1
+        default = braces[4] if braces[3] else None
+        word.append(Part("length" if braces[1] else "variable", braces[2], quoted, default))
+    elif line.startswith(("${", "$'"), at):
+        raise LineError(f"{line[at : at + 20]}: bad substitution")
+    elif name := _NAME.match(line, at):
+        end = name.end() - 1
+        word.append(Part("variable", name[1], quoted))
+    else:
+        end = at
+        word.append(Part("text", "$"))
+    return end + 1
+
+
+def _closing(line: str, at: int, mark: str, depth: int = 0) -> int:
+    """Where the `)` or backquote stands that ends what begins at a position; what is quoted doesn't count."""
+    if depth > MAX_DEPTH:
+        raise LineError(f"expected at most {MAX_DEPTH} levels of $( )")
+    quoted = False
+    while at < len(line):
+        found = line[at]
+        if found == mark and not quoted:
+            return at
+        if found == "\\":
             at += 1
-            if line[at] == "\n":
-                at += 1
-                continue
-        word.append(line[at])
+        elif found == "'" and not quoted and mark == ")":
+            at = line.find("'", at + 1) % (len(line) + 1)  # -1, none, is the line's end
+        elif found == '"' and mark == ")":
+            quoted = not quoted
+        elif mark == ")" and ((found == "(" and not quoted) or line.startswith("$(", at)):
+            at = _closing(line, at + 1 + (found == "$"), ")", depth + 1)
         at += 1
-    if at >= len(line):
-        raise LineError("no closing quote")
-    return at + 1
+    raise LineError(f"no closing '{mark}'")

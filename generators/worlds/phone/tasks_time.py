@@ -22,20 +22,7 @@ from generators.worlds.phone.phone_task import (
 from generators.worlds.phone.snapshot import Snapshot, hour
 
 ALARMS, CITIES, EVENTS = "clock.alarms", "clock.cities", "calendar.events"
-MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
+MONTHS = w.MONTHS
 
 
 def free_time(s: Snapshot, rng: Random) -> str:

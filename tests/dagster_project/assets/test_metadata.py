@@ -112,6 +112,15 @@ def test_the_corpus_says_which_source_is_on_its_last_good_version(
     assert not notes["gold/a"] and "isn't used" in str(notes["gold/b"])
 
 
+def test_what_only_waits_for_gold_misses_none_of_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    _commit(store, "unified/a", "x")
+    scan = _commit(store, "hygiene/scan", "y", "unified/a")
+    stage = GraphStage("hygiene/scan", ("gold/a",), "build_corpus", lambda work: scan, "a toy", ("file",), "1")
+    shown = metadata.describe(stage, scan, store)
+    assert "not fresh" not in shown and "sources without gold" not in shown
+
+
 def test_numbers_are_shown_as_people_read_them() -> None:
     counts = {
         "share": 1 / 3,

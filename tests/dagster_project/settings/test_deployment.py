@@ -66,12 +66,12 @@ def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "wanted"),
     [
-        ("personal_data: {agent_net: quarantine}", "personal_data: unknown source 'agent_net'; nearest are agentnet"),
+        ("personal_data: {agent_net: quarantine}", "personal_data: unknown source 'agent_net'; did you mean agentnet"),
         ("personal_data: {generated: quarantine}", "personal_data: unknown source 'generated'"),
-        ("sources: {screen_qa: {enabled: false}}", "unknown source 'screen_qa'; nearest are screenqa"),
+        ("sources: {screen_qa: {enabled: false}}", "unknown source 'screen_qa'; did you mean screenqa"),
         ("sources: {screenspot: {enabled: false}}", "sources.screenspot.enabled: expected it for sources that train"),
         ("sources: {rico: {enabled: true}}", "found rico, which is a companion"),
-        ("sources: {screenqa: {companions: {ricco: /x}}}", "screenqa: unknown companion 'ricco'; nearest are rico"),
+        ("sources: {screenqa: {companions: {ricco: /x}}}", "screenqa: unknown companion 'ricco'; did you mean rico"),
         ("sources: {mind2web: {companions: {rico: /x}}}", "mind2web: unknown companion 'rico'; known are none"),
         (
             "sources: {screenqa: {companions: [rico]}}",
@@ -87,7 +87,7 @@ def test_deployment_refuses_what_it_does_not_know(tmp_path: Path) -> None:
             "sources: {screenqa: {companions: {rico: /a}}, rico: {raw: /b}}",
             "found sources.*rico: /a, sources.rico.raw: /b",
         ),
-        ("freshness: {gold/aitv: 36}", "unknown group or asset 'gold/aitv'; nearest are .*gold/aitw"),
+        ("freshness: {gold/aitv: 36}", "unknown group or asset 'gold/aitv'; did you mean .*gold/aitw"),
         ("freshness: {nonsense: 36}", "unknown group or asset 'nonsense'; known are bench, cards, checkpoints, "),
         (
             "freshness: {generation/task_bank: 36}",

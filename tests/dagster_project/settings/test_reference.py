@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 
 import jsonschema
 import pytest
 import yaml
 
 from dagster_project.settings import deployment, reference
+
+
+def test_every_variable_that_is_read_stands_on_the_page() -> None:
+    root = reference.DOCS.parent
+    folders = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project")
+    texts = (path.read_text(encoding="utf-8") for folder in folders for path in (root / folder).rglob("*.py"))
+    read = {name for text in texts for name in re.findall(r'"(VESPER_[A-Z_]+[A-Z])"', text)}
+    shown = set(re.findall(r"`(VESPER_[A-Z_]+)`", reference.PAGE.read_text(encoding="utf-8")))
+    marks = {"VESPER_DESKTOP_PROGRAM"}  # set by Vesper for the programs that it starts
+    assert read - marks <= shown and len(read) > 12
 
 
 def test_the_page_and_the_schema_are_those_of_the_fields() -> None:

@@ -5,41 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import gateway_parts as parts
 import pytest
+from chromium_device import chromium
 
-from generators.devices.browser import FLAGS, BrowserMissing, find_chromium
 from generators.devices.gateway.cdp_discovery import rewrite
 from generators.devices.rendezvous import rank
 from generators.devices.tokens import Access, Tokens
-
-
-@contextlib.contextmanager
-def chromium(folder: Path) -> Iterator[int]:
-    """Port of a headless Chromium's CDP."""
-    try:
-        path = find_chromium()
-    except BrowserMissing as missing:
-        pytest.skip(str(missing))
-    if path is None:
-        pytest.skip("only Playwright's own browser is here")
-    process = subprocess.Popen(
-        [path, *FLAGS, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        told = folder / "DevToolsActivePort"
-        parts.until(lambda: told.exists() and "\n" in told.read_text(), 60)
-        yield int(told.read_text().splitlines()[0])
-    finally:
-        process.kill()
-        process.wait(10)
 
 
 def test_playwright_works_through_any_node_with_header_or_path(tmp_path: Path) -> None:

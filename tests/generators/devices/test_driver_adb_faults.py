@@ -155,7 +155,10 @@ def test_phones_without_exit_codes() -> None:
 @pytest.mark.parametrize(
     ("png", "message"),
     [
-        (b"", "expected a whole PNG"),
+        (b"", "screencap printed nothing: the screen is off"),
+        (b"Error: no such display\n", "found 23 bytes: 'Error: no such display'"),
+        (b"\xff\x00" * 4_000_000, "found 8000000 bytes"),
+        (b"[Warning] two displays\n" + PNG + b"\0" * 40, "expected a whole PNG"),
         (PNG + b"\0" * 40, "expected a whole PNG"),
         (
             b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 1 << 31, 5) + b"\0" * 20 + b"IEND\xaeB`\x82",
@@ -174,6 +177,29 @@ def test_pictures_that_lie(png: bytes, message: str) -> None:
             backend.screencap = screencap  # type: ignore[method-assign]
             with pytest.raises(DeviceError, match=message):
                 await device.observe()
+
+    run(work())
+
+
+WARNING = b"[Warning] Multiple displays were found, but no display id was specified! Defaulting to the first display.\n"
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r\r\n"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"", b""), (WARNING, b""), (WARNING * 2, b"done\n"), (b"\r\n", b"\r\n")]
+)
+def test_a_picture_is_found_in_what_the_phone_prints(line_end: bytes, before: bytes, after: bytes) -> None:
+    async def work() -> None:
+        backend = RecordingPhone((64, 48))
+        taken = await backend.screencap()
+        assert b"\n" in taken[8:], "line ends inside the picture, too"
+
+        async def screencap() -> bytes:
+            return (before + taken + after).replace(b"\n", line_end)
+
+        async with phone(backend) as (device, _):
+            backend.screencap = screencap  # type: ignore[method-assign]
+            assert (await device.observe()).png == taken and device.size_px == (64, 48)
 
     run(work())
 

@@ -175,3 +175,52 @@ def test_one_holder_reports_one_failure_a_lease(tmp_path: Path) -> None:
         assert (listed["failures"], listed["quarantined"], listed["holder"]) == (1, "", "anna")
     finally:
         gateway.stop()
+
+
+class Reporter:
+    """Leases a device, reports a failure and gives it back, again and again."""
+
+    def __init__(self, gateway: parts.Gateway) -> None:
+        self.gateway, self.count = gateway, 0
+
+    def __call__(self, key: str, times: int) -> dict[str, object]:
+        """The device as it is listed after so many reports."""
+        for _ in range(times):
+            self.count += 1
+            _, lease = self.gateway.call("POST", "/v1/leases", key, request=f"r{self.count}", protocol="ssh")
+            if lease["state"] != "granted":
+                self.gateway.call("DELETE", f"/v1/requests/r{self.count}", key)
+                break
+            for what, more in (("failure", {"reason": "no picture"}), ("release", {})):
+                self.gateway.call("POST", f"/v1/leases/{lease['lease']}/{what}", key, fence=lease["fence"], **more)
+        [listed] = self.gateway.call("GET", "/v1/devices")[1]["devices"]
+        return listed
+
+
+def test_what_one_holder_reports_takes_no_device_from_the_others(tmp_path: Path) -> None:
+    gateway = parts.Gateway(tmp_path)
+    try:
+        gateway.start_authority(probe_s=0)
+        gateway.register("d", 9)
+        report = Reporter(gateway)
+        listed = report(parts.CLIENT, 10)
+        assert (listed["failures"], listed["quarantined"]) == (10, "")
+        assert gateway.call("POST", "/v1/leases", parts.OTHER, request="o", protocol="ssh")[0] == 200, "others have it"
+        gateway.call("DELETE", "/v1/requests/o", parts.OTHER)
+        assert report(parts.CLIENT, 2)["quarantined"] == ""
+        assert "3 infrastructure failures" in str(report(parts.OTHER, 1)["quarantined"]), "two holders agree"
+        gateway.call("POST", "/v1/devices/d/readmit")
+        assert report(parts.CLIENT, 3)["quarantined"] == ""
+        assert gateway.call("POST", "/v1/devices/d/failure", reason="seen by its owner")[1] == {"quarantined": True}
+    finally:
+        gateway.stop()
+
+
+def test_where_only_one_holder_can_be_its_word_is_enough(tmp_path: Path) -> None:
+    gateway = parts.Gateway(tmp_path)
+    try:
+        gateway.start_authority(probe_s=0, keys=[key for key in parts.KEYS if key["name"] != "bert"])
+        gateway.register("d", 9)
+        assert "3 infrastructure failures" in str(Reporter(gateway)(parts.CLIENT, 3)["quarantined"])
+    finally:
+        gateway.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -287,4 +288,17 @@ def test_allocation_at_1000_devices_stays_under_5_ms(tmp_path: Path) -> None:
         granted(leases.ask(ask(f"then{k}", 2, (f"rack={k % 10}", "android"))))
         times.append(time.thread_time() - began)
     assert statistics.quantiles(times, n=100)[-1] < 0.005
+    leases.close()
+
+
+def test_one_holder_s_reports_count_where_the_probe_fails_too(tmp_path: Path) -> None:
+    leases = Leases(tmp_path / "leases.sqlite", replace(RULES, quarantine_holders=2))
+    leases.register(phone("p1"))
+    for name in ("r1", "r2", "r3"):
+        lease = granted(leases.ask(ask(name)))
+        assert not leases.fail("p1", "no picture", lease.id, lease.fence)
+        leases.release(lease.id, lease.fence)
+    last = granted(leases.ask(ask("r4")))
+    leases.set_health("p1", False, "no answer within 5 s")
+    assert leases.fail("p1", "no picture", last.id, last.fence)
     leases.close()

@@ -32,7 +32,7 @@ TEXT = "😀 中文 \"'; rm -rf / \\n" + "x" * 10_000
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[parts.Gateway]:
-    rules = {"heartbeat_s": 0.3, "dead_s": 5.0, "quarantine_after": 2}
+    rules = {"heartbeat_s": 0.3, "dead_s": 5.0, "quarantine_after": 2, "quarantine_holders": 1}
     with parts.gateway(tmp_path_factory.mktemp("sdk"), 2, rules) as gateway:
         yield gateway
 

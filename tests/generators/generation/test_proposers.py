@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 from fsm_walks import walk
 from openai_server import OpenAIServer
@@ -20,7 +19,6 @@ from generators.generation.task_worlds.registry import open_task_world
 from generators.generation.task_worlds.task_world import Idea, Name, TaskWorld
 from generators.tasks.task_spec import VOTES, TaskSpec
 from generators.worlds.evaluators import holds
-from quality.duplicates.neighbours import cosines
 from quality.evidence.embedding import EMBEDDED, Embedder
 from quality.model_client.client import ModelClient, Retry
 from tests.support.scripted_judge import Question, ScriptedJudge
@@ -72,9 +70,7 @@ def test_rounds_keep_their_mix_and_repeat_nothing(rounds: list[tuple[Proposed, f
         wanted = {name: QUOTAS[name] - proposed.short[name] for name in QUOTAS}
         assert {name: strata.count(name) for name in QUOTAS} == wanted
     texts = [proposal.contract.instruction for proposed, _ in rounds for proposal in proposed.proposals]
-    vectors = embedder.encode(texts)
-    left, right = np.triu_indices(len(texts), 1)
-    assert cosines(vectors[left], vectors[right]).max() < 0.9
+    assert TaskBank(embedder, 0.9, texts).closest_pair() < 0.9
 
 
 def test_what_was_learned_opens_other_arms_and_raises_the_yield(rounds: list[tuple[Proposed, float]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,19 @@ def test_a_fall_within_the_bands_passes_and_one_beyond_is_held_back(tmp_path: Pa
     assert "24 items, 36 in the current version (33.3% fewer)" in failed(bad)["items_against_current"]
     assert build(home, raw, bands=ChangeBands(rows=0.5)).checks_passed
     assert first.version != bad.version
+
+
+def test_a_word_whose_loss_is_accepted_warns_no_more_and_any_other_does(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    odd = page(1, 4)
+    odd["element"][0]["data_type"], odd["element"][1]["data_type"] = "gesture", "dance"
+    write_json(raw / "metadata/part-00.json", [odd])
+    expected = {"unknown_action:gesture": 1, "unknown_action:dance": 1}
+    assert json.loads(failed(build(tmp_path / "home", raw))["vocabulary_known"]) == expected
+    one = ChangeBands(words=("unknown_action:gesture",))
+    left = failed(build(tmp_path / "one", raw, bands=one))["vocabulary_known"]
+    assert json.loads(left) == {"unknown_action:dance": 1}
+    assert "vocabulary_known" not in failed(build(tmp_path / "both", raw, bands=ChangeBands(words=tuple(expected))))
 
 
 def test_data_of_another_origin_is_not_compared(tmp_path: Path) -> None:

@@ -131,13 +131,13 @@ def test_near_misses_are_no_hits(ready: Store) -> None:
 
 
 def test_equal_words_with_other_literals_are_judged_each_by_their_own(tmp_path: Path) -> None:
-    """Without its capital, "tesco" is no name: that text is another task, and says nothing of the first."""
+    """Plain words don't tell C++ from C#: that text is another task, and says nothing of the first."""
     store = Store(tmp_path / "home")
-    goal = "Buy organic whole milk, bread and butter from Tesco please"
+    goal = "Buy second edition of printed handbook on C++ from Tesco please"
     make_suite(store, tmp_path / "raw", [suite_row(1, goal)], {1: encode(page(1))})
-    named = text_print("Buy organic whole milk, bread, and butter from Tesco")
-    small = text_print("buy organic whole milk, bread, and butter from tesco")
-    assert named.plain == small.plain and named.literals != small.literals
+    named = text_print("Buy the second edition of printed handbook on C++ from Tesco")
+    small = text_print("buy the second edition of printed handbook on C# from tesco")
+    assert named.plain == small.plain and named.meaning != small.meaning
     index = SuiteIndex(store, ["screenspot_pro"])
     for texts in ([named, small], [small, named]):
         found = index.match_texts([TrainingText(text) for text in texts])

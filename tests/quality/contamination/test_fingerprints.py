@@ -42,7 +42,7 @@ def test_a_suite_becomes_fingerprints_and_nothing_that_trains(tmp_path: Path) ->
     first = items["app_os/q1"]
     assert first["words"] == "open the mail folder" and first["literals"] == ["mail"]
     assert first["box"] == pytest.approx([100, 100, 200, 200]) and first["scope"] == "target"
-    assert items["app_os/q1:zh"]["words"] == "关闭窗口" and not items["app_os/q1:zh"]["latin"]
+    assert items["app_os/q1:zh"]["words"] == "关闭窗口" and '"readable":false' in items["app_os/q1:zh"]["meaning"]
     assert items["app_os/q2"]["picture_sha256"] is None and items["app_os/q2"]["notes"] == ["image_unreadable"]
     counts = manifest.counts
     assert (counts["read"], counts["items"], counts["rejected"], counts["pictures"]) == (5, 4, 1, 1)
@@ -150,4 +150,4 @@ def test_words_and_their_weight() -> None:
     assert text_print("Click on the button").weight == 0
     assert text_print("Set an alarm for 7:30 in Vienna").literals == {"7 30", "vienna"}
     assert shingles(["w"] * 11) == [] and len(shingles([str(n) for n in range(12)])) == 5
-    assert text_print("打开设置").latin is False and text_print("Öffne Café").latin is True
+    assert not text_print("打开设置").meaning.readable and text_print("Öffne Café").meaning.readable

@@ -15,11 +15,13 @@ from goldmaker import commit_gold, episodes, gold, screen_row, step_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generators.tasks.task_pool import novelty
 from pipelines.derivers.derive import derive_samples
 from pipelines.store import Store, StoreError
 from quality.commands.dedup_texts import dedup_file
-from quality.duplicates.dedup import DuplicateCandidate, coarse, decide, find_duplicates, keep, literals
+from quality.duplicates.dedup import DuplicateCandidate, coarse, decide, find_duplicates, item_pairs, keep, literals
 from quality.duplicates.neighbours import similar_pairs
+from quality.duplicates.same_text import DistinctTexts, alike_pairs
 from quality.evidence.embedding import Embedder
 from schemas.tables import Samples, Screens, Steps, Verdicts
 
@@ -80,6 +82,7 @@ def test_a_borderline_pair_is_decided_by_float64_not_by_the_block() -> None:
         assert (0, 7) not in set(zip(above[0].tolist(), above[1].tolist(), strict=True))
 
 
+VERBS = ("open", "please open", "now please open")
 IDS = [f"i{n}" for n in range(8)]
 PAIRS = st.sets(st.tuples(st.sampled_from(IDS), st.sampled_from(IDS)).filter(lambda p: p[0] < p[1]), max_size=14)
 ORDER = st.permutations(list(range(8))).map(
@@ -253,7 +256,7 @@ def test_growing_gives_the_same_bytes_as_a_fresh_build_and_embeds_only_new_texts
     grown, fresh = Store(tmp_path / "grown"), Store(tmp_path / "fresh")
     for store in (grown, fresh):
         for number, source in enumerate(("one", "two", "three")):
-            texts = [f"{verb} the {noun}" for verb in ("open", "please open") for noun in ("cart", "help page", source)]
+            texts = [f"{verb} the {noun}" for verb in VERBS for noun in ("cart", "help page", source)]
             steps, screens = episodes(store, source, len(texts), seed=number, instructions=texts)
 
             commit_gold(store, source, steps, Samples.table([]), screens=screens)
@@ -294,6 +297,41 @@ def test_dedup_file_finds_exactly_the_pairs_at_the_threshold(tmp_path: Path, cac
     kept = pq.read_table(tmp_path / "out" / "kept.parquet")["id"].to_pylist()
     assert kept == keep({f"t{n}": (f"t{n}",) for n in range(7)}, expected)[0]
     assert counts["rows"] == counts["kept"] + counts["displaced"] == 7
+
+
+def test_what_vectors_are_deaf_to_makes_no_pair_for_any_user_of_the_model(tmp_path: Path, cache: Path) -> None:
+    other = [
+        ("open the settings and turn on bluetooth", "open the settings and turn off bluetooth"),
+        ("take a train from vienna to graz on may 3", "take a train from graz to vienna on may 3"),
+        ("打开日历", "关闭日历"),
+        ("เปิดไฟ", "โทรหาแม่"),
+        ("show rooms with breakfast", "show rooms without breakfast"),
+    ]
+    same = [
+        ("Remove the mail with the subject ‘Hello’", "Delete the message with the subject “Hello”"),
+        ("เปิดประตู", "เปิดประตู!"),
+        ("Open the calendar", "please open the Calendar."),
+    ]
+    embedder = Embedder(cache=cache)
+    for pairs, alike in ((other, False), (same, True)):
+        for one, two in pairs:
+            bank = DistinctTexts(embedder, 0.75, [one])
+            assert bank.admit_all([two])[0][0] is not alike
+            assert (novelty([two], [one], embedder, 0.75)[0] >= 0.75) is alike
+            items = [DuplicateCandidate(f"sample:{n}", "s", "web", text, "k") for n, text in enumerate((one, two))]
+            assert len(item_pairs(items, 0.75, embedder)) == alike
+    texts = [text for pair in [*other, *same] for text in pair]
+    (tmp_path / "in.jsonl").write_text(
+        "".join(json.dumps({"id": f"{n:02}", "text": t}) + "\n" for n, t in enumerate(texts))
+    )
+    dedup_file(tmp_path / "in.jsonl", 0.75, tmp_path / "out", cache=cache)
+    pairs = pq.read_table(tmp_path / "out" / "pairs.parquet").to_pylist()
+    assert [(row["left"], row["right"]) for row in pairs] == [("10", "11"), ("12", "13"), ("14", "15")]
+
+
+def test_thousands_of_unread_texts_are_no_pairs(cache: Path) -> None:
+    texts = [f"任务{chr(0x4E00 + n)}{chr(0x5E00 + n)}" for n in range(3000)]
+    assert alike_pairs([*texts, texts[7] + "。"], 0.9, Embedder(cache=cache), most=10) == [(7, 3000, 1.0)]
 
 
 def test_dedup_file_reads_parquet_and_keeps_other_columns(tmp_path: Path, cache: Path) -> None:

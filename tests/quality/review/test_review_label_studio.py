@@ -14,8 +14,9 @@ import goldmaker
 import pytest
 
 from pipelines.store import Store
-from quality.review.label_studio import export_tasks, import_tasks
-from quality.review.queue import OpenQueue, build_queue, open_queue
+from quality.review.label_studio import Imported, export_tasks, import_tasks
+from quality.review.queue import OpenQueue, build_queue, ever_queued, open_earlier, open_queue
+from quality.review.sampling import QueueConfig
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore
 
 GOAL = "<View> & \"quotes\" 'n' {{x}} ]]> $goal 中文 </Text>"
@@ -91,7 +92,7 @@ def test_round_trip(queue: OpenQueue, answers: VerdictStore, tmp_path: Path) -> 
     written = export_tasks(queue, said, path, "none", answers=True)
     assert written["tasks"] == 3 and written["annotations"] == 3
     read = import_tasks(path, queue, answers)
-    assert read == {"answers": 3, "new": 3, "there_already": 0, "skipped_by_annotator": 0}
+    assert read == Imported(answers=3, new=3, there_already=0, skipped_by_annotator=0)
 
     def plain(verdict: HumanVerdict) -> tuple[Any, ...]:
         return (
@@ -105,7 +106,7 @@ def test_round_trip(queue: OpenQueue, answers: VerdictStore, tmp_path: Path) -> 
         )
 
     assert sorted(map(plain, answers.verdicts())) == sorted(map(plain, said))
-    assert import_tasks(path, queue, answers)["new"] == 0  # the same file again
+    assert import_tasks(path, queue, answers).new == 0  # the same file again
 
 
 def test_tasks_hold_the_judge_and_the_interface_fits_them(queue: OpenQueue, tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_annotators_times_and_skipped_ones(queue: OpenQueue, answers: VerdictSto
             result=[*annotation()["result"], noise, step],
         ),
     ]
-    assert import_tasks(write(tmp_path, exported(rows)), queue, answers)["skipped_by_annotator"] == 1
+    assert import_tasks(write(tmp_path, exported(rows)), queue, answers).skipped_by_annotator == 1
     found = {one.annotator: one for one in answers.verdicts()}
     assert set(found) == {"label-studio-10", "eve@example.org", "label-studio-12"}
     assert found["label-studio-12"].first_wrong_step == 2 and found["label-studio-12"].created > 1.7e9
@@ -165,7 +166,7 @@ def test_annotators_times_and_skipped_ones(queue: OpenQueue, answers: VerdictSto
     changed = annotation(
         result=[{**annotation()["result"][0], "value": {"choices": ["discard"]}}], updated_at="2026-03-10T00:00:00Z"
     )
-    assert import_tasks(write(tmp_path, exported([changed])), queue, answers)["new"] == 1
+    assert import_tasks(write(tmp_path, exported([changed])), queue, answers).new == 1
     assert {one.annotator: one.decision for one in answers.verdicts()}["label-studio-10"] == "discard"
 
 
@@ -181,8 +182,8 @@ BAD: dict[str, Callable[[], Any]] = {
     "task 1: expected dict": lambda: ["x"],
     "task 1: data: expected dict": lambda: [{"data": "x"}],
     "data.item_id: expected str": lambda: [{"data": {}}],
-    "isn't in this queue": lambda: exported([], "episode:other/1"),
-    "isn't what was exported": lambda: [{"data": {"item_id": "episode:toy/e0001", "content": "0" * 64}}],
+    "never in this review queue": lambda: [{"data": {"item_id": "episode:other/1", "content": "0", "steps": ""}}],
+    "data.steps: expected str": lambda: [{"data": {"item_id": "episode:toy/e0001", "content": "0" * 64}}],
     "annotations: expected list": lambda: [{**exported([])[0], "annotations": {}}],
     "annotation 1: expected dict": lambda: exported([3]),  # type: ignore[list-item]
     "result: expected list": lambda: exported([annotation(result="x")]),
@@ -243,3 +244,27 @@ def test_a_file_that_is_not_there(queue: OpenQueue, answers: VerdictStore, tmp_p
     (tmp_path / "latin.json").write_bytes(b"[\xff]")
     with pytest.raises(ReviewError, match="latin.json"):
         import_tasks(tmp_path / "latin.json", queue, answers)
+
+
+def test_what_was_annotated_before_the_queue_was_drawn_again_is_taken(tmp_path: Path) -> None:
+    """Two of six items are queued; the next draw, with another seed, holds others: no answer is lost."""
+    store = Store(goldmaker.gold(tmp_path / "home", count=6, instructions=[f"task {n}" for n in range(6)]).home)
+    build_queue(store, ["toy"], QueueConfig(size=2, seed=1))
+    before = open_queue(store)
+    export_tasks(before, [], tmp_path / "tasks.json", "none")
+    seeds = (build_queue(store, ["toy"], QueueConfig(size=2, seed=seed)) and open_queue(store) for seed in range(2, 30))
+    now = next(queue for queue in seeds if not queue.items.keys() & before.items.keys())
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    step = {"from_name": "first_wrong_step", "type": "number", "value": {"number": 3}}
+    for task in tasks:
+        task["annotations"] = [annotation(result=[*annotation()["result"], step])]
+    answers = VerdictStore(tmp_path / "review.sqlite")
+    read = import_tasks(write(tmp_path, tasks), now, answers, ever_queued(store))
+    assert (read.answers, read.new, read.gone) == (2, 2, tuple(sorted(before.items)))
+    said = {one.item_id: one.content for one in answers.verdicts()}
+    earlier = open_earlier(store, said)  # as promoting reads them
+    assert {item_id for queue in earlier for item_id in queue.items} == set(before.items)
+    assert import_tasks(tmp_path / "export.json", now, answers, ever_queued(store)).new == 0
+    step["value"] = {"number": 99}
+    with pytest.raises(ReviewError, match="expected a step from 1 to 3"):
+        import_tasks(write(tmp_path, tasks), now, answers, ever_queued(store))

@@ -75,6 +75,18 @@ def test_every_stratum_is_drawn_however_rare() -> None:
     assert {one.stratum for one in drawn} == {one.stratum for one in pool}
 
 
+def test_no_stratum_is_left_out_where_each_has_one_place() -> None:
+    """In no band do its candidates come before the places are gone, so that one of many makes room for it."""
+    pool = [candidate(n, source=f"s{n % 15}", score=[None, 3, 9][n % 3]) for n in range(900)]
+    pool += [candidate(9000 + n, source="late", score=[None, 3, 9][n % 3]) for n in range(6)]
+    for seed in range(6):
+        drawn = draw(pool, QueueConfig(size=20, seed=seed))
+        assert {one.stratum for one in drawn} == {one.stratum for one in pool} and len(drawn) == 20
+        assert len({one.item_id for one in drawn}) == 20
+    few = draw(pool, QueueConfig(size=9))
+    assert len({one.stratum for one in few}) == 9
+
+
 def test_weights_make_the_queue_speak_for_all() -> None:
     pool = [candidate(n, source="ab"[n % 3 == 0], score=[None, 3, 7, 9, 10][n % 5]) for n in range(600)]
     drawn = draw(pool, QueueConfig(size=60))

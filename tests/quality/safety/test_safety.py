@@ -100,6 +100,17 @@ def test_findings_are_told_but_never_repeated(store: Store) -> None:
     assert warned == {"little personal data", "no credentials", "every licence is known"}
 
 
+def test_what_vesper_invented_is_nobodys_and_stands_under_its_own_licence(store: Store) -> None:
+    for source, origin in (("aitw", "embedded 1 tiny 0"), ("miniwob_demos", "native")):
+        _commit(store, f"unified/{source}", tables(store, source), 1, origin=origin)
+    manifest = scan_sources(store, ["aitw", "miniwob_demos"])
+    found = [row for row in manifest.read("findings").to_pylist() if row["rule"] == "credential"]
+    assert {(row["source"], row["synthetic"]) for row in found} == {("aitw", True), ("miniwob_demos", False)}
+    assert manifest.counts["items_credential"] == sum(row["source"] == "miniwob_demos" for row in found) > 0
+    lines = {one["source"]: one for one in json.loads(manifest.file("licences.json").read_text())["sources"]}
+    assert lines["aitw"]["terms"]["family"] == "Apache-2.0" and lines["miniwob_demos"]["unknown"]
+
+
 def test_a_trigger_blocks_and_is_drawn(store: Store) -> None:
     commit(store, "clean", seed=1)
     commit(store, "bad", count=30, poisoned=8, seed=2)

@@ -29,7 +29,7 @@ OTHER_WORDS = {"lr", "warmup", "steps", "clip", "group", "iterations", "save_eve
 
 @pytest.mark.parametrize("trainer", READERS)
 @pytest.mark.parametrize(
-    ("word", "near"), [("moon", "known are .*save_steps"), ("eval_step", "nearest are eval_steps")]
+    ("word", "near"), [("moon", "known are .*save_steps"), ("eval_step", "did you mean eval_steps")]
 )
 def test_an_unknown_word_is_named_with_the_nearest_or_all(trainer: str, word: str, near: str) -> None:
     with pytest.raises(ValueError, match=rf"^run.json: unknown '{word}'; {near}"):

@@ -294,7 +294,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         (["online_web", "--home", str(store.home)], "task_pool/shards: nothing committed yet"),
         (
             ["base", "--home", str(store.home), "--config", '{"presets": "nano"}'],
-            "unknown 'presets'; nearest are preset",
+            "unknown 'presets'; did you mean preset",
         ),
         (
             ["base", "--home", str(store.home), "--config", '{"preset": "9b"}'],

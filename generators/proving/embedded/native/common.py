@@ -18,51 +18,25 @@ T = TypeVar("T")
 PACKAGES = {
     app: f"org.vesper.{app}" for app in ("contacts", "mail", "news", "profile", "settings", "shop", "todo", "tools")
 }
-ICONS = {
-    "back": "ICON_V_BACKWARD",
-    "home": "ICON_HOME",
-    "square": "ICON_NAV_BAR_RECT",
-    "circle": "ICON_NAV_BAR_CIRCLE",
-    "search": "ICON_MAGNIFYING_GLASS",
-    "star": "ICON_STAR",
-    "delete": "ICON_DELETE",
-    "cart": "ICON_SHOPPING_CART",
-    "plus": "ICON_PLUS",
-    "close": "ICON_X",
-    "check": "ICON_CHECK",
-    "mail": "ICON_ENVELOPE",
-    "person": "ICON_PERSON",
-    "settings": "ICON_SETTINGS",
-    "list": "ICON_LIST",
-    "heart": "ICON_HEART",
-    "right": "ICON_V_FORWARD",
-    "down": "ICON_V_DOWNWARD",
-    "phone": "ICON_CALL",
-    "camera": "ICON_CAMERA",
-    "share": "ICON_SHARE",
-    "edit": "ICON_EDIT",
-    "send": "ICON_SEND",
-    "bell": "ICON_NOTIFICATIONS",
-    "menu": "ICON_THREE_BARS",
-    "play": "ICON_PLAY",
-}
-ANDROID = {
-    "button": "android.widget.Button",
-    "link": "android.widget.Button",
-    "textbox": "android.widget.EditText",
-    "checkbox": "android.widget.CheckBox",
-    "radio": "android.widget.RadioButton",
-    "switch": "android.widget.Switch",
-    "slider": "android.widget.SeekBar",
-    "combobox": "android.widget.Spinner",
-    "option": "android.widget.CheckedTextView",
-    "tab": "android.widget.TextView",
-    "listitem": "android.widget.LinearLayout",
-    "icon": "android.widget.ImageView",
-    "image": "android.widget.ImageView",
-    "heading": "android.widget.TextView",
-    "text": "android.widget.TextView",
-}
+
+
+def _named(prefix: str, pairs: str) -> dict[str, str]:
+    return {word: prefix + name for word, _, name in (pair.partition("=") for pair in pairs.split())}
+
+
+ICONS = _named(
+    "ICON_",
+    "back=V_BACKWARD home=HOME square=NAV_BAR_RECT circle=NAV_BAR_CIRCLE search=MAGNIFYING_GLASS star=STAR "
+    "delete=DELETE cart=SHOPPING_CART plus=PLUS close=X check=CHECK mail=ENVELOPE person=PERSON settings=SETTINGS "
+    "list=LIST heart=HEART right=V_FORWARD down=V_DOWNWARD phone=CALL camera=CAMERA share=SHARE edit=EDIT "
+    "send=SEND bell=NOTIFICATIONS menu=THREE_BARS play=PLAY",
+)
+ANDROID = _named(
+    "android.widget.",
+    "button=Button link=Button textbox=EditText checkbox=CheckBox radio=RadioButton switch=Switch slider=SeekBar "
+    "combobox=Spinner option=CheckedTextView tab=TextView listitem=LinearLayout icon=ImageView image=ImageView "
+    "heading=TextView text=TextView",
+)
 
 
 def android_class(element: PageElement) -> str:

@@ -3,38 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-METADATA: dict[str, Any] = {
-    "title": "Shop data",
-    "databases": {
-        "shop": {
-            "tables": {
-                "customers": {"label_column": "name", "facets": ["city"]},
-                "products": {"label_column": "name", "facets": ["category"]},
-                "orders": {"facets": ["status"]},
-                "tickets": {"label_column": "subject"},
-            },
-            "queries": {
-                "add_ticket": {
-                    "title": "Add a ticket",
-                    "sql": "insert into tickets (subject, priority, open) values (:subject, :priority, 1)",
-                    "write": True,
-                    "on_success_message": "Ticket added",
-                },
-                "close_ticket": {
-                    "title": "Close a ticket",
-                    "sql": "update tickets set open = 0 where id = :id",
-                    "write": True,
-                    "on_success_message": "Ticket closed",
-                },
-            },
-        }
-    },
-}
+METADATA: dict[str, Any] = json.loads(Path(__file__).with_name("metadata.json").read_text("utf-8"))
 SETTINGS = {
     "default_cache_ttl": 0,
     "facet_time_limit_ms": 5000,

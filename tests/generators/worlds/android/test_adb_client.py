@@ -56,6 +56,49 @@ def test_exit_codes_and_both_streams(phone: tuple[Any, Adbd, RecordingPhone]) ->
     assert (both.returncode, both.stdout) == (1, b"out\n") and b"/nowhere: No such file" in both.stderr
 
 
+def test_the_line_is_expanded_and_filtered_as_on_a_phone(phone: tuple[Any, Adbd, RecordingPhone]) -> None:
+    adb, _, _ = phone
+    ran = adb("shell", "frobnicate; echo code $? $((6 * 7)) $(getprop ro.build.version.sdk) | head -n 1 | wc -w")
+    assert (ran.stdout, ran.returncode) == (b"4\n", 0) and b"frobnicate: inaccessible or not found" in ran.stderr
+    focus = adb("shell", "dumpsys window displays | grep -E 'mCurrentFocus|mFocusedApp' | head -n 1").stdout
+    assert b"org.example" in focus
+
+
+def test_what_asks_for_another_adbd_is_answered_as_on_a_sold_phone(phone: tuple[Any, Adbd, RecordingPhone]) -> None:
+    adb, adbd, _ = phone
+    assert b"cannot run as root in production builds" in adb("root").stdout
+    assert b"not running as root" in adb("unroot").stdout
+    assert b"Not running as root" in (ran := adb("remount")).stdout + ran.stderr
+    assert adb("get-state").stdout == b"device\n" and adb("wait-for-device").returncode == 0
+    assert adb("reverse", "tcp:8081", "tcp:9000").returncode == 0
+    assert adb("reverse", "tcp:0", "tcp:9001").stdout.strip() == b"40000"
+    assert adb("reverse", "--list").stdout.split() == [b"host-1", b"tcp:8081", b"tcp:9000"] + [
+        b"host-1",
+        b"tcp:40000",
+        b"tcp:9001",
+    ]
+    taken = adb("reverse", "--no-rebind", "tcp:8081", "tcp:1")
+    assert taken.returncode != 0 and b"cannot bind listener 'tcp:8081'" in taken.stderr
+    gone = adb("reverse", "--remove", "tcp:7")
+    assert gone.returncode != 0 and b"listener 'tcp:7' not found" in gone.stderr
+    assert adb("reverse", "--remove-all").returncode == 0 and adbd.phone.reversed == {}
+    for words in (("logcat", "-d"), ("bugreport",), ("install", __file__), ("sideload", __file__)):
+        refused = adb(*words)
+        assert refused.returncode != 0 and refused.stdout + refused.stderr, words
+
+
+def test_a_reboot_ends_connections_and_comes_back(phone: tuple[Any, Adbd, RecordingPhone]) -> None:
+    adb, adbd, backend = phone
+    for words in (("reboot",), ("shell", "reboot")):
+        adb("shell", "echo stays > /sdcard/stays")
+        boots, backend.done = adbd.phone.boots, []
+        adb(*words)
+        assert adbd.phone.boots == boots + 1 and backend.done == [("key", "KEYCODE_HOME")]
+        adb("connect", f"127.0.0.1:{adbd.port}")
+        assert adb("wait-for-device").returncode == 0
+        assert adb("shell", "cat /sdcard/stays").stdout == b"stays\n"
+
+
 def test_push_pull_list_and_remove(phone: tuple[Any, Adbd, RecordingPhone], tmp_path: Path) -> None:
     adb, _, _ = phone
     for size in (0, 1, 65_536, 3_000_001):
@@ -90,7 +133,8 @@ def test_text_from_the_wire_reaches_no_real_path(phone: tuple[Any, Adbd, Recordi
         assert adb("pull", path, str(tmp_path / "stolen")).returncode != 0
     adb("push", str(tmp_path / "secret"), f"{up}{tmp_path}/planted")
     assert not (tmp_path / "planted").exists()
-    assert adb("shell", f"echo $(touch {tmp_path}/made); echo `touch {tmp_path}/made`").returncode != 0
+    for line in (f"echo $(touch {tmp_path}/made); echo `touch {tmp_path}/made`", f"echo x > {tmp_path}/made"):
+        adb("shell", line)
     assert not (tmp_path / "made").exists()
 
 

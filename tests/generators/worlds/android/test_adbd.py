@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import struct
 from collections.abc import Coroutine
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from recording_phone import RecordingPhone
 
 from generators.devices.protocols.adb_wire import (
@@ -211,7 +213,7 @@ def test_too_many_streams_and_unknown_services_are_refused() -> None:
     async def work() -> None:
         async with serve_adb(EmulatedPhone(RecordingPhone())) as adbd:
             peer = await greeted(adbd)
-            for service in (b"tcp:80", b"reverse:forward:x", b"", b"\xff\xfe"):
+            for service in (b"tcp:80", b"localabstract:x", b"jdwp", b"", b"\xff\xfe"):
                 peer.send(Message(OPEN, 3, 0, service + b"\0"))
                 answer = await peer.read()
                 assert (answer.command, answer.arg0, answer.arg1) == (CLSE, 0, 3)
@@ -219,6 +221,68 @@ def test_too_many_streams_and_unknown_services_are_refused() -> None:
             answers = [await peer.read() for _ in range(140)]
             assert sum(answer.command == OKAY for answer in answers) == 128
             assert all(answer.command in (OKAY, CLSE) for answer in answers)
+
+    run(work())
+
+
+async def asked(adbd: Adbd, service: bytes) -> bytes:
+    """All that a service says until it ends its stream."""
+    peer, said = await greeted(adbd), b""
+    peer.send(Message(OPEN, 7, 0, service + b"\0"))
+    while (answer := await peer.read()).command != CLSE:
+        if answer.command == WRTE:
+            said += answer.data
+            peer.send(Message(OKAY, 7, answer.arg0))
+    return said
+
+
+def test_the_frame_buffer_is_the_screen_in_plain_pixels() -> None:
+    """As adbutils reads it: version, bits a pixel, bytes, width, height, then offset and length of each colour."""
+
+    async def work() -> None:
+        backend = RecordingPhone((30, 20))
+        picture = Image.effect_noise(backend.size_px, 60).convert("RGB")
+        encoded = io.BytesIO()
+        picture.save(encoded, "PNG")
+
+        async def screencap() -> bytes:
+            return encoded.getvalue()
+
+        backend.screencap = screencap  # type: ignore[method-assign]
+        async with serve_adb(EmulatedPhone(backend)) as adbd:
+            said = await asked(adbd, b"framebuffer:")
+            head, pixels = struct.unpack("<13I", said[:52]), said[52:]
+            assert head == (1, 32, 30 * 20 * 4, 30, 20, 0, 8, 16, 8, 8, 8, 24, 8)
+            assert Image.frombytes("RGBA", (30, 20), pixels).convert("RGB").tobytes() == picture.tobytes()
+            assert await asked(adbd, b"exec:screencap") == struct.pack("<4I", 30, 20, 1, 1) + pixels
+            del backend.screencap  # type: ignore[method-assign]
+            backend.broken = "its browser is gone"
+            assert await asked(adbd, b"framebuffer:") == b"" and await asked(adbd, b"reboot:") == b""
+
+    run(work())
+
+
+def test_reversed_ports_are_listed_and_bounded() -> None:
+    async def work() -> None:
+        async with serve_adb(EmulatedPhone(RecordingPhone())) as adbd:
+            for service, said in (
+                (b"reverse:list-forward", b"0000"),
+                (b"reverse:forward:tcp:1;tcp:2", b"OKAY"),
+                (b"reverse:forward:localabstract:scrcpy;tcp:3", b"OKAY"),
+                (b"reverse:forward:tcp:1;tcp:4", b"OKAY"),
+                (b"reverse:forward:norebind:tcp:1;tcp:5", b"FAIL001ccannot bind listener 'tcp:1'"),
+                (b"reverse:list-forward", b"host-1 tcp:1 tcp:4\nhost-1 localabstract:scrcpy tcp:3\n"),
+                (b"reverse:killforward:tcp:1", b"OKAY"),
+                (b"reverse:killforward:tcp:1", b"listener 'tcp:1' not found"),
+                (b"reverse:forward:x", b"bad reverse forward"),
+                (b"reverse:forward:tcp:1;tcp:2\n", b"bad reverse forward"),
+                (b"reverse:killforward-all", b"OKAY"),
+                (b"reverse:list-forward", b"0000"),
+            ):
+                assert said in await asked(adbd, service), service
+            for number in range(80):
+                await asked(adbd, f"reverse:forward:tcp:{number};tcp:1".encode())
+            assert len(adbd.phone.reversed) == 64
 
     run(work())
 

@@ -1,0 +1,47 @@
+"""What the native files of a source look like, from its adapter's own words; and why a folder holds none of them."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from pipelines.mapping.adapter import Adapter
+from pipelines.mapping.raw_files import Raw
+
+NEAR = 200
+"""Folders that are tried below the one that was given."""
+
+
+def layout(adapter: Adapter) -> str:
+    """The globs of an adapter's files where it has any, then what its file says of them: rows, columns, words."""
+    lines = [f"{adapter.descriptor.id}: {adapter.descriptor.title}"]
+    if patterns := patterns_of(adapter):
+        lines.append(f"files: {', '.join(patterns)}")
+    if adapter.descriptor.companions:
+        lines.append(f"beside them, by --companion ID=PATH: {', '.join(adapter.descriptor.companions)}")
+    return "\n".join([*lines, "", inspect.getdoc(inspect.getmodule(type(adapter))) or ""])
+
+
+def patterns_of(adapter: Adapter) -> tuple[str, ...]:
+    """Globs of an adapter's files; none where it groups files in a way of its own."""
+    return tuple(getattr(adapter, "patterns", ()))
+
+
+def why_none(adapter: Adapter, raw: Raw) -> str:
+    """What stands in a folder none of whose files are an adapter's: nothing, files of another kind, or a folder whose
+    level is one too high or too low."""
+    expected = ", ".join(patterns_of(adapter)) or "its native files"
+    wanted = f"expected {expected} in {raw.root}"
+    below = sorted(path for path in raw.root.iterdir() if path.is_dir() and not path.name.startswith("."))[:NEAR]
+    for folder in (*below, raw.root.parent):
+        if _parts(adapter, folder, raw):
+            return f"{wanted}, found them in {folder}: give --raw {folder}"
+    files = [path for path in sorted(raw.root.rglob("*"))[:NEAR] if path.is_file()]
+    return f"{wanted}, found " + (f"others, such as {files[0].relative_to(raw.root)}" if files else "an empty folder")
+
+
+def _parts(adapter: Adapter, folder: Path, raw: Raw) -> bool:
+    try:
+        return bool(adapter.parts(Raw(folder, raw.companions)))
+    except (ValueError, OSError, RuntimeError):
+        return False
