@@ -228,7 +228,7 @@ def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None
     return record
 
 
-def summarise(records: Sequence[Mapping[str, object]]) -> dict[str, object]:
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Intervals over the steps that were answered: the measures, `step` without the closing Finished (sources differ in
     whether they have one), by true type and platform, `trace`, and the controls: the blind table's step and type, and
     always saying the commonest type."""
