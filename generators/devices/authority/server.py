@@ -113,7 +113,7 @@ class Authority:
         """What waits for the disk, in a thread."""
         await asyncio.to_thread(self.leases.copy_log)
 
-    def grant(self, lease: DeviceLease) -> dict[str, Any]:
+    def grant(self, lease: DeviceLease) -> dict[str, object]:
         """What is sent to a holder. Nodes stand in the device's order, its owner first."""
         record, now = self.leases.device(lease.device).record, self.leases.now()
         access = Access(
@@ -134,7 +134,7 @@ class Authority:
             "nodes": self.order(record),
         }
 
-    def order(self, device: DeviceRecord) -> list[dict[str, Any]]:
+    def order(self, device: DeviceRecord) -> list[dict[str, object]]:
         """The living nodes in the device's order."""
         nodes = {node.id: node for node in self.leases.nodes()}
         return [node_json(nodes[name]) for name in rank(device.id, nodes, device.node)]
