@@ -179,19 +179,20 @@ def _with_every_stratum(
     turns: Mapping[str, Sequence[ReviewCandidate]], taken: Mapping[str, int]
 ) -> list[ReviewCandidate]:
     """The first `taken` of each band, where the last ones of strata that have several make room for the first of each
-    stratum that would have none. A stratum whose bands have no such room stays out."""
+    stratum that would have none: in its band if that has any, else in the one that has most."""
     drawn = {name: list(inside[: taken[name]]) for name, inside in turns.items()}
     held = Counter(one.stratum for inside in drawn.values() for one in inside)
     for name, inside in turns.items():
         for one in inside[taken[name] :]:
             if held[one.stratum]:
                 continue
-            spare = next((n for n in reversed(range(taken[name])) if held[drawn[name][n].stratum] > 1), None)
-            if spare is None:
-                break
-            held[drawn[name][spare].stratum] -= 1
-            held[one.stratum] += 1
-            drawn[name][spare] = one
+            for other in sorted(drawn, key=lambda other: (other != name, -len(drawn[other]))):
+                spare = [place for place, held_one in enumerate(drawn[other]) if held[held_one.stratum] > 1]
+                if spare:
+                    held[drawn[other].pop(spare[-1]).stratum] -= 1
+                    held[one.stratum] += 1
+                    drawn[name].append(one)
+                    break
     return [one for name in QUEUE_BANDS for one in drawn[name]]
 
 

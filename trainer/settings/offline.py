@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
-from schemas.settings import ALWAYS, NEVER, Flag, Number, Settings, Whole, other_default, setting
+from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
 from trainer.settings.grpo import LearnerConfig
 from trainer.settings.own import with_own
 from trainer.settings.rewards import RewardConfig
@@ -58,7 +58,7 @@ class OfflineSettings(LearnerConfig):
         "it is that of the expected reward.",
     )
     warn_without_traces: Flag = setting(
-        True, "Whether a peak that too few whole episodes left to the expected reward warns.", in_version=NEVER
+        True, "Whether a peak that too few whole episodes left to the expected reward warns."
     )
     keep: Literal["peak", "last"] = setting("peak", "Which weights the run ends with; last trains to the bound.")
     save_steps: Whole = setting(4, "Updates between two saved states to go on from.", ge=1)

@@ -83,6 +83,8 @@ def test_no_stratum_is_left_out_where_each_has_one_place() -> None:
         drawn = draw(pool, QueueConfig(size=20, seed=seed))
         assert {one.stratum for one in drawn} == {one.stratum for one in pool} and len(drawn) == 20
         assert len({one.item_id for one in drawn}) == 20
+    pool += [candidate(9500 + n, source="new", score=None, confidence=None) for n in range(6)]  # in no other's band
+    assert "new/web/grounding" in {one.stratum for one in draw(pool, QueueConfig(size=20))}
     few = draw(pool, QueueConfig(size=9))
     assert len({one.stratum for one in few}) == 9
 
