@@ -261,7 +261,9 @@ def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPat
     assert always == set.intersection(*map(set, held))
 
 
-def test_a_real_model_is_evaluated(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+def test_a_real_model_is_evaluated(
+    model: Any, processor: Any, rows: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
     from trainer.modeling.checkpoint import Checkpoint
 
     report = evaluate(
@@ -272,4 +274,6 @@ def test_a_real_model_is_evaluated(model: Any, processor: Any, rows: list[dict[s
         progress=False,
     )
     assert len(report["records"]) == 8 and report["unreadable"] == 0
+    assert report["summary"]["navigation"]["unreadable_share"] == 1.0, "four tokens are no action"
+    assert "evaluation, navigation: 4 of 4 replies (100%) can't be read" in caplog.text
     assert summarise(report["records"][:4])["format"]["n"] == 4
