@@ -4,6 +4,7 @@ frame, and what can't be read is said aloud."""
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ def test_each_form_is_a_hit_on_every_question(form: str, tmp_path: Path, capsys:
 def test_what_cannot_be_read_is_said_with_a_reply(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    summary = evaluated(tmp_path, lambda body: "It is the one on the left.")["summary"]
+    with caplog.at_level(logging.WARNING, logger="trainer.rl.unreadable"):
+        summary = evaluated(tmp_path, lambda body: "It is the one on the left.")["summary"]
     told = capsys.readouterr().out
     assert summary["headline"]["mean"] == 0.0 and summary["unreadable_share"] == 1.0
     assert "NOT READABLE: 100.0% of the replies of screenspot_v2" in told and "It is the one on the left." in told
