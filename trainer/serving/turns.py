@@ -34,13 +34,10 @@ class Caller:
         self.send = give
 
     def stay(self) -> bool:
-        """Go on only if somebody waits; false, as a reply goes on whose tokens `generate` shows."""
+        """Go on only if somebody waits. Always false, as `generate` asks whether a reply is to end."""
         if self.gone.is_set():
             raise ClientGone
         return False
-
-    def _before_layer(self, layer: object, given: object) -> None:
-        self.stay()
 
     @contextmanager
     def watching(self, model: Any) -> Iterator[None]:
@@ -48,7 +45,7 @@ class Caller:
         from transformers.modeling_layers import GradientCheckpointingLayer  # what every layer of theirs is
 
         layers = [one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)]
-        hooks = [layer.register_forward_pre_hook(self._before_layer) for layer in layers]
+        hooks = [layer.register_forward_pre_hook(lambda *_: self.stay()) for layer in layers]
         try:
             yield
         finally:
