@@ -32,7 +32,7 @@ class ChunkWriter:
         self.images = 0
         self.images_missing = 0
 
-    def rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def rows(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Add rows as dicts."""
         self._rows[name] += rows
         self._hold(name, len(rows))

@@ -146,7 +146,7 @@ class Watch:
                 self._tracker.scalars(scalars_of(self._before), 0)
         return self._tracker
 
-    def _show(self, event: Mapping[str, Any]) -> None:
+    def _show(self, event: Mapping[str, object]) -> None:
         kind = event["kind"]
         if kind == "start" and self._progress:
             from tqdm import tqdm
