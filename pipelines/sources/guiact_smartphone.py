@@ -81,7 +81,7 @@ class GuiactSmartphoneAdapter(Adapter):
     """One record per episode."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = (f"**/*{guicourse.DATA}",)
     reader = guicourse.episodes
 

@@ -61,7 +61,7 @@ class GuichatAdapter(Adapter):
     """One record per dialogue."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"human"'))
 

@@ -98,7 +98,7 @@ class OsAtlasAdapter(Adapter):
     """One record per screen (nested) or element (flat)."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = ("**/*.json",)
     reader = partial(json_list, count=count_of('"bbox"'))
 

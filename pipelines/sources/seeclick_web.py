@@ -69,7 +69,7 @@ class SeeclickWebAdapter(Adapter):
     """One record per page."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = ("**/*.json",)
     reader = partial(json_list, of_id=field_id("img_filename"), count=count_of('"bbox"'))
 

@@ -70,7 +70,7 @@ class ShowuiWebAdapter(Adapter):
     """One record per screenshot."""
 
     descriptor = DESCRIPTOR
-    version = 2
+    version = 3
     reader = partial(json_list, of_id=field_id("img_url"), count=count_of('"bbox"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

@@ -28,6 +28,7 @@ from pipelines.mapping.adapter import (
     RejectedUnit,
 )
 from pipelines.mapping.record_error import SourceError, is_of_the_name
+from pipelines.mapping.unicode_text import element_without_nul
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
 from pipelines.takedown.withdrawn import REASON, taken_of
@@ -83,6 +84,8 @@ class Counts:
     images: int = 0
     images_missing: int = 0
     images_broken: int = 0
+    texts_cleaned: int = 0
+    """Texts of rows out of which U+0000 was left."""
     files: int = 0
     damaged_files: int = 0
     """Native files that can't be read to their end, or of which no record could be read."""
@@ -172,6 +175,7 @@ class _Part:
         self._chunks.flush()
         counts = self._counts
         counts.images, counts.images_missing = self._chunks.images, self._chunks.images_missing
+        counts.texts_cleaned = self._chunks.texts_cleaned
         damaged = {file: why for file, why in self._broken.items() if file not in self._read} | self._damaged
         counts.files, counts.damaged_files = len(files), len(damaged)
         counts.damages.update(_storable(f"{file}: {damaged[file]}") for file in sorted(damaged)[:DAMAGES_NAMED])
@@ -311,7 +315,7 @@ class _Part:
                 "width_px": screen.info.width_px,
                 "height_px": screen.info.height_px,
                 "phash": screen.info.phash,
-                "elements": list(screen.elements),
+                "elements": [element_without_nul(element) for element in screen.elements],
                 "source": self._source,
             }
             self._chunks.rows("screens", [row])
