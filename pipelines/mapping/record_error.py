@@ -10,9 +10,10 @@ class SourceError(RuntimeError):
 
 
 class RecordError(ValueError):
-    """A record that can't be mapped at all: it is quarantined whole. `items` = native items that go with it."""
+    """A record that can't be mapped at all: it is quarantined whole. `items` = native items that go with it; None: as
+    many as its shape says (`Adapter.count_items`)."""
 
-    def __init__(self, reason: str, detail: str = "", items: int = 1) -> None:
+    def __init__(self, reason: str, detail: str = "", items: int | None = None) -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail

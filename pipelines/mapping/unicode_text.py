@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipelines.mapping.adapter import RecordError
 
 
-def check_texts(payload: object, items: int = 1) -> None:
+def check_texts(payload: object, items: int | None = None) -> None:
     """A plain JSON value. Raises `RecordError("bad_value")` if a text in it (or a key) holds a lone surrogate; `items`
     native items go with it."""
     try:

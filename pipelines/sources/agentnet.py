@@ -94,6 +94,7 @@ class AgentnetAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 3
+    items_at = ("traj",)
     side_lists = (META,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

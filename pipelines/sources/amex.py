@@ -102,6 +102,7 @@ class AmexAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("steps",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Episode files by the first digits of their ids."""

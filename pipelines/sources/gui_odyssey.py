@@ -103,6 +103,7 @@ class GuiOdysseyAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 4
+    items_at = ("steps",)
     reader = partial(json_document, of_id=field_id("episode_id"), count=count_of('"action"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

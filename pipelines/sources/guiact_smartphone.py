@@ -82,6 +82,7 @@ class GuiactSmartphoneAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = (".",)
     patterns = (f"**/*{guicourse.DATA}",)
     reader = guicourse.episodes
 

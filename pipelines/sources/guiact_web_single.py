@@ -84,6 +84,7 @@ class GuiactWebSingleAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("actions_label",)
     patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"name"'))
 

@@ -30,7 +30,7 @@ from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.chat import ChatTurn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, said_by, turns, without_pictures
 from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.ids import digest
 
@@ -64,6 +64,11 @@ class GuichatAdapter(Adapter):
     version = 2
     patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"human"'))
+
+    def count_items(self, record: Record) -> int:
+        """As many as the chat has turns of human."""
+        payload = record.payload if isinstance(record.payload, dict) else {}
+        return max(said_by(payload.get("text"), "human", "user"), 1)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One dialogue → a sample per question. Raises `RecordError`: bad_value, missing_field, unknown_role."""

@@ -75,6 +75,7 @@ class HarvestedAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("elements", "absent")
     patterns = ("**/screens.jsonl",)
     reader = partial(json_lines, of_id=field_id("screenshot"), count=count_of('"box_px"'))
 

@@ -117,6 +117,7 @@ class LearnguiAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("row/steps",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """The file of texts; each file of the online part, to be refused."""

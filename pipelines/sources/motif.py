@@ -91,6 +91,7 @@ class MotifAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("actions",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Traces by the first two characters of their names; raw ones without a processed file beside them."""

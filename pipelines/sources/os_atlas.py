@@ -99,6 +99,7 @@ class OsAtlasAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("elements",)
     patterns = ("**/*.json",)
     reader = partial(json_list, count=count_of('"bbox"'))
 

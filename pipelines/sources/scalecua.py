@@ -113,6 +113,7 @@ class ScalecuaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = (".",)
     patterns = ("**/*.jsonl",)
     side_lists = ("meta.json",)
 

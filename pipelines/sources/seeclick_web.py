@@ -70,6 +70,7 @@ class SeeclickWebAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("elements",)
     patterns = ("**/*.json",)
     reader = partial(json_list, of_id=field_id("img_filename"), count=count_of('"bbox"'))
 

@@ -71,6 +71,7 @@ class ShowuiWebAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 3
+    items_at = ("element",)
     reader = partial(json_list, of_id=field_id("img_url"), count=count_of('"bbox"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

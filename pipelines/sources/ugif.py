@@ -88,6 +88,7 @@ class UgifAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("task/actions",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Tasks by split (a JSON outside the three folders is a part of its own)."""

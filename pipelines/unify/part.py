@@ -43,6 +43,7 @@ IDS, READS = "ids", "reads"
 
 
 DAMAGES_NAMED = 20
+MOST_ITEMS = 100_000
 """Damaged files of a part that its counts name."""
 logger = logging.getLogger(__name__)
 _OURS = (AssertionError, ImportError, MemoryError, NameError, SourceError)
@@ -214,11 +215,12 @@ class _Part:
         if isinstance(record, Broken):
             self._counts.records_in += 1
             self._counts.records_quarantined += 1
-            self._counts.items_in += record.items
+            items = _sane(record.items)
+            self._counts.items_in += items
             self._broken.setdefault(record.file, record.reason)
             if record.ends:
                 self._damaged.setdefault(record.file, record.reason)
-            reject = RejectedUnit("record", record.items, record.reason, record.detail, record.native)
+            reject = RejectedUnit("record", items, record.reason, record.detail, record.native)
             self._quarantine(record.file, record.locator, reject)
         else:
             self._alone(record)
@@ -259,10 +261,11 @@ class _Part:
     def _refuse(self, record: Record, error: RecordError, native_id: str) -> None:
         """Quarantine a record whole."""
         self._counts.records_quarantined += 1
-        self._counts.items_in += error.items
-        reject = RejectedUnit("record", error.items, error.reason, error.detail, record.payload)
+        items = _sane(self._adapter.count_items(record) if error.items is None else error.items)
+        self._counts.items_in += items
+        reject = RejectedUnit("record", items, error.reason, error.detail, record.payload)
         if error.reason == REASON or (self._taken and self._taken.native(native_id)):
-            reject = RejectedUnit("record", error.items, REASON, "on the store's takedown list", None)
+            reject = RejectedUnit("record", items, REASON, "on the store's takedown list", None)
         self._quarantine(record.file, record.locator, reject)
 
     def _book(
@@ -319,6 +322,12 @@ class _Part:
                 "source": self._source,
             }
             self._chunks.rows("screens", [row])
+
+
+def _sane(items: int) -> int:
+    """Items of one refused record: of more than any record of a dataset holds, only that many are counted. Else one
+    damaged or forged number would hide the whole source."""
+    return min(max(items, 0), MOST_ITEMS)
 
 
 def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:
