@@ -43,8 +43,9 @@ IDS, READS = "ids", "reads"
 
 
 DAMAGES_NAMED = 20
-MOST_ITEMS = 100_000
 """Damaged files of a part that its counts name."""
+MOST_ITEMS = 100_000
+"""Items that one refused record counts at most."""
 logger = logging.getLogger(__name__)
 _OURS = (AssertionError, ImportError, MemoryError, NameError, SourceError)
 """What no record causes: a fault of the code or of the machine ends the part."""
