@@ -27,7 +27,7 @@ from pipelines.mapping.adapter import (
     RecordScreen,
     RejectedUnit,
 )
-from pipelines.mapping.record_error import SourceError, is_of_the_name
+from pipelines.mapping.record_error import SourceError, is_of_the_name, with_fields
 from pipelines.mapping.unicode_text import element_without_nul
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
@@ -298,7 +298,7 @@ class _Part:
             "unit": reject.unit,
             "items": reject.items,
             "reason": reason,
-            "detail": _storable(reject.detail[:500]),
+            "detail": _storable(with_fields(reason, reject.detail[:400], reject.native)[:500]),
             "file": _storable(file),
             "record": _storable(locator),
             "native": _shown(reject.native),

@@ -15,6 +15,7 @@ from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.items import ItemError
+from pipelines.mapping.record_error import with_fields
 from pipelines.native import guicourse, named_boxes
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
@@ -116,3 +117,18 @@ def test_a_missing_number_is_a_gap_and_one_that_repeats_is_named() -> None:
     assert ["steps_missing_in_source" in row["provenance"] for row in made.steps] == [False, True, True]
     assert [(one.reason, one.detail) for one in made.rejects] == [("duplicate", "n 1 stands twice")]
     assert made.items == 4 and made.mapped == 3
+
+
+def test_a_missing_field_is_told_with_those_that_are_there(tmp_path: Path) -> None:
+    seen = with_fields(
+        "unknown_action:None", "data_type: expected text", {"native": {"class_name": 1}, "native_index": 0}
+    )
+    assert seen == "data_type: expected text; it has class_name"
+    assert (
+        with_fields("missing_field", "task: expected a text", {"a": 1, "b": 2}) == "task: expected a text; it has a, b"
+    )
+    assert with_fields("missing_field", "x", {f"f{n}": 0 for n in range(20)}).endswith("f11 and 8 more")
+    assert with_fields("off_screen", "x", {"a": 1}) == "x" and with_fields("missing_field", "x", [1]) == "x"
+    raw = showui(tmp_path / "raw", {"instruction": "Go", "bbox": [0.1, 0.1, 0.2, 0.2], "kind": "text"})
+    rows = unify_source(Store(tmp_path / "home"), "showui_web", raw).read("quarantine").to_pylist()
+    assert any(row["detail"].endswith("found none; it has instruction, bbox, kind") for row in rows), rows
