@@ -6,6 +6,7 @@ configuration: their weights come from `from_pretrained`, their tokenizer and im
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -94,61 +95,21 @@ PRESETS: dict[str, Preset] = {
 }
 
 
+def _sizes(text: Sequence[int], vision: Sequence[int], deepstack: Sequence[int], tied: bool) -> dict[str, Any]:
+    """Sizes in the order of `_TEXT` and `_VISION`."""
+    seen = {**dict(zip(_VISION, vision, strict=True)), "deepstack_visual_indexes": list(deepstack)}
+    return {"text": dict(zip(_TEXT, text, strict=True)), "vision": seen, "tied": tied}
+
+
+_TEXT = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size")
+_VISION = ("depth", "hidden_size", "intermediate_size")
+_EXPERTS = {"moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8}
 PUBLISHED: dict[str, dict[str, Any]] = {
-    "2b": {
-        "text": {
-            "hidden_size": 2048,
-            "num_hidden_layers": 28,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 8,
-            "intermediate_size": 6144,
-        },
-        "vision": {
-            "depth": 24,
-            "hidden_size": 1024,
-            "intermediate_size": 4096,
-            "deepstack_visual_indexes": [5, 11, 17],
-        },
-        "tied": True,
-    },
-    "8b": {
-        "text": {
-            "hidden_size": 4096,
-            "num_hidden_layers": 36,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "intermediate_size": 12288,
-        },
-        "vision": {
-            "depth": 27,
-            "hidden_size": 1152,
-            "intermediate_size": 4304,
-            "deepstack_visual_indexes": [8, 16, 24],
-        },
-        "tied": False,
-    },
-    "30b-a3b": {
-        "text": {
-            "hidden_size": 2048,
-            "num_hidden_layers": 48,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 4,
-            "intermediate_size": 6144,
-            "moe_intermediate_size": 768,
-            "num_experts": 128,
-            "num_experts_per_tok": 8,
-            "norm_topk_prob": True,
-            "decoder_sparse_step": 1,
-        },
-        "vision": {
-            "depth": 27,
-            "hidden_size": 1152,
-            "intermediate_size": 4304,
-            "deepstack_visual_indexes": [8, 16, 24],
-        },
-        "tied": False,
-    },
+    "2b": _sizes((2048, 28, 16, 8, 6144), (24, 1024, 4096), (5, 11, 17), True),
+    "8b": _sizes((4096, 36, 32, 8, 12288), (27, 1152, 4304), (8, 16, 24), False),
+    "30b-a3b": _sizes((2048, 48, 32, 4, 6144), (27, 1152, 4304), (8, 16, 24), False),
 }
+PUBLISHED["30b-a3b"]["text"] |= {**_EXPERTS, "norm_topk_prob": True, "decoder_sparse_step": 1}
 """Sizes as their config.json files give them, for random weights of the same shapes."""
 
 

@@ -167,6 +167,7 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
             for measure in ("present", "absent") if domain == "grounding" else ("step", "type", "format"):
                 yield report_event(domain, measure, found[measure])
             yield from (report_event(domain, f"control: {name}", value) for name, value in found["controls"].items())
+            yield from _unreadable_lines(domain, found)
         return
     yield report_event(suite, str(summary["headline_of"]), summary["headline"])
     for name, value in summary.items():
@@ -174,11 +175,7 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
             yield from _interval_lines(suite, name, value, report_event)
     if not_asked := (report.get("read") or {}).get("not_asked"):
         yield f"not asked: {', '.join(f'{reason} {count}' for reason, count in not_asked.items() if count)}"
-    if summary.get("unreadable"):
-        yield (
-            f"NO POINT in {summary['unreadable']:.1%} of the replies, which count as misses: look at `reply` of the "
-            "records; docs/training.md lists the forms that are read"
-        )
+    yield from _unreadable_lines(suite, summary)
     if forms := summary.get("forms"):
         said = ", ".join(f"{form} {number}" for form, number in sorted(forms.items(), key=lambda pair: -pair[1]))
         yield f"points were read as {summary['frame']} of the picture, from {said}"
@@ -186,6 +183,16 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"not answered: {summary['not_answered']}"
     if why := summary.get("not_counted_why"):
         yield f"not counted: {', '.join(f'{reason} ({count})' for reason, count in list(why.items())[:5])}"
+
+
+def _unreadable_lines(name: str, summary: Mapping[str, Any]) -> Iterator[str]:
+    """What can't be read counts as a miss, which is said where there is any."""
+    if share := summary.get("unreadable_share"):
+        example = f" (one of them: {summary['unreadable_example']!r})" if summary.get("unreadable_example") else ""
+        yield (
+            f"NOT READABLE: {share:.1%} of the replies of {name}, which count as misses{example}; docs/training.md "
+            "lists the forms that are read"
+        )
 
 
 def _interval_lines(group: str, name: str, value: Any, stated: Any) -> Iterator[str]:

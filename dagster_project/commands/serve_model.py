@@ -39,6 +39,8 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         parser.set_defaults(run=serve_rollouts)
     else:
         add("--name", default="", help="the model's name (that of the folder)")
+        cut = "of a text that is too long the model reads head and tail, as in training; the answer says so (error 400)"
+        add("--cut-texts", action="store_true", help=cut)
         parser.set_defaults(run=serve)
 
 
@@ -46,7 +48,8 @@ def serve(options: argparse.Namespace) -> int:
     """Answer chats until Ctrl+C."""
     name = options.name or options.checkpoint.resolve().name
     loaded, access = _loaded(options), _access(options)
-    return _until_stopped(ChatServer(loaded, name=name, **access), options, lambda url: f"{name} at {url}")
+    server = ChatServer(loaded, name=name, cut_texts=options.cut_texts, **access)
+    return _until_stopped(server, options, lambda url: f"{name} at {url}")
 
 
 def serve_rollouts(options: argparse.Namespace) -> int:

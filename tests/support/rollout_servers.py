@@ -15,8 +15,10 @@ from typing import Any
 from forked import CONTEXT
 
 from trainer.modeling.checkpoint import load_checkpoint
+from trainer.serving.chat_request import RequestRefused
 from trainer.serving.rollout_server import RolloutServer
-from trainer.serving.serve import RequestRefused, serving
+from trainer.serving.serve import serving
+from trainer.serving.turns import Caller
 
 
 class FaultyServer(RolloutServer):
@@ -31,7 +33,7 @@ class FaultyServer(RolloutServer):
         self.edit: Callable[[dict[str, Any]], None] = lambda answer: None
         self.on_reload: Callable[[], None] = lambda: None
 
-    def generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def generate(self, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         scoring = "prompt_logprobs" in body["sampling_params"]
         if not scoring:
             self.asked += 1
@@ -40,7 +42,7 @@ class FaultyServer(RolloutServer):
                 raise RequestRefused(500, "out of memory")
             if self.hang is not None:
                 self.hang.wait(30)
-        answer = super().generate(body)
+        answer = super().generate(body, caller)
         if not scoring:
             self.edit(answer)
         return answer

@@ -17,9 +17,11 @@ from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
-from trainer.rl.rewards import ReplyTarget, point_hit, r_format, reward, step_success, type_match
+from trainer.rl.rewards import DEFAULT, ReplyTarget, r_format, r_point, reward, step_success, type_match
+from trainer.rl.unreadable import unreadable_share
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import EvalConfig
+from trainer.settings.rewards import RewardConfig
 from trainer.statistics import difference, over, paired
 
 Elements = Mapping[str, Sequence[Sequence[float]]]
@@ -54,12 +56,12 @@ def _checkable(row: Row) -> bool:
     return True
 
 
-def judge(row: Row, text: str) -> dict[str, float]:
+def judge(row: Row, text: str, rewards: RewardConfig = DEFAULT) -> dict[str, float]:
     """The measures of one reply, each 0 or 1 but `reward`."""
     truth = ReplyTarget.of_sample(row)
-    common = {"format": r_format(text, truth), "reward": reward(text, truth)}
+    common = {"format": r_format(text, truth, rewards), "reward": reward(text, truth, rewards)}
     if truth.objective == "grounding":
-        return {"hit": float(point_hit(parse_reply(text).point, truth.boxes, truth.refusal)), **common}
+        return {"hit": r_point(text, truth, rewards), **common}
     found, expected = parse_reply(text).action, truth.action
     if expected is None:
         raise ValueError(f"sample {row.get('sample_id')}: a navigation sample needs a true action")
@@ -79,7 +81,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Greedy replies to the chosen samples → `{"summary": …, "records": [one dict per sample], "config": …}`.
 
-    `summary[domain]` has an interval per measure, the controls, paired differences to them, and `by_platform`.
+    `summary[domain]` has an interval per measure, the controls, paired differences to them, `by_platform` and
+    `unreadable_share`; a warning says if that is large.
     `heldout` may be all held-out samples; `choose` is applied here.
     """
 
@@ -93,7 +96,16 @@ def evaluate(
     every = [r for r in records if r["objective"] == "navigation"]
     if every:
         summary["navigation"] = summarise(every)
+    rewards, truths = RewardConfig(reply_profile=config.reply_profile), [ReplyTarget.of_sample(row) for row in rows]
+    for name, found in summary.items():
+        said = [(r["reply"], truth) for r, truth in zip(records, truths, strict=True) if _within(r, name)]
+        found["unreadable_share"] = unreadable_share(said, rewards, f"evaluation, {name}")
     return {"summary": summary, "records": records, "config": config.plain(), "unreadable": unreadable}
+
+
+def _within(record: Mapping[str, Any], name: str) -> bool:
+    """Whether a record is of a domain, or of one below it."""
+    return record["domain"] == name or str(record["domain"]).startswith(f"{name}/")
 
 
 def _readable(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[list[Row], int]:
@@ -136,18 +148,24 @@ def _records(
                 checkpoint.model,
                 checkpoint.processor,
                 [asked[place] for place in places],
-                max_new_tokens=reply_limit(most, objective),
+                max_new_tokens=reply_limit(most, objective, free_form=config.reply_profile != "vesper"),
                 batch_size=config.batch_size,
                 on_batch=seen,
             )
             for place, reply in zip(places, found, strict=True):
                 replies[place] = reply.text
     wrong = {row["sample_id"]: reply for row, reply in zip(swapped, replies[len(rows) :], strict=True)}
-    return [_record(row, reply, wrong, blind, elements) for row, reply in zip(rows, replies, strict=False)]
+    rewards = RewardConfig(reply_profile=config.reply_profile)
+    return [_record(row, reply, rewards, wrong, blind, elements) for row, reply in zip(rows, replies, strict=False)]
 
 
 def _record(
-    row: Row, text: str, wrong: Mapping[str, str], blind: BlindTable | None, elements: Elements | None
+    row: Row,
+    text: str,
+    rewards: RewardConfig,
+    wrong: Mapping[str, str],
+    blind: BlindTable | None,
+    elements: Elements | None,
 ) -> dict[str, Any]:
     record: dict[str, Any] = {
         "sample_id": row["sample_id"],
@@ -158,7 +176,7 @@ def _record(
         "cluster": cluster(row),
         "reply": text,
         "answer": row["answer"],
-        **judge(row, text),
+        **judge(row, text, rewards),
     }
     key = "hit" if row["objective"] == "grounding" else "step"
     if blind is not None:
@@ -173,7 +191,7 @@ def _record(
             "elements_known": float(bool(known)),
         }
         if row["sample_id"] in wrong:
-            record["swapped"] = judge(row, wrong[row["sample_id"]])["hit"]
+            record["swapped"] = judge(row, wrong[row["sample_id"]], rewards)["hit"]
     return record
 
 
@@ -212,8 +230,7 @@ def compare(
     """
 
     def wanted(record: Mapping[str, Any]) -> bool:
-        inside = name is None or record["domain"] == name or record["domain"].startswith(f"{name}/")
-        return inside and record.get(measure) is not None
+        return (name is None or _within(record, name)) and record.get(measure) is not None
 
     other = {r["sample_id"]: r for r in second if wanted(r)}
     both = [(r, other[r["sample_id"]]) for r in first if wanted(r) and r["sample_id"] in other]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.ids import canonical_json
 from trainer.merging.merge_methods import TensorReport, TensorTally, Trim, TrimCut, cut_for, linear_piece, ties_piece
+from trainer.merging.same_model import check_same_model
 from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, layer_of, write_like
 
 if TYPE_CHECKING:
@@ -99,13 +100,14 @@ def merge(
     under `normalize`. `density` is one number or one per model, in 0..1. Memory: some 100 MiB, whatever the tensors.
     Specialists are to be kept in fp32: of bf16 or fp16 ones a `UserWarning` says how that hurts.
     `parents` (asset → version) and `stage` go into `lineage.json`; by default the digests of the weights and `method`.
-    Raises `ValueError` on wrong parameters and `CheckpointMismatch`, naming the tensor, when names, shapes or dtypes
-    differ, a weight isn't finite, or an integer tensor isn't the same in all. `lineage.json` is written last: a
-    folder that has it is whole.
+    Raises `ValueError` on wrong parameters and `CheckpointMismatch` where checkpoints are of different models
+    (`same_model`), or, naming the tensor, when names, shapes or dtypes differ, a weight isn't finite, or an integer
+    tensor isn't the same in all. `lineage.json` is written last: a folder that has it is whole.
     """
     folder = Path(out)
     densities, used = _parameters(method, len(models), density, weights, normalize, lam)
     base_files, model_files = WeightFiles(base), [WeightFiles(model) for model in models]
+    check_same_model(base_files.folder, [files.folder for files in model_files])
     for files in model_files:
         check_same(base_files, files)
     if folder.resolve() in {files.folder.resolve() for files in (base_files, *model_files)}:

@@ -21,24 +21,11 @@ CONTEXT = (4, 3, 2)
 """How many tokens before it a draft's next token is looked up by; the longest context that is known decides."""
 NUMBER, START = -1, -2
 ACTIONS = (
-    "Click(box=(1,1))",
-    "Type(content='')",
-    "Finished(content='')",
-    "Scroll(direction='down')",
-    "PressEnter()",
-    "PressBack()",
-    "PressHome()",
-    "PressRecent()",
-    "LongPress(box=(1,1))",
-    "DoubleClick(box=(1,1))",
-    "Hover(box=(1,1))",
-    "Drag(start=(1,1), end=(1,1))",
-    "Scroll(start=(1,1), end=(1,1))",
-    "Wait()",
-    "CallUser(content='')",
-    "Hotkey(keys=['ctrl','c'])",
-    "Launch(app='')",
-    "Launch(url='')",
+    *("Click(box=(1,1))", "Type(content='')", "Finished(content='')", "Scroll(direction='down')"),
+    *("PressEnter()", "PressBack()", "PressHome()", "PressRecent()", "LongPress(box=(1,1))"),
+    *("DoubleClick(box=(1,1))", "Hover(box=(1,1))", "Drag(start=(1,1), end=(1,1))"),
+    *("Scroll(start=(1,1), end=(1,1))", "Wait()", "CallUser(content='')", "Hotkey(keys=['ctrl','c'])"),
+    *("Launch(app='')", "Launch(url='')"),
 )
 """Of two that begin alike the first is drafted."""
 

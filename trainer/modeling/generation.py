@@ -19,6 +19,7 @@ from trainer.modeling.decoding import Decoder
 from trainer.modeling.model import image_outputs, reply_log_softmax
 from trainer.modeling.processor import Processor
 from trainer.modeling.sampling_memory import prompts_at_once
+from trainer.modeling.shaping import Said, Shaping
 from trainer.modeling.tokenizer import LAST_NUMBER
 
 MAX_NEW_TOKENS = 112
@@ -26,16 +27,19 @@ GROUNDING_TOKENS = 16
 """A point is written in fewer; what is longer has not the form of one."""
 
 
-def reply_limit(limit: int, objective: str, wide: bool = False) -> int:
-    """Tokens that a reply may have: `limit`, but no more for grounding than any point takes, twice that if `wide`."""
-    return min(limit, GROUNDING_TOKENS * (1 + wide)) if objective == "grounding" else limit
+def reply_limit(limit: int, objective: str, wide: bool = False, free_form: bool = False) -> int:
+    """Tokens that a reply may have: `limit`, but no more for grounding than any point takes, twice that if `wide`;
+    in another form than ours it may take them all."""
+    own = objective == "grounding" and not free_form
+    return min(limit, GROUNDING_TOKENS * (1 + wide)) if own else limit
 
 
 @dataclass
 class Completion:
     """One reply. `row` is its prompt's index in the call, `member` its place in the group.
 
-    `token_ids` include the end token if the reply has one (`finished`), `logprobs` (nats) stand beside each.
+    `token_ids` include the end token if the reply has one (`finished`), `logprobs` (nats) stand beside each, and
+    `top_logprobs` (token id, nats) where they were asked for.
     """
 
     row: int
@@ -44,6 +48,7 @@ class Completion:
     logprobs: list[float] = field(default_factory=list)
     text: str = ""
     finished: bool = False
+    top_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)
 
 
 @torch.no_grad()
@@ -59,6 +64,8 @@ def generate(
     seeds: Sequence[int] | None = None,
     batch_size: int = 64,
     on_batch: Callable[[int], None] | None = None,
+    shaping: Shaping | None = None,
+    on_tokens: Callable[[Completion], bool] | None = None,
 ) -> list[Completion]:
     """`group` replies per row, ordered by row, then by member.
 
@@ -66,8 +73,9 @@ def generate(
     distribution (top-p 1), and the log-probabilities are those of the tempered distribution. `generator` makes
     sampling a pure function of (weights, rows, its state, batch_size). With `seeds`, one for each reply, each is drawn
     by itself: with the same numbers, whatever stands beside it. `batch_size` counts replies in flight; on a GPU they
-    are fewer where its memory is short (`trainer.modeling.sampling_memory`). Raises `ValueError` for a group or length
-    below 1.
+    are fewer where its memory is short (`trainer.modeling.sampling_memory`). With `shaping` tokens are drawn from what
+    it makes of the distribution, and the log-probabilities stay those of the tempered one. `on_tokens` sees each reply
+    as it grows, and may end it (true) or, by an exception, the call. Raises `ValueError` for a group or length below 1.
     """
     if group < 1 or max_new_tokens < 1 or batch_size < 1:
         raise ValueError(
@@ -83,7 +91,9 @@ def generate(
         for start in range(0, len(rows), per_batch):
             some = rows[start : start + per_batch]
             own = None if seeds is None else seeds[start * group : (start + len(some)) * group]
-            found += _generate_batch(model, processor, some, start, group, temperature, max_new_tokens, generator, own)
+            found += _generate_batch(
+                model, processor, some, start, group, temperature, max_new_tokens, generator, own, shaping, on_tokens
+            )
             if on_batch:
                 on_batch(len(some))
     finally:
@@ -101,6 +111,8 @@ def _generate_batch(
     max_new_tokens: int,
     generator: torch.Generator | None,
     seeds: Sequence[int] | None,
+    shaping: Shaping | None,
+    on_tokens: Callable[[Completion], bool] | None,
 ) -> list[Completion]:
     device = next(model.parameters()).device
     batch = processor.prompt_batch(rows, getattr(model, "seen_pictures", None)).to(
@@ -118,23 +130,42 @@ def _generate_batch(
     del cache  # the decoder's grow, and these would stay beside them
     done = [Completion(offset + i // group, i % group) for i in range(len(rows) * group)]
     uniform = None if seeds is None else _uniform(seeds, max_new_tokens)
+    shown = zip(batch.input_ids, batch.attention_mask, strict=True) if shaping else ()
+    prompts = [ids[seen.bool()].tolist() for ids, seen in shown]  # what a penalty counts
+    ended: set[int] = set()
     alive, drafts, unread = list(range(len(done))), [first[i // group] for i in range(len(done))], 0
     while True:
         given = None if uniform is None else _of_next(uniform[alive], [done[i] for i in alive], states.shape[1])
         # [B, N, V] → [B · N, V]: the token after each place that was read, drafted or not
-        tokens, logprobs = _choose(model.lm_head(states).flatten(0, 1), processor, temperature, generator, given)
+        logits = model.lm_head(states).flatten(0, 1)
+        if shaping is None:
+            tokens, logprobs = _choose(logits, processor, temperature, generator, given)
+        else:
+            said = [
+                before
+                for place, draft in zip(alive, drafts, strict=True)
+                for before in _said(prompts[place // group], done[place], draft, states.shape[1])
+            ]
+            tokens, logprobs, likeliest = _choose_shaped(logits, processor, temperature, generator, shaping, said)
         drawn = zip(tokens.view(len(alive), -1).tolist(), logprobs.view(len(alive), -1).tolist(), strict=True)
         counts = [
             _go_on(done[place], draft, ids, chosen_logprobs, processor.end_id, max_new_tokens)
             for place, draft, (ids, chosen_logprobs) in zip(alive, drafts, drawn, strict=True)
         ]
+        for i, place in enumerate(alive):
+            if shaping is not None:
+                ahead = i * states.shape[1]
+                new = len(done[place].token_ids) - len(done[place].top_logprobs)
+                done[place].top_logprobs += likeliest[ahead : ahead + new]
+            if on_tokens is not None and on_tokens(done[place]):
+                ended.add(place)
         # a pass but the prompt's begins with the token that was drawn last, which is the reply's as well
         width = states.shape[1] - 1 + unread
         decoder.accept(width, torch.tensor([unread + count for count in counts], device=device))
         keep = [
             i
             for i, place in enumerate(alive)
-            if not done[place].finished and len(done[place].token_ids) < max_new_tokens
+            if not done[place].finished and place not in ended and len(done[place].token_ids) < max_new_tokens
         ]
         if not keep:
             break
@@ -224,6 +255,26 @@ def _choose(
     else:
         tokens = _likeliest(log_p, processor)
     return tokens, log_p.gather(1, tokens[:, None])[:, 0]
+
+
+def _said(prompt: Sequence[int], reply: Completion, draft: Sequence[int], width: int) -> list[Said]:
+    """What stands before each of `width` places of a pass: the first follows the reply, the others its draft too."""
+    return [(prompt, [*reply.token_ids, *draft[:place]]) for place in range(width)]
+
+
+def _choose_shaped(
+    logits: torch.Tensor,
+    processor: Processor,
+    temperature: float,
+    generator: torch.Generator | None,
+    shaping: Shaping,
+    said: Sequence[Said],
+) -> tuple[torch.Tensor, torch.Tensor, list[list[tuple[int, float]]]]:
+    """As `_choose`, from the distribution that `shaping` makes, with the likeliest tokens of the one that it had."""
+    plain = reply_log_softmax(logits, processor.never, temperature or 1.0)  # [B, V]
+    log_p = reply_log_softmax(shaping.penalised(logits, said), processor.never, temperature or 1.0)
+    tokens = _drawn(shaping.cut(log_p).exp(), generator) if temperature > 0 else _likeliest(log_p, processor)
+    return tokens, plain.gather(1, tokens[:, None])[:, 0], shaping.likeliest(plain)
 
 
 def _drawn(p: torch.Tensor, generator: torch.Generator | None, uniform: torch.Tensor | None = None) -> torch.Tensor:

@@ -181,6 +181,10 @@ class Processor:
             ids += [self.end_id, *self._newline]
         return [*ids, self._start, *self._turns["assistant"]]
 
+    def text_tokens(self, text: str) -> int:
+        """Tokens of a text, before its middle is cut out where they are more than `Preset.max_prompt_tokens`."""
+        return len(words.encode_text(self.tokenizer, text))
+
     def _cut(self, ids: list[int]) -> list[int]:
         limit = self.preset.max_prompt_tokens
         if len(ids) <= limit:

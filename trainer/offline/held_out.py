@@ -17,6 +17,7 @@ from trainer.modeling.processor import Processor
 from trainer.offline.semi_online import answering, sop_progress
 from trainer.offline.tasks import DOMAINS, REPLIES, RlTask, complete_episodes, succeeds
 from trainer.rl.rewards import bounds, reward
+from trainer.rl.unreadable import unreadable_share
 from trainer.settings.rewards import RewardConfig
 
 
@@ -33,6 +34,8 @@ class Measure:
     success: tuple[bool, ...]
     traces: tuple[bool, ...]
     progress: tuple[float, ...] = ()
+    unreadable: float = 0.0
+    """Share of the likeliest replies that hold no point or action."""
 
     def summary(self) -> dict[str, float | int | None]:
         """Means, for events and reports; None where there is nothing to average."""
@@ -43,6 +46,7 @@ class Measure:
             "step_success": _mean(self.success),
             "trace_success": _mean(self.traces),
             "traces": len(self.traces),
+            "unreadable_share": self.unreadable,
             **sop(self.progress),
         }
 
@@ -73,7 +77,7 @@ def measure(
     `own_history` asks for `progress` too."""
     rows = [task.row for task in tasks]
     objective = tasks[0].truth.objective if tasks else ""  # tasks of one domain have one
-    limit = reply_limit(processor.preset.max_answer_tokens, objective, config.wide)
+    limit = reply_limit(processor.preset.max_answer_tokens, objective, config.wide, config.free_form)
     arguments: dict[str, Any] = {"max_new_tokens": limit, "batch_size": REPLIES}
     greedy = generate(model, processor, rows, **arguments)
     best = [reward(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]
@@ -89,7 +93,9 @@ def measure(
     if own_history:
         likeliest = answering(model, processor, None, temperature=0.0)
         progress = sop_progress(tasks, greedy, likeliest, rewards=config)
-    return Measure(tuple(sampled), tuple(best), tuple(success), tuple(traces), progress)
+    said = [(reply.text, task.truth) for reply, task in zip(greedy, tasks, strict=True)]
+    lost = unreadable_share(said, config, "held-out tasks")
+    return Measure(tuple(sampled), tuple(best), tuple(success), tuple(traces), progress, lost)
 
 
 def reward_bounds(domain: str, config: RewardConfig) -> tuple[float, float]:

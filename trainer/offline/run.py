@@ -26,6 +26,7 @@ from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION, Learner, SampledReply
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores
+from trainer.rl.unreadable import unreadable_share
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
@@ -159,6 +160,11 @@ class OfflineRun:
             "kind": "update",
             "update": self.state.update,
             **reward_figures(made.scores),
+            "unreadable_share": unreadable_share(
+                [(one.text, made.tasks[one.row].truth) for one in replies],
+                config.rewards,
+                f"offline RL, update {self.state.update}",
+            ),
             "zero_variance": advantages.zero_variance,
             "groups": advantages.groups,
             "learning_rate": rate,
@@ -190,7 +196,8 @@ class OfflineRun:
         """Groups of replies to one step each."""
         config = self.config
         tasks = self._prompts()
-        limit = reply_limit(self.processor.preset.max_answer_tokens, tasks[0].truth.objective, config.rewards.wide)
+        rewards, most = config.rewards, self.processor.preset.max_answer_tokens
+        limit = reply_limit(most, tasks[0].truth.objective, rewards.wide, rewards.free_form)
         replies = generate(
             self.model,
             self.processor,

@@ -16,6 +16,7 @@ from schemas.actions import Finished, parse_reply
 from trainer.data.clusters import cluster, cluster_of
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.processor import Processor
+from trainer.rl.reply_forms import profile_point
 from trainer.rl.rewards import DEFAULT, ReplyTarget, point_hit, step_success
 from trainer.settings.rewards import RewardConfig
 
@@ -134,7 +135,7 @@ def complete_episodes(tasks: Sequence[RlTask]) -> list[list[int]]:
 
 def succeeds(text: str, truth: ReplyTarget, config: RewardConfig) -> bool:
     """Whether a reply does the step: point in box (or right refusal) for grounding, `step_success` for navigation."""
-    reply = parse_reply(text)
     if truth.action is None:
-        return point_hit(reply.point, truth.boxes, truth.refusal)
-    return any(step_success(reply.action, truth.action, box, config) for box in truth.boxes or (None,))
+        return point_hit(profile_point(text, config.reply_profile), truth.boxes, truth.refusal)
+    action = parse_reply(text).action
+    return any(step_success(action, truth.action, box, config) for box in truth.boxes or (None,))

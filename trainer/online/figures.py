@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schemas.actions import parse_reply
+from trainer.modeling.processor import Processor
 from trainer.online.collect import RolloutGroup
 from trainer.online.state import TrainingProgress
 from trainer.rl.grpo import Advantages
@@ -28,6 +30,7 @@ def rollout_figures(groups: Sequence[RolloutGroup], scores: Sequence[Sequence[Sc
                 live.append(rollout)
                 gains.append(value)
     count, rewards = max(1, len(live)), reward_figures(gains)
+    unread = sum(one.unparsable for one in live) / max(1, sum(one.steps for one in live))
     stale = [max(0, update - rollout.version) for rollout in live]
     return {
         **rewards,
@@ -37,11 +40,19 @@ def rollout_figures(groups: Sequence[RolloutGroup], scores: Sequence[Sequence[Sc
         "lost": lost,
         "replayed": sum(one.replayed for group in groups for one in group.rollouts),
         "judged": sum(one.judged for one in live),
-        "unparsable": sum(one.unparsable for one in live) / max(1, sum(one.steps for one in live)),
+        "unparsable": unread,
+        "unreadable_share": unread,
         "reply_tokens": sum(one.tokens for one in live) / max(1, sum(len(one.samples) for one in live)),
         "staleness": sum(stale) / count,
         "staleness_max": max(stale, default=0),
     }
+
+
+def unread_example(groups: Sequence[RolloutGroup], processor: Processor) -> str:
+    """The first reply of an update's rollouts that holds no action."""
+    lost = (one for group in groups for one in group.rollouts if one.unparsable)
+    texts = (processor.text(sample.token_ids) for one in lost for sample in one.samples)
+    return next((text for text in texts if parse_reply(text).action is None), "")
 
 
 def update_figures(advantages: Advantages, loss: Mapping[str, float]) -> Event:

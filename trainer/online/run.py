@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 
 from generators.tasks.task_spec import TaskSpec
 from trainer.online.collect import Collector, RolloutGroup
-from trainer.online.figures import Event, rollout_figures, update_figures
+from trainer.online.figures import Event, rollout_figures, unread_example, update_figures
 from trainer.online.learner import OnlineLearner
 from trainer.online.pictures import filmstrip, telling
 from trainer.online.reference import compare, validation_jobs
@@ -22,10 +22,12 @@ from trainer.online.state import TrainingProgress, load_run, save_run
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.reward_figures import totals
+from trainer.rl.unreadable import warn_unreadable
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
 from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
+from trainer.settings.rewards import UNREADABLE_SHARE
 from trainer.statistics import mean_or_none
 
 SHOW_EVERY = 10
@@ -132,6 +134,13 @@ class OnlineRun:
             **self.collector.figures(),
         }
         self.emit(event)
+        if event["unreadable_share"] > UNREADABLE_SHARE:
+            warn_unreadable(
+                f"{event['unreadable_share']:.0%} of the replies",
+                unread_example(filled, self.learner.processor),
+                f"online RL, update {update + 1}",
+                "vesper",
+            )
         self._show(groups)
         outcomes = [[one.success for one in group.rollouts] for group in filled]
         compared = group_advantages(totals(scores), self.config.grpo)

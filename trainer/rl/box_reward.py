@@ -12,14 +12,18 @@ import re
 from collections.abc import Sequence
 
 from schemas.coordinates import UNITS, centre, contains
+from trainer.rl.reply_forms import profile_box
+from trainer.settings.rewards import ReplyProfile
 
 Box = Sequence[float]
 
 BOX = re.compile(r"\s*\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]\s*", re.ASCII)
 
 
-def box_of(text: str) -> tuple[float, float, float, float] | None:
+def box_of(text: str, profile: ReplyProfile = "vesper") -> tuple[float, float, float, float] | None:
     """The box that a reply states; None where it states none, its sides are swapped or it leaves the frame."""
+    if profile != "vesper":
+        return profile_box(text, profile)
     found = BOX.fullmatch(text)
     if found is None:
         return None
@@ -41,13 +45,13 @@ def floored_iou(one: Box, other: Box) -> float:
     return min(1.0, shared / (area(one) + area(other) - min(shared, area(one), area(other))))
 
 
-def best_iou(text: str, boxes: Sequence[Box]) -> float:
+def best_iou(text: str, boxes: Sequence[Box], profile: ReplyProfile = "vesper") -> float:
     """The largest `floored_iou` of the stated box with a true one; 0 without a box on either side."""
-    found = box_of(text)
+    found = box_of(text, profile)
     return max((floored_iou(found, box) for box in boxes), default=0.0) if found else 0.0
 
 
-def size_agreement(text: str, boxes: Sequence[Box]) -> float:
+def size_agreement(text: str, boxes: Sequence[Box], profile: ReplyProfile = "vesper") -> float:
     """The punishment for size, −1..0: min(q, 1/q) − 1 for q = predicted / true area, −1 without a readable box.
 
     Of several true boxes those that hold the centre are meant, else all; the best one counts. Without a true box
@@ -55,7 +59,7 @@ def size_agreement(text: str, boxes: Sequence[Box]) -> float:
     """
     if not boxes:
         return 0.0
-    found = box_of(text)
+    found = box_of(text, profile)
     if found is None:
         return -1.0
     meant = [box for box in boxes if contains(list(box), centre(found))] or boxes

@@ -12,11 +12,12 @@ import re
 from collections.abc import Sequence
 
 from schemas.action_types import REFUSED
-from schemas.actions import CONFIDENCE, Point, parse_reply
+from schemas.actions import CONFIDENCE, parse_reply
 from schemas.coordinates import centre, contains
-from trainer.settings.rewards import CONFIDENCE_SPREAD
+from trainer.rl.reply_forms import profile_point
+from trainer.settings.rewards import CONFIDENCE_SPREAD, ReplyProfile
 
-_STATED = re.compile(rf"(.*[\])])\s+(?:{CONFIDENCE})\s*", re.DOTALL)
+_STATED = re.compile(rf"(.*[\])}}>`])\s+({CONFIDENCE})\s*", re.DOTALL)
 
 
 def without_confidence(text: str) -> str | None:
@@ -26,7 +27,10 @@ def without_confidence(text: str) -> str | None:
 
 
 def target_confidence(
-    point: Point | None, boxes: Sequence[Sequence[float]], refusal: bool = False, spread: float = CONFIDENCE_SPREAD
+    point: tuple[float, float] | None,
+    boxes: Sequence[Sequence[float]],
+    refusal: bool = False,
+    spread: float = CONFIDENCE_SPREAD,
 ) -> float:
     """s of a click, 0..1: the best truncated Gaussian of the true boxes at the point; 0 for a miss or no point.
 
@@ -37,7 +41,7 @@ def target_confidence(
     return max((_gaussian(point, box, spread) for box in boxes if contains(list(box), point)), default=0.0)
 
 
-def _gaussian(point: Point, box: Sequence[float], spread: float) -> float:
+def _gaussian(point: tuple[float, float], box: Sequence[float], spread: float) -> float:
     """At a point inside the box; a side without length holds its middle alone."""
     halves = [max((box[i + 2] - box[i]) / 2, 1e-9) for i in (0, 1)]
     away = [(at - middle) / half for at, middle, half in zip(point, centre(box), halves, strict=True)]
@@ -45,10 +49,22 @@ def _gaussian(point: Point, box: Sequence[float], spread: float) -> float:
 
 
 def confidence_reward(
-    text: str, boxes: Sequence[Sequence[float]], refusal: bool = False, spread: float = CONFIDENCE_SPREAD
+    text: str,
+    boxes: Sequence[Sequence[float]],
+    refusal: bool = False,
+    spread: float = CONFIDENCE_SPREAD,
+    profile: ReplyProfile = "vesper",
 ) -> float:
     """1 − (c − s)² for the stated confidence c, 0..1; 0 for a reply that states none or can't be read."""
-    reply = parse_reply(text)
-    if reply.point is None or reply.confidence is None:
+    point, confidence = _read(text, profile)
+    if point is None or confidence is None:
         return 0.0
-    return 1.0 - (reply.confidence - target_confidence(reply.point, boxes, refusal, spread)) ** 2
+    return 1.0 - (confidence - target_confidence(point, boxes, refusal, spread)) ** 2
+
+
+def _read(text: str, profile: ReplyProfile) -> tuple[tuple[float, float] | None, float | None]:
+    if profile == "vesper":
+        reply = parse_reply(text)
+        return reply.point, reply.confidence
+    found = _STATED.fullmatch(text)
+    return (profile_point(found.group(1), profile), float(found.group(2))) if found else (None, None)

@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.action_types import REFUSED
-from schemas.actions import Point, parse_reply
-from trainer.settings.rewards import REGION_SIDE
+from trainer.rl.reply_forms import profile_point
+from trainer.settings.rewards import REGION_SIDE, ReplyProfile
 
 
-def region_consistency(texts: Sequence[str], side: float = REGION_SIDE) -> list[float]:
+def region_consistency(
+    texts: Sequence[str], side: float = REGION_SIDE, profile: ReplyProfile = "vesper"
+) -> list[float]:
     """Replies to one grounding question → the reward of each, 1/K to 1 for a readable one (it agrees with itself),
     else 0: 1/K · Σ_j |R_i ∩ R_j| / |R_i|. No truth is read. Raises `ValueError` for a side that isn't positive.
     """
-    points = [parse_reply(text).point for text in texts]
+    points = [profile_point(text, profile) for text in texts]
     return [sum(_overlap(one, other, side) for other in points) / len(points) for one in points]
 
 
-def _overlap(one: Point | None, other: Point | None, side: float) -> float:
+def _overlap(one: tuple[float, float] | None, other: tuple[float, float] | None, side: float) -> float:
     """Share of one's square that the other's covers."""
     if side <= 0:
         raise ValueError(f"region consistency: expected a side > 0, found {side}")

@@ -1,7 +1,8 @@
 """Rewards of offline RL (docs/method.md §6) and the success of a step: pure functions of a reply text and a truth.
 
 grounding:  R = w_format · R_format + w_answer · R_point      R_format: the form `[x,y]`, or `[x1,y1,x2,y2]` where
-                                                              `w_iou` or `w_box_size` ask for boxes
+                                                              `w_iou` or `w_box_size` ask for boxes, or what a
+                                                              `reply_profile` of other models has in their place
 navigation: R = w_format · R_format + w_answer · R_action     R_format: the three tags, each once, in order
 with R_action = R_type + (R_content | R_coord), the second part only if the type matches. All points and
 distances are in the 0..1000 frame; distances are Euclidean and every radius is exclusive (d < δ).
@@ -38,6 +39,7 @@ from trainer.rl.box_reward import BOX, best_iou, size_agreement
 from trainer.rl.confidence import confidence_reward, without_confidence
 from trainer.rl.own_terms import group_values, labelled, reply_values, total_bounds, weighted
 from trainer.rl.region_consistency import region_consistency
+from trainer.rl.reply_forms import in_profile, profile_point
 from trainer.settings.rewards import RewardConfig
 
 Box = Sequence[float]
@@ -83,6 +85,8 @@ def r_format(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
     if truth.objective == "grounding":
         form = _BOX_OR_REFUSAL if config.boxes else _POINT
         bare = _bare(text, config)
+        if config.free_form:
+            return float(bare is not None and in_profile(bare, config.reply_profile, config.boxes))
         return float(bare is not None and form.fullmatch(bare) is not None)
     return float(parse_reply(text).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
 
@@ -94,25 +98,33 @@ def _bare(text: str, config: RewardConfig) -> str | None:
 
 def r_point(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """1 if the point lies in one of the target boxes, borders included; a refusal sample expects [-1,-1]."""
-    return float(point_hit(parse_reply(text).point, truth.boxes, truth.refusal))
+    return float(point_hit(profile_point(text, config.reply_profile), truth.boxes, truth.refusal))
+
+
+def unreadable(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> bool:
+    """Whether a reply holds neither the point nor the action that was asked for, so that every term of it is 0 whatever
+    the model meant."""
+    if truth.objective == "grounding":
+        return profile_point(text, config.reply_profile) is None
+    return parse_reply(text).action is None
 
 
 def r_iou(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """Overlap of the stated box with a true one, see `box_reward.best_iou`."""
-    return best_iou(_bare(text, config) or "", truth.boxes)
+    return best_iou(_bare(text, config) or "", truth.boxes, config.reply_profile)
 
 
 def r_box_size(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """What the stated box loses by its size, see `box_reward.size_agreement`."""
-    return size_agreement(_bare(text, config) or "", truth.boxes)
+    return size_agreement(_bare(text, config) or "", truth.boxes, config.reply_profile)
 
 
 def r_confidence(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
     """How near the stated confidence is to the one that the point deserves, see `confidence.confidence_reward`."""
-    return confidence_reward(text, truth.boxes, truth.refusal, config.spread)
+    return confidence_reward(text, truth.boxes, truth.refusal, config.spread, config.reply_profile)
 
 
-def point_hit(point: Point | None, boxes: Sequence[Box], refusal: bool = False) -> bool:
+def point_hit(point: tuple[float, float] | None, boxes: Sequence[Box], refusal: bool = False) -> bool:
     """Whether a grounding point is right: in one of the boxes, or (-1, -1) where refusal is the truth."""
     if point is None:
         return False
@@ -299,7 +311,7 @@ def group_scores(texts: Sequence[str], truth: ReplyTarget, config: RewardConfig 
     grounding, as the term `consistency`."""
     scores = [score(text, truth, config) for text in texts]
     if truth.objective == "grounding" and config.w_consistency:
-        agreed = region_consistency(texts, config.region)
+        agreed = region_consistency(texts, config.region, config.reply_profile)
         scores = [
             {**one, "consistency": more, "total": one["total"] + config.w_consistency * more}
             for one, more in zip(scores, agreed, strict=True)

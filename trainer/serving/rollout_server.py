@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.serving.serve import ChatServer, RequestRefused, number_in
+from trainer.serving.chat_request import RequestRefused, number_in, picture_bytes
+from trainer.serving.serve import ChatServer
 from trainer.serving.served_weights import ServedWeights
+from trainer.serving.turns import Caller, TurnReply
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -82,7 +84,6 @@ class RolloutServer(ChatServer):
         self._cond = threading.Condition()
         self._paused = False
         self._running = 0
-        self._vocabulary = int(checkpoint.model.config.get_text_config().vocab_size)
 
     def routes(self) -> list[Route]:
         """Those of the chat, and vLLM's."""
@@ -90,7 +91,6 @@ class RolloutServer(ChatServer):
 
         made = super().routes()
         actions: dict[str, Action] = {
-            "/inference/v1/generate": lambda body, query: self.generate(body),
             "/pause": lambda body, query: self.pause(query.get("mode", "")),
             "/resume": lambda body, query: self.resume(),
             "/collective_rpc": lambda body, query: self.collective_rpc(body),
@@ -103,6 +103,7 @@ class RolloutServer(ChatServer):
         }
         for path, action in actions.items():
             made.append(Route(path, self._endpoint(action), methods=["POST"]))
+        made.append(Route("/inference/v1/generate", self._tokens, methods=["POST"]))
         made.append(Route("/weight_info", self._endpoint(lambda body, query: {"weight_version": self.weights.label})))
         made.append(Route("/get_world_size", self._endpoint(lambda body, query: {"world_size": 1})))
         return made
@@ -124,21 +125,36 @@ class RolloutServer(ChatServer):
 
     # -- tokens --------------------------------------------------------------------------------------------------------
 
-    def generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a request's body. Raises `RequestRefused`."""
-        ask = self.check_tokens(body)
-        with self._cond:
-            if self._paused:
-                raise RequestRefused(503, "paused: the weights are being changed", code="paused")
-            self._running += 1
+    async def _tokens(self, request: Request) -> Response:
+        from starlette.responses import JSONResponse
+
         try:
-            with self._lock:
-                label, reply = self.weights.label, self._reply(ask)
-                scores = self._scores(ask.prompt) if ask.scored else None
-        finally:
+            self._admit(request)
+            body = await self._body(request)
             with self._cond:
-                self._running -= 1
-                self._cond.notify_all()
+                if self._paused:
+                    raise RequestRefused(503, "paused: the weights are being changed", code="paused")
+                self._running += 1  # from now on `pause` waits for it
+        except RequestRefused as refused:
+            return JSONResponse(refused.body(), refused.status)
+
+        def job(caller: Caller) -> None:
+            caller.send(self.generate(body, caller))
+
+        reply: Any = TurnReply(self._turn, job, after=self._ended)
+        return reply
+
+    def _ended(self) -> None:
+        with self._cond:
+            self._running -= 1
+            self._cond.notify_all()
+
+    def generate(self, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        """The answer to a request's body. Raises `RequestRefused`, and `ClientGone` when nobody waits any more."""
+        ask = self.check_tokens(body)
+        with self._lock, caller.watching(self._checkpoint.model):
+            label, reply = self.weights.label, self._reply(ask, caller)
+            scores = self._scores(ask.prompt) if ask.scored else None
         content: list[dict[str, Any]] = [
             {"token_id": token, "logprob": value, "rank": None, "top_logprobs": []}
             for token, value in zip(reply.token_ids, reply.logprobs, strict=True)
@@ -218,7 +234,7 @@ class RolloutServer(ChatServer):
                 f"token, found {len(parts)}",
                 "content_parts",
             )
-        data = [self._image(part, f"content_parts[{number}]") for number, part in enumerate(parts)]
+        data = [picture_bytes(part, f"content_parts[{number}]", self.limits) for number, part in enumerate(parts)]
         try:
             with self._lock:  # the processor keeps pictures
                 pictures = [processor.picture(one) for one in data]
@@ -229,7 +245,7 @@ class RolloutServer(ChatServer):
             full += [token] * (processor.image_tokens(next(left)) if token == processor.image_id else 1)
         return Prompt(full, pictures)
 
-    def _reply(self, ask: TokenAsk) -> Completion:
+    def _reply(self, ask: TokenAsk, caller: Caller) -> Completion:
         import torch
 
         from trainer.modeling.generation import generate
@@ -238,7 +254,13 @@ class RolloutServer(ChatServer):
         generator = torch.Generator(next(model.parameters()).device).manual_seed(ask.seed % 2**63)
         given: Any = _GivenPrompts(self._checkpoint.processor, [ask.prompt])
         [reply] = generate(
-            model, given, [{}], temperature=ask.temperature, max_new_tokens=ask.max_tokens, generator=generator
+            model,
+            given,
+            [{}],
+            temperature=ask.temperature,
+            max_new_tokens=ask.max_tokens,
+            generator=generator,
+            on_tokens=lambda reply: bool(caller.stay()),
         )
         return reply
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.runtime.gloo import JOIN_S, gloo_group
-from trainer.serving.serve import RequestRefused
+from trainer.serving.chat_request import RequestRefused
 
 FIRST_LABEL = "default"
 """The label of replies before anyone has named the weights, as vLLM's do."""

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, setting
+from trainer.settings.rewards import ReplyProfile
 from trainer.settings.stages import MERGED, Specialist
 
 
@@ -20,6 +21,7 @@ class EvalConfig(Settings):
         None, "Tokens of a reply to a navigation prompt; null: as the checkpoint's preset has it.", ge=1
     )
     batch_size: Whole = setting(64, "Samples that are answered at a time.", ge=1)
+    reply_profile: ReplyProfile = setting("vesper", "Whose way of writing a point grounding replies are read by.")
     swapped: Flag = setting(True, "Also the control with another screen in place of the question's own.")
     threads: Whole = setting(2, "CPU threads; figures are the same for one number of them only.", ge=1)
 

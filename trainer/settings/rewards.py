@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -12,6 +12,12 @@ REGION_SIDE = 60.0
 """Side of a region that a point votes for, in 1/1000 of the screen: about a button of a phone."""
 CONFIDENCE_SPREAD = 1.0
 """Standard deviation of a Gaussian in half sides of the element: on the middle of a border it is exp(-1/2)."""
+
+
+ReplyProfile = Literal["vesper", "qwen3-vl", "ui-tars", "os-atlas", "molmo", "fractions", "any"]
+"""Whose way of writing a point a grounding reply is read by (`trainer.rl.reply_forms`)."""
+UNREADABLE_SHARE = 0.2
+"""Share of replies without anything that can be read from which on a warning says so."""
 
 
 class OwnTerm(Settings):
@@ -55,6 +61,13 @@ class RewardConfig(Settings):
         gt=0,
     )
 
+    reply_profile: ReplyProfile = setting(
+        "vesper", "Whose way of writing a point grounding replies are read by; vesper: `[x,y]` alone.", neutral=True
+    )
+    warn_unreadable: Number = setting(
+        UNREADABLE_SHARE, "Share of unreadable replies above which a warning shows one.", ge=0, le=1, neutral=True
+    )
+
     reply_terms: dict[str, OwnTerm] = setting(
         {}, "Terms of your own for each reply: module:function or file.py:function → weight and options.", neutral=True
     )
@@ -70,6 +83,11 @@ class RewardConfig(Settings):
     def boxes(self) -> bool:
         """Whether a grounding reply is asked for a box."""
         return max(self.w_iou, self.w_box_size) > 0
+
+    @property
+    def free_form(self) -> bool:
+        """Whether a grounding reply may be as long as others: with a thought, JSON or a tool call."""
+        return self.reply_profile != "vesper"
 
     @property
     def wide(self) -> bool:

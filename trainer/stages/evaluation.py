@@ -48,6 +48,7 @@ def evaluation(context: Context, folder: Path) -> StageResult:
         for measure in (main, "type", "format", "reward"):
             if measure in found:
                 counts[f"{name} {measure}"] = found[measure]["mean"]
+        counts[f"{name} unreadable_share"] = found["unreadable_share"]
     checks = [
         Check("all samples put", len(records) + report["unreadable"] == len(rows), str(len(records)), str(len(rows))),
         Check(

@@ -28,12 +28,13 @@ from schemas.actions import parse_reply
 from schemas.coordinates import centre, contains
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.modeling.generation import GROUNDING_TOKENS
+from trainer.rl.reply_forms import Frame, ReplyPoint, frame_of, in_thousandths, read_point
 from trainer.rl.rewards import ReplyTarget, r_format
+from trainer.rl.unreadable import unreadable_figures
 from trainer.runtime.tracking import OnEvent
 from trainer.statistics import difference, interval, macro_interval, over
 from trainer.suites.answering import Answerer, SuiteAnswer
 from trainer.suites.reading import Benchmark, GroundingQuestion, Read, questions
-from trainer.suites.reply_forms import Frame, ReplyPoint, frame_of, in_thousandths, read_point
 
 CONTROLS = ("blind", "blind_suite", "random_element", "swapped")
 
@@ -41,7 +42,7 @@ CONTROLS = ("blind", "blind_suite", "random_element", "swapped")
 @dataclass(frozen=True, slots=True)
 class GroundingConfig:
     """`limit`: at most so many questions, chosen by hash; `chunk`: questions (with pictures) in memory at once;
-    `frame`: what the model's numbers count (None: found from its replies, see `trainer.suites.reply_forms`)."""
+    `frame`: what the model's numbers count (None: found from its replies, see `trainer.rl.reply_forms`)."""
 
     limit: int | None = None
     seed: int = 0
@@ -272,7 +273,7 @@ def summarise(records: Sequence[Mapping[str, object]], benchmark: Benchmark) -> 
         "absent": over([record for record in answered if record["refusal"]], "hit", "screen"),
         "refused": _refusals(there),
         "format": over(answered, "format", "screen"),
-        "unreadable": sum(record["read"] is None for record in answered) / len(answered) if answered else 0.0,
+        **unreadable_figures([(str(r["reply"]), r["read"] is None) for r in answered], benchmark.name),
         "forms": dict(Counter(str(read[2]) for record in answered if isinstance(read := record["read"], list))),
         "breakdown": {" x ".join(names): _breakdown(answered, names) for names in benchmark.breakdowns},
         "mean_of_cells": {" x ".join(names): _macro(answered, names) for names in benchmark.breakdowns[:1]},

@@ -34,6 +34,7 @@ from schemas.rows import StepRow
 from trainer.evaluation.controls import BlindTable
 from trainer.modeling.batches import row_images
 from trainer.rl.rewards import ReplyTarget, r_format, step_success, type_match
+from trainer.rl.unreadable import unreadable_figures
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.rewards import RewardConfig
 from trainer.statistics import difference, interval, over
@@ -258,6 +259,7 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "blind": difference(answered, "step", "blind", "episode"),
             "blind_type": difference(answered, "type", "blind_type", "episode"),
         },
+        **unreadable_figures([(r["reply"], parse_reply(r["reply"]).action is None) for r in answered], "steps"),
         "commonest_type": usual,
         "types": dict(sorted(types.items())),
         "episodes": len({record["episode"] for record in answered}),

@@ -15,9 +15,11 @@ from generators.policies.chat_endpoint import picture
 from trainer.modeling import sampling_memory
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.online.vllm.client import ServerError, VllmClient
+from trainer.serving.chat_request import RequestRefused
 from trainer.serving.limits import ServeLimits
 from trainer.serving.rollout_server import RolloutServer
-from trainer.serving.serve import RequestRefused, serving
+from trainer.serving.serve import serving
+from trainer.serving.turns import Caller
 
 pytestmark = pytest.mark.real_parts
 
@@ -71,9 +73,9 @@ def test_what_it_cant_do_is_refused_by_name(server: RolloutServer) -> None:
     ]
     for words, changed in cases:
         with pytest.raises(RequestRefused) as refused:
-            server.generate(asking(**changed))
+            server.generate(asking(**changed), Caller())
         assert words in str(refused.value), refused.value
-    told = server.generate(asking(token_ids=[300, pad, 301], content_parts=[IMAGE]))
+    told = server.generate(asking(token_ids=[300, pad, 301], content_parts=[IMAGE]), Caller())
     assert told["prompt_token_ids"].count(pad) > 1 and len(told["choices"][0]["token_ids"]) == 3
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.suites.reply_forms import ReplyPoint, frame_of, in_thousandths, read_point
+from schemas.actions import MAX_REPLY
+from trainer.rl.reply_forms import ReplyPoint, frame_of, in_thousandths, read_point
 
 FORMS = {
     "[{x}, {y}]": "[x,y]",
@@ -20,6 +21,8 @@ FORMS = {
     "<point>[[{x}, {y}]]</point>": "tag",
     "<click>{x}, {y}</click>": "tag",
     "<|box_start|>({x},{y})<|box_end|>": "tag",
+    "<|box_start|>({x},{y}),({x},{y})<|box_end|>": "tag box",
+    "<box>[{x}, {y}], [{x}, {y}]</box>": "tag box",
     "Thought: the search field.\nAction: click(start_box='<|box_start|>({x},{y})<|box_end|>')": "tag",
     "Action: click(start_box='({x},{y})')": "[x,y]",
     'CLICK <point x="{x}" y="{y}" alt="ok">ok</point>': "Molmo",
@@ -70,8 +73,27 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     read_point(text)
 
 
-@pytest.mark.parametrize("piece", ["[", "(", "{", '[{"', "<point>", "[1,", "1 ", "</think>", "[1 2 3 4 5]", "x=1,y="])
-def test_a_reply_of_repeated_pieces_costs_no_time(piece: str) -> None:
-    began = time.process_time()
-    read_point((piece * 32_000)[:32_000])
-    assert time.process_time() - began < 2.0, "linear: a thousand times faster than one that backtracks"
+PIECES = (
+    *("[", "(", "{", '[{"', '{"a":', '{"a":[', "[1,", "[ 1", "1 ", "1,", "[1 2 3 4 5]", "9" * 40, "x=1,y=", 'x1="1" '),
+    *("<point>", "<point>(1,2),", "<think>", "</think>", "<answer>", "<|box_start|>", "```", '"', "\\", '\\"', " \t\n"),
+)
+LENGTH, LIMIT_S = 64_000, 0.05
+"""Characters of a text that is timed, and how long reading it may take."""
+
+
+@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("head", ["", "[", "{", "</think><point>"])
+def test_a_reply_of_repeated_pieces_costs_no_time(head: str, piece: str) -> None:
+    text = (head + piece * LENGTH)[:LENGTH]
+    taken = []
+    for _ in range(4):  # the best of some: a busy machine slows a single run down
+        began = time.process_time()
+        read_point(text)
+        taken.append(time.process_time() - began)
+    assert min(taken) < LIMIT_S
+
+
+def test_a_long_thought_hides_no_point_and_a_text_past_the_limit_is_none() -> None:
+    found = read_point("<think>" + "It may be [1,2]. " * 4_000 + "</think>[250,400]")
+    assert found is not None and (found.x, found.y) == (250, 400)
+    assert read_point("[250,400]" + " " * MAX_REPLY) is None

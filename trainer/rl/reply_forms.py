@@ -2,7 +2,8 @@
 
 Models that people evaluate write points as `[x,y]`, in tags, in JSON, as a tool call, as a box; after a thought or
 within a sentence; in thousandths, fractions, per cent or pixels of the picture. Which frame a model counts in is a
-property of the model: `frame_of` finds it from all of its replies, since one reply alone can be ambiguous.
+property of the model: `frame_of` finds it from all of its replies, since one reply alone can be ambiguous; where they
+are read one by one, as in rewards, a profile says it.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from schemas.action_types import REFUSED
+from schemas.actions import MAX_REPLY, parse_reply
+from schemas.coordinates import UNITS
+from trainer.settings.rewards import ReplyProfile
 
 Frame = Literal["thousandths", "fractions", "percent", "pixels"]
 FRAMES: tuple[Frame, ...] = ("thousandths", "fractions", "percent", "pixels")
-MAX_CHARS = 32_000
-"""Longer replies aren't read: no model means a point by them."""
 MOST_NUMBERS = 64
 """Bracketed groups of numbers that are looked at."""
 
@@ -29,14 +31,16 @@ _ANSWER = re.compile(r"<answer>", re.IGNORECASE)
 _NUMBER = r"[-+]?\d{1,9}(?:\.\d{1,12})?"
 _GAP = r"[ \t]{0,4}[,; \t\n][ \t\n]{0,4}"
 _GROUP = rf"({_NUMBER}(?:{_GAP}{_NUMBER}){{1,3}})"
+_CORNERS = rf"(?:[)\]][ ]{{0,2}},?[ ]{{0,2}}[(\[]({_NUMBER}{_GAP}{_NUMBER}))?"
+"""The second corner of a box that is written as two points, `(x1,y1),(x2,y2)`."""
 _TAGS = re.compile(
-    rf"<(?:\|?)(?:point|box|box_start|bbox|click|coordinate|coord)(?:\|?)>[\s\[(]{{0,8}}{_GROUP}", re.IGNORECASE
+    rf"<(?:\|?)(?:point|box|box_start|bbox|click|coordinate|coord)(?:\|?)>[\s\[(]{{0,8}}{_GROUP}{_CORNERS}",
+    re.IGNORECASE,
 )
 _MOLMO = re.compile(rf"\bx1?=[\"'](?P<x>{_NUMBER})[\"'][ \t]{{1,4}}y1?=[\"'](?P<y>{_NUMBER})[\"']")
 _ARGUMENTS = re.compile(rf"\bx[ ]?=[ ]?(?P<x>{_NUMBER})[ ]?,[ ]?y[ ]?=[ ]?(?P<y>{_NUMBER})")
-_BRACKETS = re.compile(rf"[\[(][\s\[(]{{0,8}}{_GROUP}")
+_BRACKETS = re.compile(rf"[\[(][ \t\n]{{0,4}}{_GROUP}")  # the innermost bracket, so that a row of them costs no more
 _NUMBERS = re.compile(_NUMBER)
-_JSON_START = re.compile(r"[{\[]")
 _KEYS = ("point_2d", "bbox_2d", "coordinate", "coordinates", "point", "bbox", "box", "position", "click")
 
 
@@ -49,6 +53,7 @@ class ReplyPoint:
     y: float
     form: str
     refused: bool = False
+    box: tuple[float, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -58,7 +63,7 @@ class ReplyPoint:
 
 def read_point(reply: str) -> ReplyPoint | None:
     """The point of a reply; None if it means none that can be read."""
-    if len(reply) > MAX_CHARS:
+    if len(reply) > MAX_REPLY:
         return None
     said = _ANSWER.split(_THOUGHT.split(reply)[-1])[-1]
     for form, find in (
@@ -76,7 +81,7 @@ def read_point(reply: str) -> ReplyPoint | None:
 def _point(numbers: tuple[float, ...], form: str) -> ReplyPoint:
     if len(numbers) == 4:
         left, top, right, bottom = numbers
-        return ReplyPoint((left + right) / 2, (top + bottom) / 2, f"{form} box")
+        return ReplyPoint((left + right) / 2, (top + bottom) / 2, f"{form} box", box=numbers)
     x, y = numbers[:2]
     return ReplyPoint(x, y, form, refused=(x, y) == tuple(map(float, REFUSED)))
 
@@ -85,14 +90,13 @@ def _of_json(text: str) -> tuple[float, ...] | None:
     """The first point or box under a known name in the JSON values of a text."""
     decoder = json.JSONDecoder()
     at = 0
-    for _ in range(8):  # values tried: a reply has one, or one in a list of candidates
-        found = _JSON_START.search(text, at)
-        if found is None:
+    for _ in range(8):  # objects tried: a reply has one, or some in a list of candidates
+        if (start := text.find("{", at)) < 0:
             return None
         try:
-            value, at = decoder.raw_decode(text, found.start())
+            value, at = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            at = found.end()
+            at = start + 1
             continue
         numbers = next(_named(value), None)
         if numbers is not None:
@@ -148,7 +152,7 @@ def _of_brackets(text: str) -> tuple[float, ...] | None:
 def _group(pattern: re.Pattern[str], text: str) -> tuple[float, ...] | None:
     """The first group of two or four numbers that a pattern finds."""
     for number, found in enumerate(pattern.finditer(text)):
-        numbers = tuple(float(one) for one in _NUMBERS.findall(found[1]))
+        numbers = tuple(float(one) for part in found.groups("") for one in _NUMBERS.findall(part))
         if len(numbers) in (2, 4):
             return numbers
         if number >= MOST_NUMBERS:
@@ -176,3 +180,57 @@ def in_thousandths(point: ReplyPoint, frame: Frame, size_px: tuple[int, int]) ->
         return point.x * 1000.0 / size_px[0], point.y * 1000.0 / size_px[1]
     scale = {"fractions": 1000.0, "percent": 10.0, "thousandths": 1.0}[frame]
     return point.x * scale, point.y * scale
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileForms:
+    """How a family of models writes a point: the forms that are its own (() for any, a box counts as its form), and
+    what the numbers count."""
+
+    forms: tuple[str, ...] = ()
+    frame: Frame = "thousandths"
+
+
+PROFILES: Mapping[ReplyProfile, ProfileForms] = {
+    "vesper": ProfileForms(("[x,y]",)),  # read by `parse_reply` alone
+    "qwen3-vl": ProfileForms(("JSON",)),
+    "ui-tars": ProfileForms(("[x,y]", "tag")),
+    "os-atlas": ProfileForms(("[x,y]", "tag")),
+    "molmo": ProfileForms(("Molmo",), "percent"),
+    "fractions": ProfileForms(frame="fractions"),
+    "any": ProfileForms(),
+}
+"""Pixels have none: whether they are those of the picture that was sent or of what the model saw, no reply says."""
+
+
+def profile_point(text: str, profile: ReplyProfile) -> tuple[float, float] | None:
+    """The point of a grounding reply in 0..1000 as a profile reads it, `REFUSED` for a refusal; None where there is
+    none, or outside the frame. A point in another form than the profile's is a point all the same."""
+    if profile == "vesper":
+        return parse_reply(text).point
+    found = read_point(text)
+    point = None if found is None else in_thousandths(found, PROFILES[profile].frame, (UNITS, UNITS))
+    return point if point == REFUSED or (point and all(0 <= side <= UNITS for side in point)) else None
+
+
+def profile_box(text: str, profile: ReplyProfile) -> tuple[float, float, float, float] | None:
+    """The box l, t, r, b of a reply, 0..1000, as a profile other than "vesper" reads it; None without one."""
+    found = read_point(text)
+    if found is None or not found.box:
+        return None
+    corners = [
+        in_thousandths(ReplyPoint(x, y, found.form), PROFILES[profile].frame, (UNITS, UNITS))
+        for x, y in (found.box[:2], found.box[2:])
+    ]
+    (l, t), (r, b) = corners
+    return (l, t, r, b) if 0 <= l <= r <= UNITS and 0 <= t <= b <= UNITS else None
+
+
+def in_profile(text: str, profile: ReplyProfile, box: bool) -> bool:
+    """Whether a reply has a form of a profile other than "vesper": a box where one is asked for, else either; or
+    says that the element isn't there."""
+    found = read_point(text)
+    forms = PROFILES[profile].forms
+    if found is None or (forms and found.form.removesuffix(" box") not in forms):
+        return False
+    return found.refused or not box or bool(found.box)

@@ -1,0 +1,74 @@
+"""Rewards of replies as other families of models write them: a right point earns what it earns in the own form."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from trainer.offline.tasks import succeeds
+from trainer.rl.reply_forms import PROFILES
+from trainer.rl.rewards import ReplyTarget, group_scores, score, unreadable
+from trainer.rl.unreadable import unreadable_share
+from trainer.settings.rewards import ReplyProfile, RewardConfig
+
+BOX = (100.0, 300.0, 300.0, 500.0)
+GROUND, REFUSE = ReplyTarget("grounding", boxes=(BOX,)), ReplyTarget("grounding", refusal=True)
+OWN: dict[ReplyProfile, str] = {
+    "vesper": "[{x},{y}]",
+    "qwen3-vl": '<tool_call>{{"name": "use", "arguments": {{"action": "tap", "coordinate": [{x}, {y}]}}}}</tool_call>',
+    "ui-tars": "Thought: the field.\nAction: click(point='<point>{x} {y}</point>')",
+    "os-atlas": "<|object_ref_start|>field<|object_ref_end|><|box_start|>({x},{y}),({x},{y})<|box_end|>",
+    "molmo": '<point x="{x}" y="{y}" alt="field">field</point>',
+    "fractions": "pyautogui.click(x={x}, y={y})",
+    "any": "<think>Perhaps [1,2].</think> It lies at ({x}, {y}).",
+}
+SCALES = {"thousandths": 1.0, "percent": 0.1, "fractions": 0.001}
+
+
+def said(profile: ReplyProfile, x: float, y: float) -> str:
+    scale = SCALES[PROFILES[profile].frame]
+    return OWN[profile].format(x=f"{x * scale:g}", y=f"{y * scale:g}")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_point_in_a_profile_s_own_form_earns_all(profile: ReplyProfile) -> None:
+    config = RewardConfig(reply_profile=profile)
+    hit, miss = said(profile, 200, 400), said(profile, 800, 900)
+    assert score(hit, GROUND, config) == {"format": 1.0, "point": 1.0, "total": pytest.approx(1.0)}
+    assert score(miss, GROUND, config) == {"format": 1.0, "point": 0.0, "total": pytest.approx(0.1)}
+    assert succeeds(hit, GROUND, config) and not succeeds(miss, GROUND, config)
+    assert not unreadable(miss, GROUND, config) and unreadable("I don't know", GROUND, config)
+    assert score("[-1,-1]", REFUSE, config)["point"] == 1.0
+    if profile != "vesper":
+        assert score(hit, GROUND)["total"] == 0.0 and unreadable(hit, GROUND), "the own form is the default's alone"
+
+
+def test_another_form_than_the_profile_s_is_a_point_without_its_form() -> None:
+    config = RewardConfig(reply_profile="qwen3-vl")
+    assert score("[200,400]", GROUND, config) == {"format": 0.0, "point": 1.0, "total": pytest.approx(0.9)}
+    assert score('{"point_2d": [2000, 400]}', GROUND, config)["point"] == 0.0, "outside the frame nothing is clamped"
+
+
+def test_boxes_and_agreement_are_read_by_the_profile_too() -> None:
+    config = RewardConfig(reply_profile="qwen3-vl", w_iou=1.0, w_box_size=1.0, w_consistency=1.0, w_confidence=1.0)
+    box = '{"bbox_2d": [100, 300, 300, 500], "label": "field"} 0.9'
+    found = group_scores([box, box], GROUND, config)[0]
+    assert (found["format"], found["point"], found["iou"], found["box_size"]) == (1.0, 1.0, 1.0, 0.0)
+    assert found["consistency"] == 1.0 and found["confidence"] == pytest.approx(1 - 0.1**2)
+    corners = score(
+        "<|box_start|>(100,300),(300,500)<|box_end|>", GROUND, RewardConfig(reply_profile="os-atlas", w_iou=1)
+    )
+    assert corners["iou"] == 1.0 and corners["format"] == 1.0
+
+
+def test_a_large_share_of_unreadable_replies_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
+    replies = [(said("qwen3-vl", 200, 400), GROUND)] * 3 + [("[200,400]", GROUND)]
+    with caplog.at_level(logging.WARNING):
+        assert unreadable_share(replies, RewardConfig(), "update 3") == 0.75
+    assert "update 3: 3 of 4 replies (75%) can't be read (reply_profile vesper)" in caplog.text
+    assert "tool_call" in caplog.text, "with one of them"
+    caplog.clear()
+    assert unreadable_share(replies, RewardConfig(reply_profile="qwen3-vl"), "update 3") == 0.0
+    assert unreadable_share(replies, RewardConfig(warn_unreadable=0.8), "update 3") == 0.75
+    assert unreadable_share([], RewardConfig(), "none") == 0.0 and not caplog.text
