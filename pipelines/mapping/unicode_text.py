@@ -46,7 +46,5 @@ def without_nul(table: pa.Table) -> tuple[pa.Table, int]:
 
 
 def element_without_nul(element: dict[str, object]) -> dict[str, object]:
-    """The same for an element of a screen; itself where it holds none."""
-    if not any(isinstance(value, str) and "\0" in value for value in element.values()):
-        return element
+    """The same for an element of a screen."""
     return {name: value.replace("\0", "") if isinstance(value, str) else value for name, value in element.items()}

@@ -52,21 +52,14 @@ from schemas.coordinates import OffScreen, point_to_unit
 
 MODULES = frozenset({"", "pyautogui", "mobile", "browser", "computer"})
 OTHER = "other calls"
-ALIASES = {
-    "doubleClick": "double_click",
-    "rightClick": "right_click",
-    "moveTo": "move_mouse",
-    "hover": "move_mouse",
-    "write": "type",
-    "back": "navigate_back",
-    "home": "navigate_home",
-    "go_backward": "navigate_back",
-    "answer": "final_answer",
-    "response": "final_answer",
-    "terminate": "final_answer",
-    "sleep": "wait",
-    "longPress": "long_press",
-}
+ALIASES = dict(
+    pair.split("=")
+    for pair in str.split(
+        "doubleClick=double_click rightClick=right_click moveTo=move_mouse hover=move_mouse write=type "
+        "back=navigate_back home=navigate_home go_backward=navigate_back answer=final_answer "
+        "response=final_answer terminate=final_answer sleep=wait longPress=long_press"
+    )
+)
 POINTED: Mapping[str, Callable[[Point], Action]] = {
     "click": Click,
     "double_click": DoubleClick,

@@ -9,18 +9,13 @@ from typing import Any
 
 from pipelines.mapping.adapter import RecordError
 
-_ROLES = {
-    "system": "system",
-    "human": "user",
-    "user": "user",
-    "gpt": "assistant",
-    "assistant": "assistant",
-    "model": "assistant",
-    "bot": "assistant",
-    "function_call": "assistant",
-    "observation": "user",
-    "tool": "user",
-}
+_ROLES = dict(
+    pair.split("=")
+    for pair in str.split(
+        "system=system human=user user=user gpt=assistant assistant=assistant model=assistant bot=assistant "
+        "function_call=assistant observation=user tool=user"
+    )
+)
 _PICTURE = re.compile(r"<image>(?:[^<\n]*</image>)?|<\|vision_start\|>.*?<\|vision_end\|>", re.DOTALL)
 
 

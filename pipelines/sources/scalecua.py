@@ -62,22 +62,15 @@ _OPERATION = re.compile(r"<operation>(.*?)</operation>", re.DOTALL)
 _REF = re.compile(r"<ref>(.*?)</ref>", re.DOTALL)
 _TAG = re.compile(r"</?(?:action|operation|think|ref|box|point)>")
 _PLACE = re.compile(r"<(box|point)>(.*?)</\1>", re.DOTALL)
-_PLATFORMS = {
-    "windows": "desktop",
-    "win": "desktop",
-    "mac": "desktop",
-    "macos": "desktop",
-    "ubuntu": "desktop",
-    "linux": "desktop",
-    "desktop": "desktop",
-    "android": "mobile",
-    "iphone": "mobile",
-    "ios": "mobile",
-    "ipad": "mobile",
-    "mobile": "mobile",
-    "web": "web",
-    "browser": "web",
-}
+_PLATFORMS = dict(
+    pair.split("=")
+    for pair in str.split(
+        "windows=desktop, win=desktop, mac=desktop, macos=desktop, ubuntu=desktop, linux=desktop, "
+        "desktop=desktop, android=mobile, iphone=mobile, ios=mobile, ipad=mobile, mobile=mobile, web=web, "
+        "browser=web",
+        ", ",
+    )
+)
 
 DESCRIPTOR = Descriptor(
     id="scalecua",

@@ -28,24 +28,13 @@ FORMS = {
     "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
 }
 """Regular expressions that a whole text has to match; they mean the same in Python and JavaScript."""
-KINDS = {
-    "heading": "heading",
-    "text": "text",
-    "notice": "status",
-    "link": "link",
-    "button": "button",
-    "tab": "tab",
-    "card": "link",
-    "row": "link",
-    "field": "textbox",
-    "check": "checkbox",
-    "radio": "radio",
-    "combobox": "combobox",
-    "option": "option",
-    "brand": "link",
-    "nav": "link",
-    "footer": "text",
-}
+KINDS = dict(
+    pair.split("=")
+    for pair in str.split(
+        "heading=heading text=text notice=status link=link button=button tab=tab card=link row=link field=textbox "
+        "check=checkbox radio=radio combobox=combobox option=option brand=link nav=link footer=text"
+    )
+)
 """Kind of an element → its role."""
 CLICKABLE = frozenset(KINDS) - {"heading", "text", "notice", "footer"}
 
