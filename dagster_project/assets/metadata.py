@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_project.assets.copy_lines import copy_lines
 from dagster_project.assets.plotted_metrics import plotted, tonight
 from dagster_project.pictures import asset_pictures
 from dagster_project.settings import deployment
@@ -55,6 +56,8 @@ def describe(
         "inputs": _input_table(inputs),
         **plotted(manifest),
     }
+    if lines := copy_lines(stage, manifest):
+        metadata["to copy"] = dg.MetadataValue.md(lines)
     if stage.pool == "judge":
         limits = deployment.load().judge
         metadata |= tonight(store, Prices(limits.price_prompt, limits.price_completion))

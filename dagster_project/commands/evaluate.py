@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dagster_project.commands.checkpoint_option import TEXT, checkpoint
 from dagster_project.commands.store_option import add_store
 from dagster_project.demo.report import interval
 from dagster_project.settings import deployment
@@ -32,7 +33,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = EXAMPLES + "\n\nsuites:\n" + "\n".join(f"  {one.name:22} {one.title}" for one in SUITES.values())
     add = parser.add_argument
-    add("checkpoint", metavar="CKPT", type=Path, nargs="?", help="a checkpoint folder (or --base-url and --model)")
+    add("checkpoint", metavar="CKPT", type=checkpoint, nargs="?", help=f"{TEXT} (or --base-url and --model)")
     add("--suite", default="heldout", metavar="NAME", help="what to evaluate on (heldout); see below")
     add_store(parser, "a store: held-out shards, unified sources, the blind table")
     parser.set_defaults(home=None)
@@ -55,7 +56,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     )
     add("--style", choices=("full", "nano"), help="worlds: how large they are drawn (by the checkpoint's preset)")
     add("--state", type=Path, metavar="DIR", help="worlds: keep journals here, so that a run goes on after a crash")
-    add("--before", type=Path, metavar="CKPT", help="latent: the checkpoint that this one was trained from")
+    add("--before", type=checkpoint, metavar="CKPT", help="latent: the checkpoint that this one was trained from")
     add("--base-url", default="", metavar="URL", help="a server of the OpenAI protocol instead of a checkpoint")
     add("--model", default="", metavar="NAME", help="the served model's name")
     add(

@@ -7,9 +7,9 @@ import argparse
 import os
 import secrets
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from dagster_project.commands.checkpoint_option import TEXT, checkpoint, name_of
 from pipelines.http_guard import LOOPBACK
 from trainer.serving.rollout_server import RolloutServer
 from trainer.serving.serve import KEY_VARIABLE, ChatServer, serving
@@ -27,7 +27,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     rollouts = command == "serve rollouts"
     parser.epilog = EXAMPLES[command]
     add = parser.add_argument
-    add("checkpoint", metavar="CKPT", type=Path, help="a checkpoint folder")
+    add("checkpoint", metavar="CKPT", type=checkpoint, help=TEXT)
     add("--port", type=int, default=8000, help="0 is a free one (8000)")
     add("--host", default="127.0.0.1", help="where to listen; anything but the loopback needs $VESPER_SERVE_API_KEY")
     add("--device", default="cpu", help="where the model runs (cpu)")
@@ -38,7 +38,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         add("--weight-transfer", action="store_true", help="take weights from a learner's Gloo group")
         parser.set_defaults(run=serve_rollouts)
     else:
-        add("--name", default="", help="the model's name (that of the folder)")
+        add("--name", default="", help="the model's name (that of the asset or folder)")
         cut = "of a text that is too long the model reads head and tail, as in training; the answer says so (error 400)"
         add("--cut-texts", action="store_true", help=cut)
         parser.set_defaults(run=serve)
@@ -46,7 +46,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def serve(options: argparse.Namespace) -> int:
     """Answer chats until Ctrl+C."""
-    name = options.name or options.checkpoint.resolve().name
+    name = options.name or name_of(options.checkpoint)
     loaded, access = _loaded(options), _access(options)
     server = ChatServer(loaded, name=name, cut_texts=options.cut_texts, **access)
     return _until_stopped(server, options, lambda url: f"{name} at {url}")

@@ -25,6 +25,7 @@ from pipelines.store.manifest import Manifest
 from pipelines.store.object_store.binding import copies_of
 from pipelines.store.parts import put_text
 from pipelines.store.store import Store
+from pipelines.store.whole_versions import complete, link_parts
 
 SHOWN = 8
 """Versions that an error names."""
@@ -65,6 +66,13 @@ def committed(root: Path) -> list[Path]:
     if (copies := copies_of(root)) is not None:
         copies.refresh(every_s=0)
     return sorted(root.glob("*/manifest.json"))
+
+
+def asset_folder(store: Store, name: str) -> Path:
+    """`checkpoints/unified`, or `checkpoints/unified@1f2e` with the beginning of a version → the folder of the current
+    or that version, with all of its files in it. Raises `StoreError` if there is none."""
+    asset, _, version = name.partition("@")
+    return complete(_named(versions(store, asset), asset, version) if version else store.require(asset))
 
 
 def promote(
@@ -139,6 +147,8 @@ def _change(store: Store, chosen: Manifest, action: Action, why: str, force: boo
     settle(root)
     before = read_pointer(root).get("version")
     change = VersionChange(chosen.version, before, action, user(), now(), why.strip(), forced=not chosen.checks_passed)
+    if copies_of(root) is None:
+        link_parts(chosen)
     point(root, change, chosen.data_version, put_text)
     return change
 

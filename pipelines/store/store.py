@@ -36,6 +36,7 @@ from pipelines.store.object_store.copies import StoreCopies
 from pipelines.store.object_store.leases import StoreLease
 from pipelines.store.object_store.withdrawn import heed
 from pipelines.store.parts import PartFunction, PartResult, PartSpec, marker_of, put_text, run_part
+from pipelines.store.whole_versions import link_parts
 from pipelines.whole_files import whole_file
 from schemas.ids import digest
 from schemas.settings import near
@@ -116,6 +117,8 @@ class Build:
             folder=self._root,
             code_revision=self._made_by(),
         )
+        if self._copies is None:
+            link_parts(manifest)
         if self._written() != manifest.to_json():
             put = put_text if self._copies is None else self._copies.write_text
             put(self._manifest, manifest.to_json())

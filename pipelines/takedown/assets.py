@@ -25,6 +25,7 @@ from pipelines.store.files import FileEntry, file_sha256
 from pipelines.store.manifest import Check, Manifest, data_version
 from pipelines.store.object_store.copies import SCREENS
 from pipelines.store.reachable import VERSION, Asset, files_of
+from pipelines.store.whole_versions import link_parts
 from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import REASON, TakenDown
 from pipelines.training_data.shards import ShardConfig, write_shard
@@ -223,6 +224,7 @@ class VersionRewriter:
             copies.require_files(old.folder, [*files, *side_files])
             copies.write_text(old.folder / version / "manifest.json", manifest.to_json())
         else:
+            link_parts(manifest)
             put_text(old.folder / version / "manifest.json", manifest.to_json())
         with holding(old.root):
             settle(old.root)

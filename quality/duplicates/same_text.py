@@ -36,8 +36,8 @@ def similarities(pairs: Sequence[tuple[str, str]], embedder: Embedder) -> np.nda
     vectors = embedder.encode(texts)
     row = {text: number for number, text in enumerate(texts)}
     if open_pairs:
-        left, right = ([row[listed[place][side]] for place in open_pairs] for side in (0, 1))
-        values[open_pairs] = cosines(vectors[left], vectors[right])
+        first, second = ([row[listed[place][side]] for place in open_pairs] for side in (0, 1))
+        values[open_pairs] = cosines(vectors[first], vectors[second])
     return values
 
 

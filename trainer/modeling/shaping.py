@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -51,7 +52,7 @@ class Shaping:
         """Log-probabilities [P, V] with -inf where a token may not be drawn; one stays at least."""
         from transformers import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-        none = torch.empty(len(log_p), 0, dtype=torch.long, device=log_p.device)
+        none: Any = torch.empty(len(log_p), 0, dtype=torch.long, device=log_p.device)
         if self.top_k > 0:
             log_p = TopKLogitsWarper(self.top_k)(none, log_p)
         if self.top_p < 1.0:

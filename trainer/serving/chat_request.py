@@ -183,7 +183,7 @@ class ChatRequests:
         if role == "tool":
             made = [_text("<tool_response>\n"), *made, _text("\n</tool_response>")]
         if role == "assistant" and calls:
-            made += [_text(_call(call, where)) for call in calls] if isinstance(calls, list) else [_call(calls, where)]
+            made += [_text(_call(call, where)) for call in (calls if isinstance(calls, list) else [calls])]
         return {"role": _ROLES[role], "content": made}
 
     def _too_long(self, row: dict[str, Any], max_tokens: int) -> tuple[str, ...]:

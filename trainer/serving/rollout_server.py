@@ -260,7 +260,7 @@ class RolloutServer(ChatServer):
             temperature=ask.temperature,
             max_new_tokens=ask.max_tokens,
             generator=generator,
-            on_tokens=lambda reply: bool(caller.stay()),
+            on_tokens=lambda reply: caller.stay(),
         )
         return reply
 

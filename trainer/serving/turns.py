@@ -33,10 +33,11 @@ class Caller:
         self.gone = threading.Event()
         self.send = give
 
-    def stay(self) -> None:
-        """Go on only if somebody waits."""
+    def stay(self) -> bool:
+        """Go on only if somebody waits. Always false, as `generate` asks whether a reply is to end."""
         if self.gone.is_set():
             raise ClientGone
+        return False
 
     @contextmanager
     def watching(self, model: Any) -> Iterator[None]:

@@ -1,0 +1,40 @@
+"""Lines to copy from an asset's page: how to open this version in the tools that people use."""
+
+from __future__ import annotations
+
+from dagster_project.stages.stage import GraphStage
+from pipelines.store.manifest import Manifest
+from pipelines.training_data.shards import ASSET as SHARDS
+
+MODEL = "config.json"
+"""Stands beside the weights of a checkpoint."""
+
+
+def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
+    """Markdown with the lines for a version; empty where only Vesper reads it. Its folder holds all of its files."""
+    folder, name = manifest.directory, f"{manifest.asset}@{manifest.version[:8]}"
+    model = next((e.path for e in manifest.files if e.path.endswith(f"/{MODEL}")), None)
+    if model is not None:
+        weights = folder / model.partition("/")[2].removesuffix(MODEL)
+        python = (
+            "from transformers import AutoModelForImageTextToText\n"
+            f'model = AutoModelForImageTextToText.from_pretrained("{weights}")\n'
+        )
+        return _blocks(python, f"vesper serve {name}\nvesper eval {name} --suite heldout\nvllm serve {weights}\n")
+    tables = sorted({entry.table for entry in manifest.files if entry.table})
+    if manifest.asset == SHARDS:
+        patterns = {"samples": "*-[0-9][0-9][0-9].parquet"}
+    elif stage.table in tables:
+        patterns = {table: f"*.{table}.parquet" for table in tables}
+    else:
+        return ""
+    lines = ["from datasets import load_dataset"]
+    lines += [
+        f'{table} = load_dataset("parquet", data_files="{folder}/{pattern}", split="train")'
+        for table, pattern in patterns.items()
+    ]
+    return _blocks("\n".join(lines) + "\n", f"vesper promote {manifest.asset} --list\nvesper explain ITEM_ID\n")
+
+
+def _blocks(python: str, shell: str) -> str:
+    return f"```python\n{python}```\n```sh\n{shell}```\n"

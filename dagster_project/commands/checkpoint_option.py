@@ -1,0 +1,39 @@
+"""A checkpoint that a command is given: a folder, or the name of an asset of the store."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from pipelines.home import default_home
+from pipelines.store import Store, StoreError, has_store
+from pipelines.store.choose_version import asset_folder
+from trainer.stages.checkpoints import MODEL
+
+TEXT = "a checkpoint folder, or its asset in the store: unified, checkpoints/unified@1f2e"
+_IN_STORE = re.compile(r"/assets/checkpoints/([a-z0-9_]+)/[0-9a-f]{16}(?:/[^/]+)?$")
+_NAME = re.compile(r"(?:checkpoints/)?([a-z0-9_]+(?:@[A-Za-z0-9_-]+)?)")
+
+
+def checkpoint(said: str) -> Path:
+    """The folder that a text means, for argparse: that folder if there is one, else that of the asset of this name in
+    $VESPER_HOME, with all of its files. A text that can't name an asset is a folder that isn't there yet. Raises
+    `argparse.ArgumentTypeError` if the store has no such checkpoint."""
+    path, home = Path(said), default_home()
+    named = _NAME.fullmatch(said)
+    if path.exists() or named is None or not has_store(home):
+        return path
+    try:
+        folder = asset_folder(Store(home), f"checkpoints/{named[1]}")
+    except StoreError as error:
+        raise argparse.ArgumentTypeError(
+            f"expected a folder or a checkpoint of {home}, found neither a folder {said!r} nor an asset: {error}"
+        ) from None
+    return folder / MODEL if (folder / MODEL).is_dir() else folder
+
+
+def name_of(folder: Path) -> str:
+    """What a checkpoint is called: in a store by its asset, elsewhere by its folder."""
+    found = _IN_STORE.search(folder.resolve().as_posix())
+    return found[1] if found else folder.resolve().name

@@ -1,0 +1,49 @@
+"""A version's folder with all of its files in it, for readers that know folders and no manifests.
+
+A version names the files of unchanged parts where an older version put them. They are linked into its own folder, too:
+a hard link costs no space, and what is deleted in one folder stays in the other. Manifests go on naming the old place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import chain
+from pathlib import Path
+
+from pipelines.store.files import StoreError
+from pipelines.store.manifest import Manifest
+from pipelines.whole_files import PREFIX
+
+
+def complete(manifest: Manifest) -> Path:
+    """Give a version's folder all of its files → the folder. Of a store behind a URL they are fetched first. Raises
+    `StoreError` where a file is missing or isn't what was written."""
+    _ = manifest.root  # fetches, and holds tables to their digests
+    link_parts(manifest)
+    return manifest.directory
+
+
+def link_parts(manifest: Manifest) -> None:
+    """Link the files of other versions that a manifest names into its version's folder; copy them where the disk knows
+    no hard links. Raises `StoreError` if one isn't there."""
+    for entry in chain(manifest.files, manifest.side_files):
+        owner, _, name = entry.path.partition("/")
+        source, target = manifest.folder / entry.path, manifest.directory / name
+        if owner == manifest.version:
+            continue
+        if not source.is_file():
+            whose = f"{manifest.asset} {manifest.version}"
+            raise StoreError(f"{source}: expected a file of {whose}, found none; it was collected, or moved away")
+        if target.exists() and os.path.samefile(source, target):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        passing = target.with_name(f"{PREFIX}{os.getpid()}-{target.name}")
+        try:
+            try:
+                os.link(source, passing)
+            except OSError:  # another disk, or one without links
+                shutil.copy2(source, passing)
+            os.replace(passing, target)
+        finally:
+            passing.unlink(missing_ok=True)
