@@ -5,6 +5,7 @@ nothing on a screen and ends a text for many readers, is left out. What is nativ
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,6 +46,6 @@ def without_nul(table: pa.Table) -> tuple[pa.Table, int]:
     return table, cells
 
 
-def element_without_nul(element: dict[str, object]) -> dict[str, object]:
+def element_without_nul(element: Mapping[str, object]) -> dict[str, object]:
     """The same for an element of a screen."""
     return {name: value.replace("\0", "") if isinstance(value, str) else value for name, value in element.items()}

@@ -100,7 +100,7 @@ class MappedAction:
 
     word: str
     actions: list[Action]
-    box: list[float] | None = None
+    box: Sequence[float] | None = None
     lossy: bool = False
     rules: tuple[str, ...] = ()
 
@@ -149,7 +149,7 @@ def _web(word: str, action: Mapping[str, Any]) -> MappedAction:
     return MappedAction(word, [Hotkey(("ctrl", "c"))] if word == "copy" else [Finished(text_of(action, word))])
 
 
-def _target(action: Mapping[str, Any], word: str) -> tuple[Point, list[float] | None, tuple[str, ...]]:
+def _target(action: Mapping[str, Any], word: str) -> tuple[Point, Sequence[float] | None, tuple[str, ...]]:
     """Point (else the box's centre) and box of an action; fractions in, units out."""
     element = action.get("element")
     box = unit_box(related(element, word), word) if element is not None else None

@@ -32,6 +32,7 @@ from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.chat import ChatTurn, said_by, turns, without_pictures
 from pipelines.native.record_readers import count_of, field_id, json_list
+from schemas.coordinates import ScreenBox
 from schemas.ids import digest
 
 _KNOWN = frozenset({"uid", "image_id", "text"})
@@ -122,7 +123,7 @@ def _dialogue(builder: SampleBuilder, found: list[ChatTurn], screen: RecordScree
         before.append(text)
 
 
-def _checked(question: str, answer: str | None) -> list[list[float]]:
+def _checked(question: str, answer: str | None) -> list[ScreenBox]:
     """The boxes of a sound answer, in 0..1000. Raises `ItemError`."""
     if answer is None:
         raise ItemError("missing_field", "no answer follows the question", WORD)

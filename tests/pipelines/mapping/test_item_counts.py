@@ -19,10 +19,10 @@ READ_DEEPER = {
     "guiact_web_multi",
     "meta_gui",
     "miniwob_demos",
+    "mobile3m",
     "omniact",
     "screen_annotation",
     "uground",
-} | {
     "weblinx",
     "webui_350k",
 }
