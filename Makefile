@@ -14,14 +14,14 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint dev docs docs-serve bench soak ui nights nano-base serve attack clean
+.PHONY: help setup demo check test lint dev docs docs-serve bench soak ui nights nano-base serve attack lock sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp ## the environment and a browser, once
 
-.venv/.stamp: pyproject.toml constraints.txt
+.venv/.stamp: pyproject.toml constraints.txt deploy/install.sh
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Vesper needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Say make PYTHON=python3.12"; exit 1; }
 	@if ! [ -x $(BIN)/pip ]; then \
@@ -34,7 +34,7 @@ setup: .venv/.stamp ## the environment and a browser, once
 		fi; \
 		$(PYTHON) -m venv .venv; \
 	fi
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	@deploy/install.sh $(BIN)/python $(EXTRAS) --editable
 	@browser=$$(deploy/get_browser.sh $(CURDIR)/$(BIN)/python) && echo "browser: $$(printf '%s\n' "$$browser" | tail -n 1)"
 	@deploy/get_devices.sh
 	@touch $@
@@ -87,6 +87,19 @@ serve: ## vLLM in an environment of its own (needs a GPU): make serve MODEL=Qwen
 	@[ -x .venv-serve/bin/vllm ] || { $(PYTHON) -m venv .venv-serve && .venv-serve/bin/pip install --quiet --upgrade pip; }
 	@[ -x .venv-serve/bin/vllm ] || .venv-serve/bin/pip install --group serve
 	.venv-serve/bin/vllm serve $(MODEL) --host 127.0.0.1 --port 8000
+
+# The pins stay where they fit; `make lock UPGRADE=--upgrade` takes the newest that do. PyTorch has builds without CUDA
+# in an index of its own alone: the one that was tested is locked beside the registry's.
+TORCH_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
+lock: ## constraints.txt anew from pyproject.toml, with the hashes of the registry
+	@[ -x .venv-lock/bin/uv ] || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv; }
+	.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-annotate \
+		--custom-compile-command "make lock" $(UPGRADE) --output-file constraints.txt pyproject.toml
+	sed -i.before -E 's/^torch==[^ ]+ .*/&\n    --hash=sha256:$(TORCH_CPU) \\/' constraints.txt && rm constraints.txt.before
+
+sbom: ## a bill of materials of what constraints.txt locks (CycloneDX JSON), into sbom.json
+	@$(PYTHON) deploy/make_sbom.py --lock constraints.txt > sbom.json
+	@echo "sbom.json: $$(grep -c '"purl"' sbom.json) packages"
 
 clean: ## remove data, reports and caches (not .venv)
 	rm -rf $(VESPER_HOME) report.json bench/results.json bench/generation.json .pytest_cache .mypy_cache .ruff_cache .hypothesis

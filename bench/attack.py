@@ -65,9 +65,20 @@ GROUPS = (
         "no token, ended leases, slow clients, deep JSON",
         (
             "tests/generators/devices/test_gateway_doors.py",
+            "tests/generators/devices/test_forward_cdp.py::test_playwright_and_plain_http_work_over_a_local_port",
             "tests/generators/devices/test_node.py::test_caps_idle_limits_and_slow_heads",
             "tests/generators/devices/test_node.py::test_what_is_no_request_gets_a_clear_answer",
             "tests/generators/devices/test_node.py::test_missing_expired_tampered_foreign_and_wrong_tokens_reach_no_device",
+        ),
+    ),
+    Group(
+        "devices",
+        "a holder's way from a leased browser or phone",
+        (
+            "tests/generators/devices/test_sealed_browser.py",
+            "tests/generators/devices/test_driver_adb_faults.py",
+            "tests/generators/worlds/android/test_adb_client.py::test_text_from_the_wire_reaches_no_real_path",
+            "tests/generators/worlds/android/test_shell_expansion.py::test_no_line_takes_memory_or_time",
         ),
     ),
 )

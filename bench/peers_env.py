@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+LOCK = ROOT / "constraints.txt"
 VARIABLE = "VESPER_PEERS_PYTHON"
 PEERS = ("trl==1.16.0", "mergekit==0.1.5", "accelerate==1.15.0")
 WITHOUT_PINS = ("litdata==0.2.76", "mosaicml-streaming==0.13.0")
@@ -47,7 +49,9 @@ def make(folder: Path) -> Path:
         return python
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    same = ["--constraint", str(ROOT / "constraints.txt")]
+    pins = folder / "pins.txt"  # without hashes: the peers have none there
+    pins.write_text("".join(f"{pin}\n" for pin in re.findall(r"^[\w.-]+==[^\\\n]+", LOCK.read_text(), re.MULTILINE)))
+    same = ["--constraint", str(pins)]
     subprocess.run([*install, *same, *PEERS, *THEIR_IMPORTS, "torch", "pillow"], check=True, stdout=sys.stderr)
     subprocess.run([*install, "--no-deps", *WITHOUT_PINS], check=True, stdout=sys.stderr)
     done.write_text(wanted)

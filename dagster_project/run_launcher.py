@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
 
 from dagster import DagsterRun, DefaultRunLauncher
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
@@ -64,7 +63,7 @@ def keep_watching_runs() -> None:
     if getattr(look, "goes_on", False):
         return
 
-    def check(server: Any) -> None:
+    def check(server: object) -> None:
         try:
             look(server)
         except Exception as error:

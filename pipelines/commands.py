@@ -159,7 +159,7 @@ def read_tables(in_dir: Path, name: str, table: type[Table]) -> pa.Table:
     return pa.concat_tables(read) if read else table.schema.empty_table()
 
 
-def write_report(out_dir: Path, report: dict[str, Any]) -> dict[str, Any]:
+def write_report(out_dir: Path, report: dict[str, Any]) -> dict[str, object]:
     """Write `report.json` into a folder; returns the report."""
     text = json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     (out_dir / "report.json").write_text(text, encoding="utf-8")

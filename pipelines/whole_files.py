@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from schemas.ids import canonical_json
 
@@ -45,7 +44,7 @@ def whole_file(path: Path, *, lasting: bool = False, alone: bool = False) -> Ite
         os.replace(part, path)
 
 
-def put_json(path: Path, value: Any) -> None:
+def put_json(path: Path, value: object) -> None:
     """Write a value as canonical JSON, whole or not at all, and lasting."""
     with whole_file(path, lasting=True) as part:
         part.write_text(canonical_json(value) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ import uuid
 from typing import Any
 
 
-def canonical_json(value: Any) -> str:
+def canonical_json(value: object) -> str:
     """JSON with sorted keys, no blanks, UTF-8 characters as they are, floats by `repr`.
 
     Bytes are written as `{"sha256": …, "bytes": n}` (pictures never enter a text column), non-finite floats as texts
@@ -28,7 +28,7 @@ def split_json_lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if value is None or isinstance(value, str | bool | int):
         # A lone surrogate can't be written as UTF-8: keep it readable instead of failing the whole record.
         return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
@@ -51,7 +51,7 @@ def _plain(value: Any) -> Any:
     raise ValueError(f"canonical JSON: expected plain data, found {type(value).__name__}")
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """sha256 (hex) of the canonical JSON of a value."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 

@@ -68,7 +68,7 @@ def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WH
     return Field(description=text, json_schema_extra=extra, **more)
 
 
-def other_default(model: type[BaseModel], name: str, default: Any) -> Any:
+def other_default(model: type[BaseModel], name: str, default: object) -> Any:
     """A field that a model inherits, with another default: text and range stay where they are written."""
     return FieldInfo.merge_field_infos(model.model_fields[name], default=default)
 
@@ -80,7 +80,7 @@ def neutral(model: type[BaseModel], name: str) -> Any:
     return FieldInfo.merge_field_infos(field, json_schema_extra={**extra, "neutral": True})
 
 
-def marked(field: FieldInfo, word: str, default: object = None) -> Any:
+def marked(field: FieldInfo, word: str, default: object = None) -> object:
     """What `setting` noted of a field under a word: `in_version`, `neutral`."""
     extra = field.json_schema_extra
     return extra.get(word, default) if isinstance(extra, dict) else default
@@ -107,7 +107,7 @@ class Settings(BaseModel):
                 raise SettingsError(type(self).__name__, problems(type(self), error)) from None
 
     @classmethod
-    def parsed(cls, given: Mapping[str, Any], where: str = "settings") -> Self:
+    def parsed(cls, given: Mapping[str, object], where: str = "settings") -> Self:
         """From plain values that a person wrote. `where` opens the message of the `SettingsError` that this raises for
         a name that is unknown, a value out of range or settings that contradict each other."""
         try:
@@ -119,7 +119,7 @@ class Settings(BaseModel):
         """The settings that somebody set, as they are, without the defaults."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
-    def changed(self, **changes: Any) -> Self:
+    def changed(self, **changes: object) -> Self:
         """A copy with other values, checked like a new one; what was set stays set."""
         return type(self)(**{**self.given(), **changes})
 
@@ -140,7 +140,7 @@ class Settings(BaseModel):
         plain: dict[str, Any] = json.loads(json.dumps(found))
         return plain
 
-    def run_part(self) -> dict[str, Any]:
+    def run_part(self) -> dict[str, object]:
         """Every setting as JSON values but the neutral ones at their default: those came later, and a run that was
         saved before them still fits. Of settings within settings likewise."""
         found: dict[str, Any] = {}
@@ -152,7 +152,7 @@ class Settings(BaseModel):
         return plain
 
 
-def _version_part(value: Any) -> Any:
+def _version_part(value: object) -> Any:
     if isinstance(value, Settings):
         return value.version_part()
     if isinstance(value, Mapping):
@@ -243,7 +243,7 @@ def _constraints(field: FieldInfo) -> Iterable[Any]:
         yield from getattr(option, "__metadata__", ())
 
 
-def options_of(annotation: Any) -> list[Any]:
+def options_of(annotation: object) -> list[Any]:
     """The members of a union, without null; of any other type itself."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return [one for one in typing.get_args(annotation) if one is not type(None)]

@@ -44,7 +44,7 @@ def add_flags(parser: argparse._ActionsContainer, defaults: Settings, names: Ite
         )
 
 
-def given_flags(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+def given_flags(options: argparse.Namespace, names: Iterable[str]) -> dict[str, object]:
     """The settings that a person gave."""
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
@@ -63,7 +63,7 @@ def _lines(model: type[BaseModel], indent: str) -> Iterator[str]:
                 yield from _lines(option, indent + "  ")
 
 
-def _text(field: FieldInfo, default: Any) -> str:
+def _text(field: FieldInfo, default: object) -> str:
     """A field's text and its default."""
     plain = isinstance(default, bool | int | float | str | tuple) and default != ""
     shown = f" ({' '.join(map(str, default)) if isinstance(default, tuple) else default})" if plain else ""
@@ -89,11 +89,11 @@ def _kind(field: FieldInfo) -> dict[str, Any] | None:
     return {"metavar": "TEXT"} if annotation is str else None
 
 
-def _reader(annotation: Any, expected: str) -> Any:
+def _reader(annotation: object, expected: str) -> Any:
     """Text → number, whole ones staying whole; the model checks its range."""
     words, kinds = KINDS[annotation]
 
-    def read(text: str) -> Any:
+    def read(text: str) -> object:
         try:
             found = json.loads(text)
         except ValueError:

@@ -53,7 +53,7 @@ def _told(field: FieldInfo) -> str:
     return " ".join(filter(None, (field.description or "", limits))).replace("|", "\\|")
 
 
-def _choices(annotation: Any) -> list[str]:
+def _choices(annotation: object) -> list[str]:
     if typing.get_origin(annotation) is Literal:
         return [f"`{one}`" for one in typing.get_args(annotation)]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):

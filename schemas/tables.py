@@ -61,7 +61,7 @@ class Table:
         )
 
     @classmethod
-    def table(cls, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    def table(cls, rows: Iterable[Mapping[str, object]]) -> pa.Table:
         """Rows as dicts (a nullable column may be absent) → checked table.
 
         Raises `ValueError` naming the column that is missing, unknown or null where it mustn't be.

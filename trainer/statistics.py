@@ -78,7 +78,7 @@ def fell(gain: Mapping[str, Any]) -> bool:
     return gain["high"] is not None and gain["high"] < 0 and gain["clusters"] >= TELLING
 
 
-def over(records: Sequence[Mapping[str, Any]], name: str, cluster: str) -> dict[str, Any]:
+def over(records: Sequence[Mapping[str, Any]], name: str, cluster: str) -> dict[str, object]:
     """The plain `interval` of the measure `name` over those records that have it; `cluster` names their cluster."""
     having = [record for record in records if record.get(name) is not None]
     return interval([r[name] for r in having], [r[cluster] for r in having]).plain()

@@ -150,7 +150,7 @@ def _preflight(
         raise dg.Failure("; ".join(lines), metadata={"missing": listed}, allow_retries=False)
 
 
-def _notify(what: str, key: str, facts: Mapping[str, Any]) -> None:
+def _notify(what: str, key: str, facts: Mapping[str, object]) -> None:
     for listener in listeners:
         listener(what, key, facts)
 
@@ -195,7 +195,7 @@ def _in_own_process(
     reasons: list[str] = []
     show = show_on(context)
 
-    def hear(message: Mapping[str, Any]) -> None:
+    def hear(message: Mapping[str, object]) -> None:
         if "failed" in message:
             reasons.append(str(message["failed"]))
         else:

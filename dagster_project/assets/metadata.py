@@ -90,7 +90,7 @@ def _pictures(stage: GraphStage, manifest: Manifest, store: Store) -> dict[str, 
         return {"picture": f"not drawn: {type(error).__name__}: {error}"}
 
 
-def numbers(counts: Mapping[str, Any], prefix: str = "") -> list[tuple[str, int | float]]:
+def numbers(counts: Mapping[str, object], prefix: str = "") -> list[tuple[str, int | float]]:
     """Numbers of nested counts, named by their path, as people read them: a fraction with four digits."""
     found: list[tuple[str, int | float]] = []
     for name, value in counts.items():
@@ -109,7 +109,7 @@ def _readable(value: int | float) -> int | float:
     return round(value, 1) if abs(value) >= 1000 else float(f"{value:.4g}")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """JSON-able, with NaN as null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}

@@ -53,7 +53,7 @@ def _of(counts: Counts, **names: str) -> dict[str, Number]:
     return {shown: value for shown, value in found.items() if _is_number(value)}  # type: ignore[misc]
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 

@@ -123,7 +123,7 @@ def deliver(alert: Alert, alerts: Alerts) -> list[str]:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A POST that is sent elsewhere becomes a GET that reaches nobody: better an error."""
 
-    def redirect_request(self, *args: Any, **more: Any) -> None:
+    def redirect_request(self, *args: object, **more: object) -> None:
         return None
 
 

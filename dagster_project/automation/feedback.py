@@ -63,7 +63,7 @@ class Promotion:
         before = self.digest(store)
         return f"{mark}-after-{before}" if mark and mark != before else ""
 
-    def asset(self) -> Any:
+    def asset(self) -> object:
         """The observable source asset."""
 
         @dg.observable_source_asset(key=self.key, group_name="feedback", description=self.description)
@@ -151,7 +151,7 @@ def _failed(instance: dg.DagsterInstance, job: str) -> bool:
 
 
 def _asking(
-    requests: Sequence[dg.RunRequest | None], why: Sequence[str], retained: Mapping[str, Any]
+    requests: Sequence[dg.RunRequest | None], why: Sequence[str], retained: Mapping[str, object]
 ) -> dg.SensorResult:
     """What a sensor says: its requests, else why there are none."""
     built = [request for request in requests if request is not None]

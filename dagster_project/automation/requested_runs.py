@@ -58,7 +58,7 @@ def read_request(kept: Mapping[str, object], job: str) -> LastRequest:
 
 
 def ask(
-    instance: dg.DagsterInstance, job: str, event: str, kept: Mapping[str, Any], now: float
+    instance: dg.DagsterInstance, job: str, event: str, kept: Mapping[str, object], now: float
 ) -> tuple[dict[str, Any], dg.RunRequest | None, str]:
     """(what the cursor is to keep, the request if it is time for one, else why it isn't) for an event that is to be
     settled by a run of `job`; "" for none, which also forgets the last: the same event may then come again.

@@ -183,7 +183,7 @@ def _own() -> dict[str, str]:
     return retained
 
 
-def _write_private(path: Path, plain: Any) -> None:
+def _write_private(path: Path, plain: object) -> None:
     """A file that only its owner can read, from its first byte on."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:

@@ -158,7 +158,7 @@ def _native_folder(name: str) -> Path | None:
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """A report's figures, one a line."""
 
-    def report_event(group: str, name: str, value: Mapping[str, Any]) -> str:
+    def report_event(group: str, name: str, value: Mapping[str, object]) -> str:
         names = ("".join(c if c.isprintable() else " " for c in text) for text in (group, name))  # some are data's
         return f"{' '.join(f'{text:26.60}' for text in names)} {interval(dict(value)):>24}  n {value['n']}"
 

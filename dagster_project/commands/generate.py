@@ -209,7 +209,7 @@ def _always(policies: PolicyMaker) -> Callable[[LoopConfig], PolicyMaker]:
     return lambda _: policies
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "-" if value is None else f"{value:.1%}" if isinstance(value, float) else str(value)
 
 
@@ -295,7 +295,7 @@ def _bar(total: int) -> Any:
 
     bar = tqdm(total=total, unit="task", leave=False)
 
-    def report(done: Any, number: int, whole: int) -> None:
+    def report(done: object, number: int, whole: int) -> None:
         bar.reset(whole)
         bar.update(number)
 

@@ -81,7 +81,7 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
     )
 
 
-def judge_config(options: argparse.Namespace, cache: Path | None, name: str | None = None, **client: Any) -> Any:
+def judge_config(options: argparse.Namespace, cache: Path | None, name: str | None = None, **client: object) -> Any:
     """The `JudgeConfig` of the options, for `name` where several judges were given."""
     named = name or options.judge
     client |= {"ask_again": options.ask_again} if options.ask_again else {}

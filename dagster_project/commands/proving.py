@@ -94,7 +94,7 @@ def climb(options: argparse.Namespace) -> int:
             continue
         watch = Stopwatch(folder / "clock.json")
 
-        def event(happened: Mapping[str, Any], watch: Stopwatch = watch) -> None:
+        def event(happened: Mapping[str, object], watch: Stopwatch = watch) -> None:
             watch.tick()
             _show(happened)
 

@@ -108,7 +108,7 @@ def _config(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _one_stage(
-    stage: str, home: Path, config: Mapping[str, Any], options: argparse.Namespace, on_event: OnEvent | None
+    stage: str, home: Path, config: Mapping[str, object], options: argparse.Namespace, on_event: OnEvent | None
 ) -> int:
     """Make a stage's asset and print its figures; → 1 if one of its checks failed."""
     manifest = run_stage(
@@ -167,6 +167,6 @@ def _figures(manifest: Manifest) -> str:
     return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in shown)
 
 
-def _print(event: dict[str, Any]) -> None:
+def _print(event: Mapping[str, object]) -> None:
     plain = {key: value for key, value in event.items() if not isinstance(value, bytes)}  # pictures
     print(json.dumps(plain, default=str), flush=True)

@@ -165,7 +165,7 @@ def _merge(store: Store, name: str) -> dict[str, Any] | None:
     return {k: report[k] for k in ("method", "density", "weight", "lam", "total")} if report else None
 
 
-def comparisons(store: Store) -> dict[str, Any]:
+def comparisons(store: Store) -> dict[str, object]:
     """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid; what
     a stage is compared with stands in `STAGES`, what is no specialist comes first."""
     stages = sorted(STAGES.values(), key=lambda stage: bool(stage.domain))
@@ -188,7 +188,7 @@ def comparisons(store: Store) -> dict[str, Any]:
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
-def text(report: Mapping[str, Any]) -> str:
+def text(report: Mapping[str, object]) -> str:
     """The report as a person reads it at the end of the demo."""
     return "\n".join(_lines(report)) + "\n"
 
@@ -334,6 +334,6 @@ def spread(found: Mapping[str, Any], scale: float = 1.0) -> str:
     return f"{scale * found['mean']:+.3g} [{bounds}]"
 
 
-def write(report: Mapping[str, Any], path: Path) -> None:
+def write(report: Mapping[str, object], path: Path) -> None:
     """`report.json`, keys sorted."""
     path.write_text(json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

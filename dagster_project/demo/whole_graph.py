@@ -47,7 +47,7 @@ class DemoProgress:
         self._began: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, what: str, key: str, facts: Mapping[str, Any]) -> None:
+    def __call__(self, what: str, key: str, facts: Mapping[str, object]) -> None:
         with self._lock:
             self._tell(what, key, facts)
 

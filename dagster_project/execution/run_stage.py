@@ -147,7 +147,7 @@ def _small(png: bytes) -> bytes:
     return buffer.getvalue() if buffer.tell() <= PICTURE_BYTES else b""
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)[:200]
 
 

@@ -76,7 +76,7 @@ class Diff:
     inputs: dict[str, list[str | None]] = field(default_factory=dict)
     code: dict[str, list[str]] = field(default_factory=dict)
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[dict[str, object]]:
         """Changes by direction, reason and source, with how many and a few ids; the largest first."""
         found: dict[tuple[str, str, str, str], list[ItemChange]] = {}
         for change in self.changes:
@@ -199,7 +199,7 @@ def _units(manifest: Manifest) -> list[FileEntry | dict[str, Any]]:
     return [e for e in manifest.files if e.table == table or (table is None and e.table in ("steps", "samples"))]
 
 
-def _mark(unit: FileEntry | dict[str, Any]) -> str:
+def _mark(unit: FileEntry | dict[str, object]) -> str:
     return unit.sha256 if isinstance(unit, FileEntry) else digest(unit)
 
 

@@ -153,7 +153,7 @@ def _raw_file(corpus: CorpusVersions, source: str, file: str, place: str) -> Ans
     return answer | next(({k: e[k] for k in ("sha256", "bytes")} for e in listing if e["path"] == file), {})
 
 
-def native_record(corpus: CorpusVersions, source: str, file: str, place: str) -> Any:
+def native_record(corpus: CorpusVersions, source: str, file: str, place: str) -> object:
     """A record as its adapter reads it from the raw files; pictures as digests. Reads its part up to it. Raises
     `ValueError` if the source has no adapter or no files here, or the record isn't there any more."""
     adapter = sources.registry().get(source)

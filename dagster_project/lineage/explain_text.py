@@ -37,11 +37,11 @@ def explain_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from _corpus(answer)
 
 
-def _some(rows: Sequence[Any]) -> Sequence[Any]:
+def _some(rows: Sequence[object]) -> Sequence[Any]:
     return rows[:SHOWN]
 
 
-def _native(origins: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _native(origins: Sequence[Mapping[str, object]]) -> Iterator[str]:
     for one in _some(origins):
         known = ", ".join(
             f"{key} {clean(one[key])}" for key in ("version", "revision", "licence", "sha256") if one.get(key)
@@ -60,7 +60,7 @@ def _native(origins: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"  and {len(origins) - SHOWN} more native rows"
 
 
-def _rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _rows(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
     for row in _some(rows):
         if "action_text" in row:
             yield (
@@ -79,7 +79,7 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"  and {len(rows) - SHOWN} more rows"
 
 
-def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _verdicts(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
     yield f"verdicts: {len(rows)}"
     head = ("item", "round", "score", "disposition", "judge", "model", "rubric", "reason")
     cells = [
@@ -99,7 +99,7 @@ def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from (f"  {line}" for line in table(head, cells, 70))
 
 
-def _hygiene(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+def _hygiene(found: Mapping[str, Sequence[Mapping[str, object]]]) -> Iterator[str]:
     for row in _some(found.get("contamination", [])):
         yield (
             f"contaminated: {clean(row['item_id'])} {clean(row['reason'])}, {clean(row['suite'])} "

@@ -67,7 +67,7 @@ def _event(manifests: Manifests, manifest: Manifest) -> Event:
     }
 
 
-def _facet(schema: str, **fields: Any) -> Event:
+def _facet(schema: str, **fields: object) -> Event:
     return {"_producer": PRODUCER, "_schemaURL": schema, **fields}
 
 

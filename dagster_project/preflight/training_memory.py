@@ -59,7 +59,7 @@ class Training:
         return (self.divided if self.device == "cpu" else 0) + copies - self.on_first_gpu
 
 
-def missing(key: str, preset: str, config: Mapping[str, Any]) -> str:
+def missing(key: str, preset: str, config: Mapping[str, object]) -> str:
     """What a stage of the trainer lacks here, and what to set: GPUs, or memory for a published preset; "" if nothing.
     `key` is the asset's, `config` the trainer's configuration. Raises `ValueError` for settings that contradict."""
     from trainer.presets import PUBLISHED

@@ -147,7 +147,7 @@ class GenerationSettings(Settings):
 
     @field_validator("device", mode="before")
     @classmethod
-    def _one(cls, said: Any) -> Any:
+    def _one(cls, said: object) -> Any:
         return (said,) if isinstance(said, str) else said
 
     @property
@@ -246,7 +246,7 @@ class Deployment(Settings):
 
     @field_validator("raw_root", mode="before")
     @classmethod
-    def _home_of_user(cls, said: Any) -> Any:
+    def _home_of_user(cls, said: object) -> Any:
         return Path(said).expanduser() if isinstance(said, str) else said
 
     @model_validator(mode="after")
@@ -296,7 +296,7 @@ class Deployment(Settings):
         return path if path.is_dir() else None
 
 
-def load(path: Path | None = None, **flags: Any) -> Deployment:
+def load(path: Path | None = None, **flags: object) -> Deployment:
     """The settings: defaults, over them the file (that of $VESPER_DEPLOYMENT, else the one shipped here), over it the
     environment, over both `flags` (settings by name). Raises `DeploymentError`."""
     environment = Environment.read()
@@ -320,14 +320,14 @@ def _load(path: Path, vesper_home: Path) -> Deployment:
     return _checked(_without_nulls(plain), path.name)
 
 
-def _checked(plain: Mapping[str, Any], where: str) -> Deployment:
+def _checked(plain: Mapping[str, object], where: str) -> Deployment:
     try:
         return Deployment.parsed(plain, where)
     except SettingsError as error:
         raise DeploymentError(str(error)) from None
 
 
-def _without_nulls(said: Any) -> Any:
+def _without_nulls(said: object) -> Any:
     if isinstance(said, dict):
         return {name: _without_nulls(value) for name, value in said.items() if value is not None}
     return said

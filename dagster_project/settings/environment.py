@@ -37,7 +37,7 @@ class Environment(BaseSettings):
 
     @field_validator("trainer", mode="before")
     @classmethod
-    def _json(cls, text: Any) -> Any:
+    def _json(cls, text: object) -> Any:
         if not isinstance(text, str):
             return text
         try:

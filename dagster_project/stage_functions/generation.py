@@ -24,7 +24,7 @@ from schemas.settings import nearest
 from trainer.serving.checkpoint_policy import checkpoint_policies
 
 
-def loop_config(settings: Mapping[str, Any]) -> LoopConfig:
+def loop_config(settings: Mapping[str, object]) -> LoopConfig:
     """The loop that `deployment.yaml` describes. Raises `ValueError` for a setting that there isn't."""
     known = {field.name for field in fields(LoopConfig)} - {"verify", "evaluations", "agent"}
     if unknown := sorted(set(settings) - known):

@@ -96,6 +96,6 @@ def judge_config(work: StageWork) -> JudgeConfig:
     return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
 
 
-def promote_answers(work: StageWork) -> dict[str, Any]:
+def promote_answers(work: StageWork) -> dict[str, object]:
     """Freeze what people agreed on; the judge in use is asked about it once."""
     return promote.promote(work.store, build_judge(judge_config(work)))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dagster_project.settings.deployment import JudgeOptions
 from quality.model_client.prices import Prices
 from quality.model_client.rate_limit import RateLimits
 from quality.model_client.spending import Ceiling
 
 
-def client_options(limits: JudgeOptions) -> dict[str, Any]:
+def client_options(limits: JudgeOptions) -> dict[str, object]:
     """Options of the client of models that judge (`quality.model_client.client.ModelClient`)."""
     prices = Prices(limits.price_prompt, limits.price_completion)
     return {

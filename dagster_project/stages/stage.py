@@ -53,7 +53,7 @@ class NamedFunction:
         found: Callable[..., Any] = find_part("stage function", self.where, {})
         return found
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return self.function(*self.given, *arguments)
 
 

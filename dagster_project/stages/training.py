@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from dagster_project.settings import deployment as deployments
 from dagster_project.settings.environment import Environment
@@ -70,7 +69,7 @@ def stages() -> Iterator[GraphStage]:
     )
 
 
-def trainer_config(given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def trainer_config(given: Mapping[str, object] | None = None) -> dict[str, object]:
     """What is set of the trainer's settings: `trainer` of the deployment, $VESPER_TRAINER over it, and over both what a
     command is given, settings within settings one by one. Raises `SettingsError` that names the file, the variable or
     the flag."""
@@ -123,7 +122,7 @@ def _run(name: str, work: StageWork) -> Manifest:
 
 
 def _staircase(work: StageWork) -> Manifest:
-    def report(event: Mapping[str, Any]) -> None:
+    def report(event: Mapping[str, object]) -> None:
         if event.get("kind") in ("stage_done", "evaluated"):
             work.on_event(event)
 

@@ -135,7 +135,7 @@ def read_config(path: Path) -> dict[str, object]:
     return values
 
 
-def _known(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: type, values: Mapping[str, object]) -> dict[str, Any]:
     names = {part.name for part in fields(kind)}
     if wrong := sorted(set(values) - names):
         raise ValueError(f"{kind.__name__}: unknown setting {wrong[0]!r}; {nearest(wrong[0], names)}")

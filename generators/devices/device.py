@@ -62,7 +62,7 @@ class AsyncDevice(Protocol):
         Raises `UnsupportedAction` where this device has no such action."""
         ...
 
-    async def reset(self, start: Mapping[str, Any]) -> None:
+    async def reset(self, start: Mapping[str, object]) -> None:
         """Back to a snapshot; `start` is what the world on the device asks for, plain JSON data."""
         ...
 

@@ -132,7 +132,7 @@ class AttemptClaim:
         """The attempt is over; nothing can be added."""
         self._write({"t": "end", **_end_to_plain(done)})
 
-    def _write(self, record: dict[str, Any]) -> None:
+    def _write(self, record: Mapping[str, object]) -> None:
         self._journal._append({**record, "id": self.attempt.trajectory_id}, self._number)
 
 
@@ -248,7 +248,7 @@ class Journal:
             self._put(record)
             _apply(self._attempts, record)
 
-    def _put(self, record: Mapping[str, Any]) -> None:
+    def _put(self, record: Mapping[str, object]) -> None:
         """Write a record and wait for the disk; a record that can't be written leaves no trace."""
         line = _line(record)
         try:
@@ -287,7 +287,7 @@ def _path(folder: Path, name: str) -> Path:
     return folder / f"{name}{SUFFIX}"
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def _line(record: Mapping[str, object]) -> bytes:
     body = json.dumps(record, separators=(",", ":")).encode("ascii")  # escapes: no line break, any text comes back
     return b"%08x %s\n" % (zlib.crc32(body), body)
 

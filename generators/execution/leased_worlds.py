@@ -42,7 +42,7 @@ class LeasedWorld:
         self.session = session
         self.platform, self.size_px = session.platform, session.size_px
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         self.session.reset(start)
 
     def observe(self) -> Observation:
@@ -69,7 +69,7 @@ class LeasedPhone(LeasedWorld):
 
     name = "phone"
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """As `PhoneWorld.reset`."""
         self.session.reset(start)
         self._look = self.session.state()["look"]
@@ -125,11 +125,11 @@ def _place(raw: Mapping[str, Any]) -> ScreenElement:
     )
 
 
-def _phone(**_: Any) -> Callable[[SyncSession], LeasedWorld]:
+def _phone(**_: object) -> Callable[[SyncSession], LeasedWorld]:
     return LeasedPhone
 
 
-def _site(site_url: str, **_: Any) -> Callable[[SyncSession], LeasedWorld]:
+def _site(site_url: str, **_: object) -> Callable[[SyncSession], LeasedWorld]:
     return lambda session: LeasedSite(session, site_url)
 
 

@@ -31,7 +31,7 @@ def to_plain(done: ExecutedTrajectory) -> dict[str, object]:
     }
 
 
-def _timeless(plain: dict[str, Any]) -> dict[str, Any]:
+def _timeless(plain: Mapping[str, object]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in _TIMES}
 
 

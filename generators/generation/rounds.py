@@ -144,7 +144,7 @@ def _instructions(manifest: Manifest) -> list[str]:
     return found
 
 
-def _task_id(row: Mapping[str, Any]) -> str:
+def _task_id(row: Mapping[str, object]) -> str:
     return str(row["task_id"])
 
 

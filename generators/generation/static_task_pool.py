@@ -14,7 +14,7 @@ from schemas.ids import digest
 
 
 def build_static(
-    store: Store, *, config: PoolConfig | None = None, tasks: Iterable[Mapping[str, Any]] | None = None
+    store: Store, *, config: PoolConfig | None = None, tasks: Iterable[Mapping[str, object]] | None = None
 ) -> Manifest:
     """Functional maps → `task_pool/static` (table `tasks`). Opens a browser, unless it was built before.
 

@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generators.generation.round_names import CATALOGUE
 from generators.tasks.strata import METHOD_EDGES, STRATA
@@ -62,7 +62,7 @@ def _mark(used: list[Manifest]) -> str:
     return digest({one.asset: one.data_version for one in used})[:16] if used else ""
 
 
-def evaluations_now(store: Store) -> dict[str, Any] | None:
+def evaluations_now(store: Store) -> dict[str, object] | None:
     """What `promote_evaluations` would promote; None while the agent isn't evaluated."""
     used = _used(store)
     if not used:
@@ -96,7 +96,7 @@ def success(step: float, stratum: str, played: Mapping[str, int]) -> float:
     return (played.get("successes", 0) + PRIOR * expected) / (played.get("attempts", 0) + PRIOR)
 
 
-def promote_evaluations(store: Store) -> dict[str, Any]:
+def promote_evaluations(store: Store) -> dict[str, object]:
     """Make the agent's newest evaluations what rounds are steered by. Raises `StoreError` while there are none."""
     found = evaluations_now(store)
     if found is None:
@@ -104,7 +104,7 @@ def promote_evaluations(store: Store) -> dict[str, Any]:
     return freeze(store.home, EVALUATIONS, found)
 
 
-def policy_now(store: Store) -> dict[str, Any] | None:
+def policy_now(store: Store) -> dict[str, object] | None:
     """What `promote_policy` would promote: the agent, with the mean of its hits and right steps on held-out data. None
     while it isn't evaluated, or does worse than the one that is promoted."""
     found = agent_measured(store)
@@ -135,7 +135,7 @@ def score_of(evaluation: Manifest) -> float:
     return round(math.fsum(values) / len(values), 6) if values else 0.0
 
 
-def promote_policy(store: Store) -> dict[str, Any]:
+def promote_policy(store: Store) -> dict[str, object]:
     """Make the current agent the loop's policy. Raises `StoreError` if it isn't evaluated, or worse than the last."""
     found = policy_now(store)
     if found is None:

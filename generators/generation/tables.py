@@ -89,7 +89,7 @@ def _elements(trajectories: Iterable[ExecutedTrajectory]) -> dict[str, Sequence[
 
 
 def _screen_row(
-    sha256: str, size_px: tuple[int, int], phash: int, elements: Sequence[Mapping[str, Any]]
+    sha256: str, size_px: tuple[int, int], phash: int, elements: Sequence[Mapping[str, object]]
 ) -> dict[str, Any]:
     return {
         "screenshot_sha256": sha256,

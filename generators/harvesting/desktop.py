@@ -182,7 +182,7 @@ class DesktopHarvester:
             file.writelines(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
         return len(rows)
 
-    def _go(self, start: Mapping[str, Any], route: Route) -> tuple[bytes, dict[str, Any]]:
+    def _go(self, start: Mapping[str, object], route: Route) -> tuple[bytes, dict[str, Any]]:
         """The screen at the end of a route: its picture, and its tree if that was the same before and after."""
         self._world.reset(start)
         for role, name in route:

@@ -58,7 +58,7 @@ def sayable(text: str) -> bool:
     return 0 < len(text) <= MAX_NAME and gettempdir() not in text and '"' not in text
 
 
-def _places_in(key: str, items: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _places_in(key: str, items: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     """Where an item is, from the inside out."""
     while key := key.rpartition(".")[0]:
         item = items.get(key, {})
@@ -77,7 +77,7 @@ def _places_in(key: str, items: Mapping[str, Mapping[str, Any]]) -> Iterator[str
             yield f'in the window "{name}"'
 
 
-def _phrases(item: Mapping[str, Any], items: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _phrases(item: Mapping[str, object], items: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     """Everything that could be said of an item, the shortest first."""
     role = ROLE_WORDS[str(item["role"])]
     name, label = _plain(name_of(item)), _plain(str(item.get("label", ""))).rstrip(": ")
@@ -96,14 +96,14 @@ def _phrases(item: Mapping[str, Any], items: Mapping[str, Mapping[str, Any]]) ->
         yield from (f"{phrase} {place}" for phrase in said)
 
 
-def _layer(key: str, items: Mapping[str, Mapping[str, Any]]) -> int:
+def _layer(key: str, items: Mapping[str, Mapping[str, object]]) -> int:
     count = 0
     while key := key.rpartition(".")[0]:
         count += items.get(key, {}).get("role") in LAYERS
     return count
 
 
-def _holder(key: str, items: Mapping[str, Mapping[str, Any]]) -> str:
+def _holder(key: str, items: Mapping[str, Mapping[str, object]]) -> str:
     above = key.rpartition(".")[0]
     return above if items[key].get("role") == items.get(above, {}).get("role") == "table cell" else ""
 
@@ -113,7 +113,7 @@ def _share(box: Pixels, cover: Pixels) -> float:
     return max(width, 0) * max(height, 0) / ((box[2] - box[0]) * (box[3] - box[1]))
 
 
-def _covered(raw: Mapping[str, Any], size: tuple[int, int]) -> set[str]:
+def _covered(raw: Mapping[str, object], size: tuple[int, int]) -> set[str]:
     """Keys of the items of which an open menu or a window above shows too little."""
     windows, found = windows_of(raw), set()
     for index, window in enumerate(windows):

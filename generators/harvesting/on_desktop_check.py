@@ -45,7 +45,7 @@ def path_of(node: Any) -> str:
     return ""
 
 
-def node_at(path: str) -> tuple[Any, list[Any]]:
+def node_at(path: str) -> tuple[object, list[object]]:
     """The item of a path, and the items above it, its window first."""
     name, _, numbers = path.rpartition(":")
     desktop = Atspi.get_desktop(0)
@@ -172,7 +172,7 @@ class Checker:
         in_menu = any(item.get_role_name() in LAYERS for item in above)
         return any(had == pid and (in_menu or said == title) for had, said in self.pointer.windows())
 
-    def check(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def check(self, asked: dict[str, Any]) -> dict[str, object]:
         node, above = node_at(asked["path"])
         if node is None:
             return {"hit": "", "events": [], "same_window": False}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from generators.policies.chat_endpoint import picture
 from generators.policies.policy import PastTurn, PolicyView
@@ -61,7 +61,7 @@ class AgentPrompt:
         if self.history_steps < 0:
             raise ValueError(f"agent prompt: expected 0 or more steps of history, found {self.history_steps}")
 
-    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
+    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, object]]:
         """The chat for a view: a system turn, and a user turn with the text first, then the screenshot.
 
         `enter_is_typed`: the Enter that follows typing is not the model's, so the prompt says so once and for all and

@@ -112,7 +112,7 @@ class ChatEndpoint:
                 self._sender.open()
             return self._sender
 
-    async def _tried(self, sender: Sender, body: dict[str, Any], estimate: int) -> ChatText:
+    async def _tried(self, sender: Sender, body: Mapping[str, object], estimate: int) -> ChatText:
         began, said = time.monotonic(), ""
         for attempt in range(self.retry.attempts):
             if self._limiter is not None:
@@ -144,7 +144,7 @@ class ChatEndpoint:
             self._limiter.correct(estimate, billed)
 
 
-async def _attempt(sender: Sender, body: dict[str, Any], timeout_s: float) -> ChatText | Failure:
+async def _attempt(sender: Sender, body: Mapping[str, object], timeout_s: float) -> ChatText | Failure:
     """One call; what isn't the endpoint's failure is raised."""
     try:
         return _read(await sender.post(body, timeout_s))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling
@@ -139,7 +139,7 @@ def openai(
     timeout_s: float = 60.0,
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
-    extra: Mapping[str, Any] | None = None,
+    extra: Mapping[str, object] | None = None,
 ) -> PolicyMaker:
     """A model behind the OpenAI protocol (`openai_agent.OpenAIAgent`); all executions share one endpoint."""
     from generators.policies.openai_agent import OpenAIAgent
@@ -160,7 +160,7 @@ POLICIES: dict[str, Callable[..., PolicyMaker]] = {"explorer": explorer, "openai
 
 
 def build_policy(
-    name: str, policies: Mapping[str, Callable[..., PolicyMaker]] | None = None, /, **options: Any
+    name: str, policies: Mapping[str, Callable[..., PolicyMaker]] | None = None, /, **options: object
 ) -> PolicyMaker:
     """The policy of that name with options. Raises `ValueError` for an unknown name, option or value."""
     maker = find_part("policy", name, policies if policies is not None else POLICIES)

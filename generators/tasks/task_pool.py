@@ -183,9 +183,9 @@ def _dynamic(episode: Mapping[str, Any], instruction: str) -> dict[str, Any]:
     }
 
 
-def tasks_table(tasks: Iterable[Mapping[str, Any]]) -> pa.Table:
+def tasks_table(tasks: Iterable[Mapping[str, object]]) -> pa.Table:
     """Rows of `Tasks`, in the order of their ids."""
-    return Tasks.table(sorted(tasks, key=lambda task: task["task_id"]))
+    return Tasks.table(sorted(tasks, key=lambda task: str(task["task_id"])))
 
 
 def build_shards(store: Store) -> Manifest:

@@ -82,7 +82,7 @@ class World(Protocol):
     platform: str
     size_px: tuple[int, int]
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """Go to the beginning of an episode. `start` is plain JSON data, `tasks.initial_state`."""
         ...
 

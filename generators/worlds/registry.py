@@ -35,7 +35,7 @@ def _fsm(**options: Any) -> AbstractContextManager[World]:
 
 
 def _pages(kind: str) -> Callable[..., AbstractContextManager[World]]:
-    def opened(**options: Any) -> AbstractContextManager[World]:
+    def opened(**options: object) -> AbstractContextManager[World]:
         from generators.worlds.pages.pages_world import open_pages_world
 
         return open_pages_world(kind, **options)
@@ -58,19 +58,19 @@ def _desktop(**options: Any) -> Iterator[World]:
         yield world
 
 
-def _datasette(**options: Any) -> AbstractContextManager[World]:
+def _datasette(**options: object) -> AbstractContextManager[World]:
     from generators.worlds.webapps.datasette.datasette_world import open_datasette
 
     return open_datasette(**options)
 
 
-def _django_admin(**options: Any) -> AbstractContextManager[World]:
+def _django_admin(**options: object) -> AbstractContextManager[World]:
     from generators.worlds.webapps.django_admin.django_admin_world import open_django_admin
 
     return open_django_admin(**options)
 
 
-def _dagster_ui(**options: Any) -> AbstractContextManager[World]:
+def _dagster_ui(**options: object) -> AbstractContextManager[World]:
     from generators.worlds.webapps.dagster_ui.dagster_ui_world import open_dagster_ui
 
     return open_dagster_ui(**options)

@@ -93,7 +93,7 @@ class RecordScreen:
     def load(
         cls,
         data: bytes | None,
-        elements: Sequence[Mapping[str, Any]] = (),
+        elements: Sequence[Mapping[str, object]] = (),
         frame: tuple[int, int] | None = None,
         *,
         normalised: bool = False,

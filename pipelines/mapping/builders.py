@@ -41,14 +41,14 @@ class _Builder:
             )
         return screen.sha256
 
-    def _provenance(self, screen: RecordScreen | None, **more: Any) -> str:
+    def _provenance(self, screen: RecordScreen | None, **more: object) -> str:
         plain = {"file": self._record.file, "locator": self._record.locator, "record": self._record.native_id}
         if screen is None or screen.sha256 is None:
             plain["image_missing"] = screen.problem if screen else "image_missing"
         return canonical_json({**plain, **{name: value for name, value in more.items() if value not in (None, [], ())}})
 
     def reject(
-        self, reason: str, *, native: Any, native_index: int, word: str, detail: str = "", items: int = 1
+        self, reason: str, *, native: object, native_index: int, word: str, detail: str = "", items: int = 1
     ) -> None:
         """Quarantine one native item (or `items` that belong together)."""
         self._mapped.items += items
@@ -113,7 +113,7 @@ class EpisodeBuilder(_Builder):
         self,
         actions: Action | Sequence[Action],
         *,
-        native: Any,
+        native: object,
         native_index: int,
         word: str,
         screen: RecordScreen | None,

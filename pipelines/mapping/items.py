@@ -27,7 +27,7 @@ class ItemError(ValueError):
         self.word = word
 
 
-def picture_bytes(cell: Any) -> bytes | None:
+def picture_bytes(cell: object) -> bytes | None:
     """The encoded picture of a parquet cell: `{"bytes": ..., "path": ...}` as `datasets` writes it, or a plain binary
     column as other tools do; None if it holds none."""
     data = cell.get("bytes") if isinstance(cell, Mapping) else cell
@@ -119,7 +119,7 @@ class NumberedStep:
     repeated: bool = False
 
 
-def by_number(steps: Sequence[Any], name: str) -> list[NumberedStep]:
+def by_number(steps: Sequence[object], name: str) -> list[NumberedStep]:
     """The steps of an episode in the order of their numbers (the field `name`), which begin at 0 or 1; in the order of
     the file where one of them has no number."""
     numbers = [step.get(name) if isinstance(step, Mapping) else None for step in steps]

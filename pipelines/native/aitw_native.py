@@ -161,7 +161,7 @@ def _is_regular_step(step: Step) -> bool:
     return channels == 3 and height > 0 and width > 0 and (not pixels or _holds(pixels, bytes, 1))
 
 
-def _holds(values: list[Any], kind: type, count: int) -> bool:
+def _holds(values: list[object], kind: type, count: int) -> bool:
     return len(values) == count and all(type(value) is kind for value in values)
 
 

@@ -120,7 +120,7 @@ def _pieces(raw: Raw, file: str, metadata: Any) -> Iterator[pa.Table]:
                 yield pa.Table.from_batches([piece.slice(known)])
 
 
-def _opened(raw: Raw, file: str, metadata: Any, few: list[str]) -> pq.ParquetFile:
+def _opened(raw: Raw, file: str, metadata: object, few: list[str]) -> pq.ParquetFile:
     """Without pre_buffer: that would keep all of the file's bytes until its end."""
     return pq.ParquetFile(raw.path(file), metadata=metadata, read_dictionary=few, pre_buffer=False)
 
@@ -311,7 +311,7 @@ def _dicts(rows: pa.Table, places: np.ndarray, first: int) -> Iterator[tuple[int
             yield first + place, {name: _values(value) for name, value in row.items() if value is not None}
 
 
-def _values(value: Any) -> list[Any]:
+def _values(value: object) -> list[Any]:
     if not isinstance(value, list):
         return [value]
     return [item for inner in value for item in inner] if value and isinstance(value[0], list) else value

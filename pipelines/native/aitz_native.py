@@ -10,7 +10,6 @@ import dataclasses
 import json
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -115,7 +114,7 @@ def _with_content(record: Record) -> Record:
     return dataclasses.replace(record, native_id=native_id, content=content_of(record.payload))
 
 
-def _columns(steps: list[dict[str, Any]]) -> pa.Table | None:
+def _columns(steps: list[dict[str, object]]) -> pa.Table | None:
     """Steps as columns; None if one has other fields, or a value of another type."""
     if not set(map(len, steps)) <= {len(KNOWN)}:
         return None

@@ -211,7 +211,7 @@ def _xy(call: PyAutoGuiCall, word: str) -> Point:
     return _point([_argument(call, 0, "x"), _argument(call, 1, "y")], word)
 
 
-def _point(value: Any, word: str) -> Point:
+def _point(value: object, word: str) -> Point:
     numbers = value if isinstance(value, list | tuple) else []
     if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         raise CallError("missing_field", f"{word}: expected x and y, found {value!r:.60}", word)
@@ -221,7 +221,7 @@ def _point(value: Any, word: str) -> Point:
         raise CallError("off_screen", str(error)[:200], word) from error
 
 
-def _text(value: Any, word: str, *, empty: bool = False) -> str:
+def _text(value: object, word: str, *, empty: bool = False) -> str:
     if not isinstance(value, str) or not is_text(value):
         raise CallError("missing_field", f"{word}: expected a text, found {value!r:.60}", word)
     if not value and not empty:

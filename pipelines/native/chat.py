@@ -80,7 +80,7 @@ def has_steps(history: str) -> bool:
     return history.strip().partition("\n")[0].strip(" .[]").lower() not in ("", "none")
 
 
-def _text(content: Any) -> str | None:
+def _text(content: object) -> str | None:
     if isinstance(content, str):
         return content
     if isinstance(content, list):

@@ -269,7 +269,7 @@ def read_gestures(events: Sequence[Event], states: Sequence[object]) -> list[Dom
     return reader.done
 
 
-def _field(state: Any) -> str:
+def _field(state: object) -> str:
     """What the focused field holds; nothing if none is focused."""
     focused = [node for node, _ in nodes(_dom(state)) if node.get("focused") and isinstance(node.get("value"), str)]
     return str(focused[-1]["value"]) if focused else ""
@@ -289,7 +289,7 @@ def _near(event: Event, other: Event) -> bool:
     return a is not None and b is not None and max(abs(a[0] - b[0]), abs(a[1] - b[1])) <= DRAG_PX
 
 
-def _dom(state: Any) -> Any:
+def _dom(state: object) -> Any:
     return state.get("dom") if isinstance(state, dict) else None
 
 
@@ -312,7 +312,7 @@ def nodes(dom: Any) -> list[tuple[dict[str, Any], tuple[float, float, float, flo
     return found
 
 
-def leaves(dom: Any, frame: tuple[int, int]) -> list[dict[str, Any]]:
+def leaves(dom: object, frame: tuple[int, int]) -> list[dict[str, Any]]:
     """Visible leaves of a DOM as elements in 0..1000 of the frame."""
     found = []
     for node, box in nodes(dom):
@@ -330,7 +330,7 @@ def leaves(dom: Any, frame: tuple[int, int]) -> list[dict[str, Any]]:
     return found
 
 
-def scroll_direction(before: Any, after: Any) -> str:
+def scroll_direction(before: object, after: object) -> str:
     """What a scroll showed, from the nodes (by ref) that kept their size and moved: up → `down`. "" if none moved or
     they moved apart."""
     old = {node.get("ref"): node for node, _ in nodes(before)}

@@ -148,7 +148,7 @@ def sft_step(row: Mapping[str, Any], record: Record, raw: Raw) -> Step:
     )
 
 
-def _numbers(value: Any, count: int) -> bool:
+def _numbers(value: object, count: int) -> bool:
     return (
         isinstance(value, list)
         and len(value) == count

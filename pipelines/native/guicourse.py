@@ -34,7 +34,7 @@ WORDS = ("click", "hover", "input", "enter", "scroll", "select", "select_text", 
 OTHER = "other actions"
 
 
-def numbers(text: Any, kind: str, word: str) -> list[float]:
+def numbers(text: object, kind: str, word: str) -> list[float]:
     """`<box>0.1, 0.2, 0.3, 0.4</box>` (separated by commas or blanks) → its numbers: 4 of a box, 2 of a point.
 
     Raises `ItemError`: missing_field without a text, bad_value if it is no such tag.
@@ -69,7 +69,7 @@ def unit_point(text: object, word: str) -> Point:
     return in_frame(x, y, (1.0, 1.0), word)
 
 
-def related(holder: Any, word: str) -> Any:
+def related(holder: object, word: str) -> object:
     """The `related` part of {absolute, related}. Raises `ItemError("missing_field")`."""
     if not isinstance(holder, Mapping) or "related" not in holder:
         raise ItemError("missing_field", f"expected an object with `related`, found {str(holder)[:60]!r}", word)
@@ -127,7 +127,7 @@ def web_action(action: Any) -> MappedAction:
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _web(word: str, action: Mapping[str, Any]) -> MappedAction:
+def _web(word: str, action: Mapping[str, object]) -> MappedAction:
     if word in ("click", "hover"):
         point, box, rules = _target(action, word)
         return MappedAction(word, [Click(point) if word == "click" else Hover(point)], box, rules=rules)
@@ -149,7 +149,7 @@ def _web(word: str, action: Mapping[str, Any]) -> MappedAction:
     return MappedAction(word, [Hotkey(("ctrl", "c"))] if word == "copy" else [Finished(text_of(action, word))])
 
 
-def _target(action: Mapping[str, Any], word: str) -> tuple[Point, Sequence[float] | None, tuple[str, ...]]:
+def _target(action: Mapping[str, object], word: str) -> tuple[Point, Sequence[float] | None, tuple[str, ...]]:
     """Point (else the box's centre) and box of an action; fractions in, units out."""
     element = action.get("element")
     box = unit_box(related(element, word), word) if element is not None else None
@@ -160,7 +160,7 @@ def _target(action: Mapping[str, Any], word: str) -> tuple[Point, Sequence[float
     return in_frame(*centre(numbers(related(element, word), "box", word)), (1.0, 1.0), word), box, ("centre_of_box",)
 
 
-def _scroll(action: Mapping[str, Any]) -> MappedAction:
+def _scroll(action: Mapping[str, object]) -> MappedAction:
     """Positive `down` and `right`: the page shows what lies there. `related` may be rounded to 0, `absolute` isn't."""
     holder = action.get("scroll")
     for frame in ("related", "absolute"):
@@ -213,7 +213,7 @@ def episodes(raw: Raw, file: str) -> Iterator[Record | Broken]:
         yield _episode(file, first, held, key)
 
 
-def _episode(file: str, locator: str, rows: list[Any], key: tuple[str, str] | None) -> Record:
+def _episode(file: str, locator: str, rows: list[object], key: tuple[str, str] | None) -> Record:
     assert key is not None
     ordered = sorted(rows, key=lambda row: int(_UID.fullmatch(row["uid"])[2]))  # type: ignore[index]
     return Record(file, locator, ordered, f"{split_of_file(file)}_{key[0]}-{digest(key[1])[:8]}")

@@ -27,7 +27,7 @@ def operation_of(action: object) -> str:
     return str(word)
 
 
-def attributes_of(candidate: Any) -> dict[str, Any]:
+def attributes_of(candidate: object) -> dict[str, object]:
     """Attributes are JSON in a string (before June 2023 an object). Raises `ItemError("bad_value")`."""
     attributes = candidate.get("attributes") if isinstance(candidate, dict) else None
     try:
@@ -39,7 +39,7 @@ def attributes_of(candidate: Any) -> dict[str, Any]:
     return decoded
 
 
-def rect_of(candidate: Any) -> tuple[float, float, float, float]:
+def rect_of(candidate: object) -> tuple[float, float, float, float]:
     """`bounding_box_rect` "x,y,w,h" → left, top, right, bottom in page pixels. Raises `ItemError`."""
     text = attributes_of(candidate).get("bounding_box_rect")
     try:
@@ -51,13 +51,13 @@ def rect_of(candidate: Any) -> tuple[float, float, float, float]:
     return x, y, x + width, y + height
 
 
-def candidates_of(action: dict[str, Any]) -> list[Any]:
+def candidates_of(action: Mapping[str, object]) -> list[Any]:
     """Positive candidates, then negative ones."""
     lists = (action.get("pos_candidates"), action.get("neg_candidates"))
     return [candidate for listed in lists if isinstance(listed, list) for candidate in listed]
 
 
-def page_size(action: dict[str, Any], word: str) -> tuple[float, float] | None:
+def page_size(action: Mapping[str, object], word: str) -> tuple[float, float] | None:
     """Width and height of the page, of its html (else body) candidate. Raises `ItemError("bad_frame")`."""
     for tag in ("html", "body"):
         for candidate in candidates_of(action):
@@ -107,7 +107,7 @@ def actions_of(
         raise ItemError("bad_value", str(error)) from error
 
 
-def elements_of(action: dict[str, Any], frame: tuple[float, float]) -> list[dict[str, Any]]:
+def elements_of(action: Mapping[str, object], frame: tuple[float, float]) -> list[dict[str, Any]]:
     """Candidates that are drawn on the page; their names are what their attributes say."""
     found = []
     for candidate in candidates_of(action):

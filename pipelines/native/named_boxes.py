@@ -74,7 +74,7 @@ def read_elements(
     return good, failed, list(new.values())
 
 
-def screen_elements(found: Sequence[tuple[int, Named]]) -> list[dict[str, Any]]:
+def screen_elements(found: Sequence[tuple[int, Named]]) -> list[dict[str, object]]:
     """The same as elements of a screen: the text only where it is drawn."""
     return [
         {"box": list(one.box), "role": one.role, "text": one.name if one.drawn else "", "name": one.name}

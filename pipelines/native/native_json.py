@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import jiter
 
 
-def parse(data: bytes) -> Any:
+def parse(data: bytes) -> object:
     """As `json.loads`, which has the last word on what jiter refuses (another encoding, a lone surrogate, deep nesting,
     no JSON at all). Raises what that raises: `ValueError` or `RecursionError`."""
     try:

@@ -338,7 +338,7 @@ def _keyboard(word: str, arguments: dict[str, Any]) -> tuple[list[Action], bool,
     return [Finished("")], status == "failure", ["terminate_failure"] if status == "failure" else []
 
 
-def _written(message: Any) -> tuple[list[Action], bool, list[str]]:
+def _written(message: object) -> tuple[list[Action], bool, list[str]]:
     if not isinstance(message, str):
         what = "missing_field" if message is None else "bad_value"
         raise CallError(what, f"write: expected a text, found {message!r:.60}", "write")

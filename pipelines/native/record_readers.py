@@ -50,7 +50,7 @@ def no_id(payload: object) -> str | None:
 def field_id(*names: str) -> IdOf:
     """The id is the first of these fields that holds a text or a number."""
 
-    def of(payload: Any) -> str | None:
+    def of(payload: object) -> str | None:
         found = [payload.get(name) for name in names] if isinstance(payload, Mapping) else []
         return next((str(value) for value in found if isinstance(value, str | int) and str(value)), None)
 
@@ -148,7 +148,7 @@ def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id) -> Iterator[Record
         yield Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost, ends=True)
 
 
-def python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | Exception]:
+def python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, object] | Exception]:
     """The rows of a batch as dicts. A cell that Python can't hold (text that isn't UTF-8, a year past 9999) costs its
     row, which comes as the error."""
     try:
@@ -183,7 +183,7 @@ def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count
     return _record(file, locator, payload, of_id)
 
 
-def _record(file: str, locator: str, payload: Any, of_id: IdOf) -> Record | Broken:
+def _record(file: str, locator: str, payload: object, of_id: IdOf) -> Record | Broken:
     """A record, if its id can be read."""
     try:
         return Record(file, locator, payload, of_id(payload))

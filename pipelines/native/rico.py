@@ -94,7 +94,7 @@ def hierarchy(raw: Raw, identifier: str, items: int | None = None) -> dict[str, 
     return root
 
 
-def node(root: Mapping[str, object], path: str, word: str) -> Mapping[str, Any]:
+def node(root: Mapping[str, object], path: str, word: str) -> Mapping[str, object]:
     """The node at "0.1.2": the first number is the root itself, the others count children (which may be null).
 
     Raises `ItemError("no_target")` if the way ends before, `bad_value` for a path that isn't numbers and points."""

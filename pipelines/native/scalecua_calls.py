@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pipelines.mapping.card import Loss
 from pipelines.native import calls, pyautogui
@@ -204,7 +203,7 @@ def _swipe(call: PyAutoGuiCall) -> MappedScaleCuaCalls:
     )
 
 
-def _point(value: Any) -> Point:
+def _point(value: object) -> Point:
     if not isinstance(value, list) or len(value) != 2 or not all(map(is_number, value)):
         raise CallError("missing_field", f"swipe: expected two points, found {value!r:.60}", "swipe")
     try:

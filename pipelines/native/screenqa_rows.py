@@ -39,7 +39,7 @@ def row_id(row: object) -> str | None:
     return f"{row['image_id']}-{digest(row['question'])[:12]}"
 
 
-def asked(row: Any) -> tuple[str, list[Any]]:
+def asked(row: object) -> tuple[str, list[Any]]:
     """Question and ground truth (not empty). Raises `RecordError`: bad_value, missing_field, empty_text."""
     if not isinstance(row, dict):
         raise RecordError("bad_value", f"expected an object, found {type(row).__name__}")

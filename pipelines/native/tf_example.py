@@ -164,7 +164,7 @@ def readable(features: Mapping[str, Sequence[object]], binary: frozenset[str] = 
     }
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> Any:
     if not isinstance(value, bytes):
         return value
     try:

@@ -168,7 +168,7 @@ def _tar_members(stream: Any, name: str, packed_bytes: int) -> Iterator[_Archive
         pass
 
 
-def _open_zip(stream: Any, starts: Sequence[int]) -> zipfile.ZipFile:
+def _open_zip(stream: object, starts: Sequence[int]) -> zipfile.ZipFile:
     """A zip that zip itself split, its parts joined: entries count their offsets from the part they begin in, and
     Python's zipfile takes them all to lie in the part that holds the directory."""
     source = zipfile.ZipFile(_OneDisk(stream))  # type: ignore[arg-type]

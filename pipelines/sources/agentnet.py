@@ -227,7 +227,7 @@ def _text(value: dict[str, Any], name: str) -> str | None:
     return text if isinstance(text, str) and text.strip() else None
 
 
-def _picture(raw: Raw, name: Any) -> bytes | None:
+def _picture(raw: Raw, name: object) -> bytes | None:
     """Bytes of the picture, None if it isn't there. Raises `RecordError("unsafe_path")` unless it is a file name."""
     if name is None:
         return None

@@ -22,7 +22,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.card import Descriptor, Download
@@ -119,7 +118,7 @@ def _text(value: str | None) -> str | None:
     return value if value and value.strip() and is_text(value) else None
 
 
-def _picture(raw: Raw, file: str, image: Any) -> bytes | None:
+def _picture(raw: Raw, file: str, image: object) -> bytes | None:
     """The last picture of the row: the current screen. Raises `RecordError("unsafe_path")`."""
     name = image[-1] if isinstance(image, list) and image else image
     if not isinstance(name, str) or not name:

@@ -140,7 +140,7 @@ class AitwAdapter(BatchAdapter):
         count = aitw_native.counts(table[POSITIONS]) // 4
         elements = gesture_columns.Elements(count, aitw_native.matrix(table[POSITIONS], 4), np.ones((len(count), 2)))
 
-        def natives_of(rows: list[int]) -> list[dict[str, Any]]:
+        def natives_of(rows: list[int]) -> list[dict[str, object]]:
             names = [name for name in _IN_NATIVE if name in table.column_names]
             return table.select(names).take(pa.array(rows, pa.int64())).to_pylist()
 
@@ -264,7 +264,7 @@ def _map_steps(
         found.append(("missing_steps", f"{len(seen)} of {length} steps are in the file", {"missing": lost}))
 
 
-def _bare(values: list[Any]) -> Any:
+def _bare(values: list[object]) -> Any:
     """A list of one as its value: how the source's own page writes it."""
     return values[0] if len(values) == 1 else values
 
@@ -327,7 +327,7 @@ def _screen(step: dict[str, Any], number: int, found: list[tuple[str, str, Any]]
 
 
 def _screen_of(
-    elements: list[dict[str, Any]], pixels: memoryview | None, height: int, width: int, channels: int
+    elements: list[dict[str, object]], pixels: memoryview | None, height: int, width: int, channels: int
 ) -> RecordScreen:
     if channels != 3 or height < 1 or width < 1:
         return _bad_frame(elements)
@@ -338,7 +338,7 @@ def _screen_of(
     return RecordScreen.of_pixels(np.frombuffer(pixels, np.uint8).reshape(height, width, channels), elements)
 
 
-def _bad_frame(elements: list[dict[str, Any]]) -> RecordScreen:
+def _bad_frame(elements: list[dict[str, object]]) -> RecordScreen:
     """The size itself is in doubt, so none is written."""
     return RecordScreen(None, None, None, None, tuple(elements), "bad_frame")
 

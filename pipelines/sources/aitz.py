@@ -127,7 +127,7 @@ class AitzAdapter(BatchAdapter):
         notes: list[tuple[int, RejectedUnit]] = []
         pictures, elements = _pictures(raw, batch, gesture_columns.actions(found).kind >= 0, notes)
 
-        def natives_of(rows: list[int]) -> list[dict[str, Any]]:
+        def natives_of(rows: list[int]) -> list[dict[str, object]]:
             return table.select(aitz_native.IN_NATIVE).take(pa.array(rows, pa.int64())).to_pylist()
 
         words = {name: _or_null(plain(table[native])) for name, native in _TEXTS.items()}
@@ -240,7 +240,7 @@ def _pictures(
     return pictures, elements
 
 
-def _same(steps: list[dict[str, Any]], name: str) -> str:
+def _same(steps: list[dict[str, object]], name: str) -> str:
     """The text that all steps share under `name`."""
     values = {json.dumps(step.get(name)) for step in steps}
     value = steps[0].get(name)
@@ -253,7 +253,7 @@ def _same(steps: list[dict[str, Any]], name: str) -> str:
     return value
 
 
-def _split(file: str, steps: list[dict[str, Any]]) -> str:
+def _split(file: str, steps: list[dict[str, object]]) -> str:
     """train or test, from the folder or from the path that the rows state; test wins, so no test step trains."""
     stated = {file.partition("/")[0]}
     for step in steps:
@@ -262,7 +262,7 @@ def _split(file: str, steps: list[dict[str, Any]]) -> str:
     return "test" if "test" in stated else "train"
 
 
-def _outcome(steps: list[dict[str, Any]]) -> str | None:
+def _outcome(steps: list[dict[str, object]]) -> str | None:
     codes = [step.get("result_action_type") for step in steps]
     return "infeasible" if 11 in codes else "success" if 10 in codes else None
 

@@ -151,7 +151,7 @@ def id_of(file: str) -> str | None:
     return match[0] if match else None
 
 
-def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: Any, place: int) -> None:
+def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: object, place: int) -> None:
     word = "?"
     try:
         if not isinstance(step, dict):

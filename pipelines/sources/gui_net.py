@@ -219,7 +219,7 @@ def _parse(text: str) -> tuple[str | None, list[Any]]:
     return thought if thought and is_text(thought) else None, listed
 
 
-def _word(native: Any) -> str:
+def _word(native: object) -> str:
     said = native.get("action") if isinstance(native, dict) else None
     if said not in WORDS:
         raise ItemError(f"unknown_action:{str(said)[:60]}", f"expected one of {', '.join(WORDS)}", OTHER)
@@ -262,7 +262,7 @@ def _action(native: dict[str, Any], word: str) -> Action:
     return CallUser(text) if word == "CALL_USER" else Finished(text)
 
 
-def _point(value: Any, word: str) -> Point:
+def _point(value: object, word: str) -> Point:
     numbers = value if isinstance(value, list | tuple) else []
     if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         raise ItemError("missing_field", f"{word}: expected x and y, found {value!r:.60}", word)

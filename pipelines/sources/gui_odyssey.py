@@ -178,7 +178,7 @@ def _tests(path: Path) -> frozenset[str]:
         raise SplitListError(f"{path.name}: expected an object with a list named test: {error}") from error
 
 
-def _selects(before: list[Any]) -> bool:
+def _selects(before: list[object]) -> bool:
     """Whether a SCROLL after these steps goes on selecting text: a run of them follows a long press at a point. One of
     a key, or without its points, pressed nothing."""
     earlier = (step for step in reversed(before) if not (isinstance(step, dict) and step.get("action") == "SCROLL"))
@@ -186,7 +186,7 @@ def _selects(before: list[Any]) -> bool:
     return isinstance(last, dict) and last.get("action") == "LONG_PRESS" and isinstance(last.get("info"), list)
 
 
-def _step(builder: EpisodeBuilder, raw: Raw, step: Any, place: int, *, selects: bool) -> None:
+def _step(builder: EpisodeBuilder, raw: Raw, step: object, place: int, *, selects: bool) -> None:
     word = "?"
     try:
         if not isinstance(step, dict):
@@ -248,7 +248,7 @@ def _action(step: dict[str, Any], *, selects: bool) -> tuple[Action, str, list[s
     raise ItemError(f"unknown_action:{word[:60]}", "action: a word never seen", "?")
 
 
-def _points(info: Any, least: int, word: str) -> list[tuple[int, int]]:
+def _points(info: object, least: int, word: str) -> list[tuple[int, int]]:
     if not isinstance(info, list) or len(info) < least:
         raise ItemError("bad_value", f"expected {least} points, found {info!r:.60}", word)
     return [pixel_point(point, UNITS, word) for point in info]

@@ -128,17 +128,17 @@ class GuiWorldAdapter(Adapter):
         return notices(builder.finish(), found)
 
 
-def _id(row: Any) -> str | None:
+def _id(row: object) -> str | None:
     path = row.get("video_path") if isinstance(row, Mapping) else None
     return path if isinstance(path, str) and path and is_text(path) else None
 
 
-def _items(row: Mapping[str, Any]) -> int:
+def _items(row: Mapping[str, object]) -> int:
     frames = row.get("keyframes")
     return (len(frames) if isinstance(frames, list) else 0) + sum(1 for _ in _annotations(row)) or 1
 
 
-def _annotations(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _annotations(row: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
     """(native word, value) of what is said of the whole video, in the order of the table; absent ones are none."""
     for name in (*ASKED, *_QUESTIONS):
         value = row.get(name)
@@ -148,7 +148,7 @@ def _annotations(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _text(value: Any, word: str) -> str:
+def _text(value: object, word: str) -> str:
     if not isinstance(value, str) or not is_text(value):
         raise ItemError("missing_field", f"expected a text, found {value!r:.60}", word)
     if not value.strip():
@@ -156,7 +156,7 @@ def _text(value: Any, word: str) -> str:
     return value.strip()
 
 
-def _screen(raw: Raw, file: str, row: Mapping[str, Any], frame: Any) -> RecordScreen:
+def _screen(raw: Raw, file: str, row: Mapping[str, object], frame: object) -> RecordScreen:
     """The picture of a key frame. Raises `RecordError` unsafe_path for a path that leads out of the folder."""
     number = frame.get("frame") if isinstance(frame, Mapping) else None
     video = row.get("video_path")
@@ -168,7 +168,7 @@ def _screen(raw: Raw, file: str, row: Mapping[str, Any], frame: Any) -> RecordSc
     return RecordScreen.load(raw.first(tries), normalised=True)
 
 
-def _whole(builder: SampleBuilder, row: Mapping[str, Any], screens: list[RecordScreen]) -> None:
+def _whole(builder: SampleBuilder, row: Mapping[str, object], screens: list[RecordScreen]) -> None:
     """Samples on all key frames: they have all their pictures or none."""
     complete = bool(screens) and all(screen.sha256 for screen in screens)
     first = screens[0] if complete else RecordScreen.load(None, normalised=True)
@@ -200,7 +200,7 @@ def _show(sample: dict[str, Any], asked: str, screens: list[RecordScreen]) -> No
     sample["tokens"] = count_tokens(sample["messages"], sample["answer"], sizes)
 
 
-def _exchange(word: str, value: Any) -> tuple[str, str, list[str]]:
+def _exchange(word: str, value: object) -> tuple[str, str, list[str]]:
     """Question, answer and rules. Raises `ItemError`: missing_field, empty_text, bad_value."""
     if word in ASKED:
         parts = value if isinstance(value, list) else [value]

@@ -111,7 +111,7 @@ class GuiactWebMultiAdapter(Adapter):
         return notices(builder.finish(), found)
 
 
-def _label(row: Any) -> Any:
+def _label(row: object) -> Any:
     return row.get("actions_label") if isinstance(row, dict) else None
 
 

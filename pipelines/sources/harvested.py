@@ -106,7 +106,7 @@ class HarvestedAdapter(Adapter):
         return notices(builder.finish(), [*new, *unknown_fields(row, _ROW)])
 
 
-def _size(row: Mapping[str, Any], items: int) -> tuple[int, int]:
+def _size(row: Mapping[str, object], items: int) -> tuple[int, int]:
     if row.get("platform") not in PLATFORMS:
         raise RecordError(f"unknown_platform:{str(row.get('platform'))[:40]}", f"expected one of {PLATFORMS}", items)
     size = whole_sides(row.get("size_px"))
@@ -123,12 +123,12 @@ def _picture(record: Record, raw: Raw, name: str, items: int) -> bytes | None:
     return raw.first([f"{folder}/{name}" if folder else name], items)
 
 
-def _expressions(element: Mapping[str, Any]) -> list[str]:
+def _expressions(element: Mapping[str, object]) -> list[str]:
     said = element.get("expressions")
     return said if isinstance(said, list) else []
 
 
-def _element(element: Any, size: tuple[int, int]) -> Named:
+def _element(element: object, size: tuple[int, int]) -> Named:
     if not isinstance(element, dict):
         raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", ELEMENT)
     texts = [element.get(name) for name in ("role", "name", "text")]
@@ -140,7 +140,7 @@ def _element(element: Any, size: tuple[int, int]) -> Named:
     return Named(name.strip() or text.strip() or role or "element", box, ELEMENT, role, drawn=bool(text.strip()))
 
 
-def _listed(one: Named, element: Mapping[str, Any]) -> dict[str, Any]:
+def _listed(one: Named, element: Mapping[str, object]) -> dict[str, Any]:
     """An element of the `screens` table."""
     return {"box": list(one.box), "role": one.role, "text": element["text"], "name": element["name"]}
 
@@ -166,7 +166,7 @@ def _samples(builder: SampleBuilder, screen: RecordScreen, index: int, one: Name
         )
 
 
-def _refusals(builder: SampleBuilder, screen: RecordScreen, absent: Any, first: int) -> None:
+def _refusals(builder: SampleBuilder, screen: RecordScreen, absent: object, first: int) -> None:
     for number, name in enumerate(absent if isinstance(absent, list) else [absent]):
         if isinstance(name, str) and name.strip() and is_text(name):
             builder.sample("grounding", grounding_text(name), REFUSAL, screen, native_index=first + number, word=ABSENT)

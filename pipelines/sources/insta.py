@@ -172,7 +172,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, name: str, place: int, action: Any,
     )
 
 
-def _matched(action: Any) -> dict[str, Any]:
+def _matched(action: object) -> dict[str, Any]:
     """The action as the pipeline's parser read it: JSON in a string. Raises `ItemError`: missing_field, bad_value."""
     text = action.get("matched_response") if isinstance(action, dict) else None
     if text is None:
@@ -186,7 +186,9 @@ def _matched(action: Any) -> dict[str, Any]:
     return matched
 
 
-def _actions(word: str, matched: dict[str, Any], seen: Any) -> tuple[list[Action], list[float] | None, bool, list[str]]:
+def _actions(
+    word: str, matched: Mapping[str, object], seen: object
+) -> tuple[list[Action], list[float] | None, bool, list[str]]:
     kwargs = matched.get("action_kwargs")
     kwargs = kwargs if isinstance(kwargs, dict) else {}
     try:
@@ -215,7 +217,7 @@ def _actions(word: str, matched: dict[str, Any], seen: Any) -> tuple[list[Action
 
 
 def _pointed(
-    word: str, kwargs: dict[str, Any], target: Any, seen: Any
+    word: str, kwargs: Mapping[str, object], target: object, seen: object
 ) -> tuple[list[Action], list[float] | None, bool, list[str]]:
     metadata = seen.get("metadata") if isinstance(seen, dict) else None
     element = metadata.get(str(target)) if isinstance(metadata, dict) else None
@@ -238,14 +240,14 @@ def _pointed(
     return [Click(point)], box, word == "set_checked", rules
 
 
-def _number(holder: Mapping[str, Any], name: str) -> float:
+def _number(holder: Mapping[str, object], name: str) -> float:
     value = holder.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ItemError("missing_field", f"{name}: expected a number, found {value!r:.60}")
     return float(value)
 
 
-def _text(holder: Mapping[str, Any], name: str) -> str:
+def _text(holder: Mapping[str, object], name: str) -> str:
     value = holder.get(name)
     if not isinstance(value, str):
         raise ItemError("missing_field", f"{name}: expected a text, found {value!r:.60}")

@@ -216,7 +216,7 @@ def _amex_steps(raw: Raw, file: str | None) -> dict[Any, Mapping[str, Any]]:
         return {}
 
 
-def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: Any, place: int, amex: Mapping[str, Any]) -> None:
+def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: object, place: int, amex: Mapping[str, object]) -> None:
     word = "?"
     try:
         if not isinstance(step, dict):
@@ -249,7 +249,9 @@ def _step(builder: EpisodeBuilder, raw: Raw, base: str, step: Any, place: int, a
     )
 
 
-def _action(word: str, argument: str | None, screen: RecordScreen, amex: Mapping[str, Any]) -> tuple[Action, list[str]]:
+def _action(
+    word: str, argument: str | None, screen: RecordScreen, amex: Mapping[str, object]
+) -> tuple[Action, list[str]]:
     if word in BARE:
         if argument is not None:
             raise ItemError("bad_value", f"{word} has no argument, found {argument!r:.60}", word)
@@ -272,7 +274,7 @@ def _action(word: str, argument: str | None, screen: RecordScreen, amex: Mapping
     return (Click(point) if word == "CLICK" else LongPress(point)), []
 
 
-def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, Any]) -> tuple[Action, list[str]]:
+def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, object]) -> tuple[Action, list[str]]:
     if text not in VIEW:
         raise ItemError("bad_value", f"SWIPE: expected one of {tuple(VIEW)}, found {text!r:.60}", "SWIPE")
     if amex.get("action") != "SWIPE":

@@ -31,7 +31,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
@@ -228,7 +227,7 @@ def _answer(builder: EpisodeBuilder, answer: str, frame: int, screen: RecordScre
     builder.add(said, native=native, native_index=frame, word="response", screen=screen, rules=["last_frame_answers"])
 
 
-def _add(builder: EpisodeBuilder, native: Any, frame: int, screen: RecordScreen) -> None:
+def _add(builder: EpisodeBuilder, native: object, frame: int, screen: RecordScreen) -> None:
     word = "?"
     try:
         if native is None or native == "None":

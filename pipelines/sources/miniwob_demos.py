@@ -166,7 +166,7 @@ def _unpack(raw: Raw, file: str) -> bytes:
     return data
 
 
-def _event(place: int, state: Any) -> Event | None:
+def _event(place: int, state: object) -> Event | None:
     """The event of a state; None if it has none or is the echo (timing 3)."""
     action = state.get("action") if isinstance(state, dict) else {}
     if action is None or (isinstance(action, dict) and action.get("timing") == 3):
@@ -191,11 +191,13 @@ def _frame(file: str, task: str) -> tuple[int, int]:
     return (375, 667) if flight else (160, 210)
 
 
-def _screen(state: Any, frame: tuple[int, int]) -> RecordScreen:
+def _screen(state: object, frame: tuple[int, int]) -> RecordScreen:
     return RecordScreen.load(None, leaves(state.get("dom") if isinstance(state, dict) else None, frame), frame)
 
 
-def _add(builder: EpisodeBuilder, gesture: DomGesture, number: int, states: list[Any], frame: tuple[int, int]) -> None:
+def _add(
+    builder: EpisodeBuilder, gesture: DomGesture, number: int, states: list[object], frame: tuple[int, int]
+) -> None:
     native = [{"state": event.state, "time": event.time, **event.action} for event in gesture.events]
     made = gesture.actions(frame)
     if isinstance(made, tuple):

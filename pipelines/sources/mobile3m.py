@@ -171,7 +171,7 @@ class Mobile3mAdapter(Adapter):
         return notices(builder.finish(), found)
 
 
-def _decoded(payload: Any) -> Any:
+def _decoded(payload: object) -> Any:
     """The collector encodes some files twice."""
     if not isinstance(payload, str):
         return payload
@@ -181,7 +181,7 @@ def _decoded(payload: Any) -> Any:
         raise RecordError("bad_json", f"a text that is no JSON again: {error}") from error
 
 
-def _call(native: Any) -> tuple[str, str]:
+def _call(native: object) -> tuple[str, str]:
     """`click(<p …>)`, or {"Action": the same} → (word, argument)."""
     text = native.get("Action") if isinstance(native, dict) else native
     if not isinstance(text, str) or not is_text(text):

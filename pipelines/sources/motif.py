@@ -214,7 +214,7 @@ class _MotifTrace:
         rules += ["last_picture_repeated"] if repeated else []
         self._builder.terminal(Finished("") if why is None else CallUser(why), screen, rules)
 
-    def _screen(self, name: Any) -> RecordScreen:
+    def _screen(self, name: object) -> RecordScreen:
         if not isinstance(name, str):
             raise ItemError("bad_value", f"images: expected a name, found {name!r:.60}")
         return fitting_screen(self._raw.first(f"{root}{self._folder}/{name}.jpg" for root in ROOTS), self._size)
@@ -244,7 +244,7 @@ class _MotifTrace:
             raise ItemError("missing_field", f"a swipe needs two points, found {len(points)}", word)
         return [swipe(points[0], points[-1], word)], None, ["direction_from_points"]
 
-    def _box(self, value: Any, word: str) -> tuple[Box | None, list[str]]:
+    def _box(self, value: object, word: str) -> tuple[Box | None, list[str]]:
         """(box in 0..1000, rules). A box that can't be costs a click nothing: its gesture says the point."""
         if value is None:
             return None, []
@@ -254,7 +254,7 @@ class _MotifTrace:
             return None, ["box_unusable"]
 
 
-def _points(value: Any, word: str) -> list[tuple[int, int]]:
+def _points(value: object, word: str) -> list[tuple[int, int]]:
     found = []
     for point in value if isinstance(value, list) else [value]:
         numbers = point if isinstance(point, list) else []

@@ -288,7 +288,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
     return action
 
 
-def _candidate(text: Any) -> Any:
+def _candidate(text: object) -> Any:
     try:
         return json.loads(text) if isinstance(text, str) else text
     except (ValueError, RecursionError):

@@ -104,6 +104,6 @@ class NnetnavAdapter(Adapter):
         return notices(builder.finish(), found)
 
 
-def _id(row: Any) -> str | None:
+def _id(row: object) -> str | None:
     name = row.get("id") if isinstance(row, dict) else None
     return name if isinstance(name, str) else None

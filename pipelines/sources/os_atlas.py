@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import posixpath
 from functools import partial
-from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
@@ -122,7 +121,7 @@ class OsAtlasAdapter(Adapter):
         return notices(named_boxes.emit(builder, screen, good, failed, new), known)
 
 
-def _items(row: Any) -> int:
+def _items(row: object) -> int:
     listed = row.get("elements") if isinstance(row, dict) else None
     return max(len(listed), 1) if isinstance(listed, list) else 1
 
@@ -142,7 +141,7 @@ def _picture(raw: Raw, file: str, name: str, items: int) -> bytes | None:
     return raw.first((posixpath.join(folder, place, name) for place in places), items)
 
 
-def _element(element: Any) -> Named:
+def _element(element: object) -> Named:
     if not isinstance(element, dict):
         raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", "element")
     name, kind = element.get("instruction"), element.get("data_type")

@@ -200,7 +200,7 @@ def _split(said: str) -> tuple[str, Mapping[str, Any]]:
     return said, {}
 
 
-def _actions(native: Mapping[str, Any], screen: RecordScreen) -> tuple[str, list[Action]]:
+def _actions(native: Mapping[str, object], screen: RecordScreen) -> tuple[str, list[Action]]:
     """Word, actions. Raises `ItemError`."""
     if not native:
         raise ItemError("missing_field", "the reply doesn't end with an action", _OTHER)
@@ -215,7 +215,7 @@ def _actions(native: Mapping[str, Any], screen: RecordScreen) -> tuple[str, list
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _made(word: str, native: Mapping[str, Any], screen: RecordScreen) -> list[Action]:
+def _made(word: str, native: Mapping[str, object], screen: RecordScreen) -> list[Action]:
     if word in _BARE:
         return [_BARE[word]]
     if word in ("click", "long_press"):
@@ -235,7 +235,7 @@ def _made(word: str, native: Mapping[str, Any], screen: RecordScreen) -> list[Ac
     return [Finished("")]
 
 
-def _text(native: Mapping[str, Any], name: str, word: str) -> str:
+def _text(native: Mapping[str, object], name: str, word: str) -> str:
     value = native.get(name)
     if not isinstance(value, str):
         raise ItemError("missing_field", f"{name}: expected a text, found {value!r:.60}", word)
@@ -244,7 +244,7 @@ def _text(native: Mapping[str, Any], name: str, word: str) -> str:
     return value
 
 
-def _point(native: Mapping[str, Any], screen: RecordScreen, word: str) -> Point:
+def _point(native: Mapping[str, object], screen: RecordScreen, word: str) -> Point:
     x: Any = native.get("x")
     y: Any = native.get("y")
     if not all(isinstance(side, int | float) and not isinstance(side, bool) for side in (x, y)):

@@ -113,7 +113,7 @@ class OsGenesisWebAdapter(Adapter):
         return notices(builder.finish(), found)
 
 
-def _instruction(row: Any) -> str | None:
+def _instruction(row: object) -> str | None:
     """The instruction of a row that holds one exchange and an image; None for another row."""
     if not isinstance(row, dict) or not isinstance(row.get("image"), str):
         return None

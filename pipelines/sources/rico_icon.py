@@ -22,7 +22,6 @@ that a list names (`split/{train,dev,test}.txt` of the raw folder or the compani
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from pipelines.derivers.grounding import expression as pointed_at
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
@@ -107,7 +106,7 @@ class RicoIconAdapter(Adapter):
         return notices(builder.finish(), unknown_fields(row, _KNOWN))
 
 
-def _is_answer(turn: Any) -> bool:
+def _is_answer(turn: object) -> bool:
     return isinstance(turn, dict) and turn.get("from") == "gpt"
 
 

@@ -125,12 +125,12 @@ def _task(file: str) -> str:
     return file.split("/")[-2] if "/" in file else "semantics"
 
 
-def _id(task: str, row: Any) -> str | None:
+def _id(task: str, row: object) -> str | None:
     identifier = row.get("screen_id") if isinstance(row, dict) else None
     return f"{task}/{identifier}" if isinstance(identifier, str | int) else None
 
 
-def _element(element: Any) -> tuple[str, str, list[float]]:
+def _element(element: object) -> tuple[str, str, list[float]]:
     """Shape, meaning ("" for OTHER or none) and box in 0..1000. Raises `ItemError`."""
     word = "element/bad"
     if not isinstance(element, dict):

@@ -205,7 +205,7 @@ class _Row:
     thought: str | None
 
     @classmethod
-    def read(cls, row: Any, items: int) -> _Row:
+    def read(cls, row: object, items: int) -> _Row:
         if not isinstance(row, Mapping) or not isinstance(row.get("image"), str | list):
             raise RecordError("missing_field", "expected an object with an image", items)
         pairs = exchanges(turns(row.get("conversations"), items))

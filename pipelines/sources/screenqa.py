@@ -143,7 +143,7 @@ def _frame(row: dict[str, Any]) -> tuple[int, int]:
 
 
 def _pick(
-    raters: list[Any], frame: tuple[int, int], found: list[tuple[str, str, Any]]
+    raters: list[object], frame: tuple[int, int], found: list[tuple[str, str, Any]]
 ) -> tuple[str, list[list[float]], bool]:
     """Answer and boxes of one rater, and whether any rater boxed anything. Raises `RecordError`."""
     answers: list[str] = []

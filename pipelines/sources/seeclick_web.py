@@ -21,7 +21,6 @@ The chat form of the Aguvis copy is refused (`unknown_schema`): it is that of `a
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
@@ -89,7 +88,7 @@ class SeeclickWebAdapter(Adapter):
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 
 
-def _element(element: Any) -> Named:
+def _element(element: object) -> Named:
     if not isinstance(element, dict):
         raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", "element")
     kind, name = element.get("data_type"), element.get("instruction")

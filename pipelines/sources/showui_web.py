@@ -25,7 +25,6 @@ Pictures lie in `images/` beside `metadata/`. The parquet revision without pictu
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
@@ -93,7 +92,7 @@ class ShowuiWebAdapter(Adapter):
         return notices(named_boxes.emit(builder, screen, good, failed, new), unknown_fields(row, _ROW))
 
 
-def _frame(size: Any, items: int) -> tuple[int, int] | None:
+def _frame(size: object, items: int) -> tuple[int, int] | None:
     if size is None:
         return None
     if (sides := whole_sides(size)) is not None:
@@ -101,7 +100,7 @@ def _frame(size: Any, items: int) -> tuple[int, int] | None:
     raise RecordError("bad_frame", f"img_size: expected two positive ints, found {size!r:.60}", items)
 
 
-def _element(element: Any) -> Named:
+def _element(element: object) -> Named:
     if not isinstance(element, dict):
         raise ItemError("bad_value", f"expected an object, found {type(element).__name__}", "element")
     role, name = element.get("class_name"), element.get("instruction")

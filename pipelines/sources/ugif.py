@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 from xml.etree import ElementTree
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
@@ -151,7 +150,7 @@ def _split(name: str) -> str | None:
     return next((_SPLITS[folder] for folder in name.split("/")[:-1] if folder in _SPLITS), None)
 
 
-def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: Any, place: int) -> None:
+def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: object, place: int) -> None:
     word = _OTHER
     try:
         if not isinstance(step, Mapping):
@@ -177,7 +176,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: Any, place: int) -
     )
 
 
-def _screen(raw: Raw, file: str, step: Mapping[str, Any]) -> tuple[RecordScreen, list[Mapping[str, str]]]:
+def _screen(raw: Raw, file: str, step: Mapping[str, object]) -> tuple[RecordScreen, list[Mapping[str, str]]]:
     """The step's screen with its elements, and the hierarchy's nodes (empty if there is none that can be read)."""
     base = file.rpartition("/")[0]
     data, tree = (
@@ -208,7 +207,7 @@ def _screen(raw: Raw, file: str, step: Mapping[str, Any]) -> tuple[RecordScreen,
 
 
 def _made(
-    word: str, step: Mapping[str, Any], screen: RecordScreen, nodes: list[Mapping[str, str]]
+    word: str, step: Mapping[str, object], screen: RecordScreen, nodes: list[Mapping[str, str]]
 ) -> tuple[Action, tuple[float, float, float, float] | None, list[str]]:
     """Action, the target's box, rules. Raises `ItemError`."""
     if word in ("home", "back"):

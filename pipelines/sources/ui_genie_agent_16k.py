@@ -191,7 +191,7 @@ class UiGenieAgent16kAdapter(Adapter):
         return notices(builder.finish(), found)
 
 
-def _episode(row: Any) -> str | None:
+def _episode(row: object) -> str | None:
     pictures = row.get("images") if isinstance(row, Mapping) else None
     if not isinstance(pictures, list) or len(pictures) != 1 or not isinstance(pictures[0], str):
         return None
@@ -233,7 +233,7 @@ def _arguments(said: str) -> Mapping[str, Any]:
     return arguments if isinstance(arguments, dict) else {}
 
 
-def _outcome(arguments: Mapping[str, Any]) -> str | None:
+def _outcome(arguments: Mapping[str, object]) -> str | None:
     status = arguments.get("status")
     return status if arguments.get("action") == "terminate" and status in ("success", "failure") else None
 
@@ -293,7 +293,7 @@ def _swipe(step: _GenieStep) -> tuple[Action, bool, list[str]]:
     return Scroll(direction=OPPOSITE[finger]), False, ["direction_is_the_fingers"]
 
 
-def _end(arguments: Mapping[str, Any]) -> tuple[Action, bool, list[str]]:
+def _end(arguments: Mapping[str, object]) -> tuple[Action, bool, list[str]]:
     status, said = _outcome(arguments), arguments.get("action_info")
     if status is None:
         raise ItemError(

@@ -176,7 +176,7 @@ class _Demo:
                 step_instruction=self.said,
             )
 
-    def _turn(self, turn: Any, word: str, place: int) -> tuple[list[Action], list[float] | None, bool, list[str]]:
+    def _turn(self, turn: object, word: str, place: int) -> tuple[list[Action], list[float] | None, bool, list[str]]:
         if not isinstance(turn, dict):
             raise ItemError("bad_value", f"expected an object, found {type(turn).__name__}")
         try:
@@ -192,7 +192,7 @@ class _Demo:
         except ValueError as error:
             raise ItemError("bad_value", str(error)[:200]) from error
 
-    def _say(self, turn: dict[str, Any], place: int) -> Action:
+    def _say(self, turn: Mapping[str, object], place: int) -> Action:
         if turn.get("speaker") != "navigator":
             raise ItemError(f"unknown_role:{str(turn.get('speaker'))[:40]}", "expected instructor or navigator")
         text = _utterance(turn)
@@ -234,7 +234,7 @@ class _Demo:
             return [Type(text)], None, True, ["focus_unknown"]
         return [Click(centre_in_units(box)), Type(text)], box, word == "change", ["centre_of_box"]
 
-    def _scroll(self, turn: dict[str, Any]) -> Action:
+    def _scroll(self, turn: Mapping[str, object]) -> Action:
         """The direction that follows from scrollX, scrollY as an amount, if as an offset they say the same."""
         amount = _amount(turn)
         if amount is None:
@@ -246,7 +246,7 @@ class _Demo:
             raise ItemError("no_counterpart", f"scroll of {amount}: direction not known")
         return Scroll(direction=direction)
 
-    def _screen(self, turn: dict[str, Any]) -> RecordScreen | None:
+    def _screen(self, turn: Mapping[str, object]) -> RecordScreen | None:
         state, action = turn.get("state"), turn.get("action")
         arguments = action.get("arguments") if isinstance(action, dict) else None
         try:
@@ -262,16 +262,16 @@ class _Demo:
         return fitting_screen(data, (max(1, round(size[0])), max(1, round(size[1]))))
 
 
-def _instructs(turn: Any) -> bool:
+def _instructs(turn: object) -> bool:
     return isinstance(turn, dict) and turn.get("type") == "chat" and turn.get("speaker") == "instructor"
 
 
-def _utterance(turn: dict[str, Any]) -> str | None:
+def _utterance(turn: Mapping[str, object]) -> str | None:
     text = turn.get("utterance")
     return text.strip() if isinstance(text, str) and text.strip() else None
 
 
-def _word(turn: Any) -> str:
+def _word(turn: object) -> str:
     if isinstance(turn, dict) and turn.get("type") == "chat" and turn.get("speaker") == "navigator":
         return _SAY
     action = turn.get("action") if isinstance(turn, dict) and turn.get("type") == "browser" else None
@@ -279,20 +279,20 @@ def _word(turn: Any) -> str:
     return intent if intent in (*_INTENTS, *_TABS) else _OTHER
 
 
-def _object(value: Any, name: str) -> dict[str, Any]:
+def _object(value: object, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ItemError("missing_field", f"{name}: expected an object")
     return value
 
 
-def _number(holder: Any, name: str) -> float:
+def _number(holder: object, name: str) -> float:
     value = holder.get(name) if isinstance(holder, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ItemError("missing_field", f"{name}: expected a number")
     return float(value)
 
 
-def _viewport(arguments: Any) -> tuple[tuple[float, float], float]:
+def _viewport(arguments: object) -> tuple[tuple[float, float], float]:
     """Width and height in CSS px, and the zoom. Raises `ItemError`: missing_field, bad_frame (tab turns say -1)."""
     metadata = _object(_object(arguments, "arguments").get("metadata"), "metadata")
     size = (_number(metadata, "viewportWidth"), _number(metadata, "viewportHeight"))
@@ -302,13 +302,13 @@ def _viewport(arguments: Any) -> tuple[tuple[float, float], float]:
     return size, zoom
 
 
-def _mouse(arguments: dict[str, Any]) -> Point:
+def _mouse(arguments: Mapping[str, object]) -> Point:
     size, _ = _viewport(arguments)
     metadata = arguments["metadata"]
     return to_unit(_number(metadata, "mouseX"), size[0]), to_unit(_number(metadata, "mouseY"), size[1])
 
 
-def _target(arguments: dict[str, Any]) -> list[float] | None:
+def _target(arguments: Mapping[str, object]) -> list[float] | None:
     """The element's box in 0..1000; None without one. A box without area is one of an element that isn't drawn."""
     element = arguments.get("element")
     box = element.get("bbox") if isinstance(element, dict) else None
@@ -321,7 +321,7 @@ def _target(arguments: dict[str, Any]) -> list[float] | None:
     return box_to_unit((left, top, right, bottom), (width * zoom, height * zoom))
 
 
-def _amount(turn: Any) -> tuple[float, float] | None:
+def _amount(turn: object) -> tuple[float, float] | None:
     """scrollX, scrollY of a scroll turn."""
     action = turn.get("action") if isinstance(turn, dict) else None
     if not isinstance(action, dict) or action.get("intent") != "scroll":
@@ -341,7 +341,7 @@ def _direction(amount: tuple[float, float]) -> str:
     return "right" if x > 0 else "left"
 
 
-def _short(turn: dict[str, Any]) -> Any:
+def _short(turn: Mapping[str, object]) -> Any:
     """A turn without its copies of HTML."""
     action = turn.get("action")
     arguments = action.get("arguments") if isinstance(action, dict) else None

@@ -144,7 +144,7 @@ def _side(raw: Raw, name: str) -> Mapping[str, Any]:
 
 
 def _visible(
-    nodes: list[Any], boxes: Mapping[str, Any], visible: Mapping[str, Any], size: tuple[float, float]
+    nodes: list[object], boxes: Mapping[str, object], visible: Mapping[str, object], size: tuple[float, float]
 ) -> tuple[list[dict[str, Any]], int, int]:
     """(named nodes on the first screen, text nodes that only repeat their parent's name, named nodes elsewhere)."""
     names = {node.get("nodeId"): _value(node, "name") for node in nodes if isinstance(node, dict)}
@@ -165,7 +165,7 @@ def _visible(
     return shown, inner, hidden
 
 
-def _value(node: Mapping[str, Any], name: str) -> str:
+def _value(node: Mapping[str, object], name: str) -> str:
     held = node.get(name)
     value = held.get("value") if isinstance(held, dict) else None
     return value if isinstance(value, str) else ""

@@ -151,7 +151,7 @@ def _captions(widget: Mapping[str, str]) -> list[str]:
     return captions
 
 
-def _element(root: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _element(root: Mapping[str, object], path: str) -> dict[str, Any]:
     """The node as a screen element. Raises `ItemError` (see `rico.node`, `rico.canvas_box`)."""
     node = rico.node(root, path, BAD)
     box = rico.canvas_box(node.get("bounds"), BAD)

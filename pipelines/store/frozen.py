@@ -47,7 +47,7 @@ def frozen_inputs(home: Path, feedback: str, digest: str) -> dict[str, str]:
     return {str(k): str(v) for k, v in read_frozen(home, feedback, digest)["inputs"].items()} if digest else {}
 
 
-def freeze(home: Path, feedback: str, manifest: dict[str, Any]) -> dict[str, Any]:
+def freeze(home: Path, feedback: str, manifest: dict[str, Any]) -> dict[str, object]:
     """Keep a manifest under its `digest` and make it current; returns it. One that is there is left as it is."""
     path = home / feedback / manifest["digest"] / MANIFEST
     if not path.is_file():

@@ -21,7 +21,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pipelines.store.asset_locks import writing
 from pipelines.store.code_revision import code_revision
@@ -95,7 +94,7 @@ class Build:
         """Whether every part was there already."""
         return all(result.skipped for result in self.results)
 
-    def commit(self, *, counts: Mapping[str, Any] | None = None, checks: Sequence[Check] = ()) -> Manifest:
+    def commit(self, *, counts: Mapping[str, object] | None = None, checks: Sequence[Check] = ()) -> Manifest:
         """Write the manifest; make it current iff all blocking checks passed (and nobody set this version aside, see
         `current_version`). Returns it either way. Raises `StoreError` if a part that was there has gone since."""
         ordered = sorted(self.results, key=lambda result: result.key)
@@ -278,7 +277,7 @@ class Store:
         asset: str,
         *,
         code_version: str,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, object] | None = None,
         inputs: Mapping[str, str] | None = None,
         parts: Sequence[PartSpec] = (),
     ) -> Iterator[Build]:

@@ -364,7 +364,7 @@ def _parquet(path: Path, target: Path, cut: Cut) -> bool:
 
 
 def _plain(batch: pa.RecordBatch) -> Iterator[bytes]:
-    def as_text(value: Any) -> Any:
+    def as_text(value: object) -> object:
         return f"{len(value)} bytes" if isinstance(value, bytes) else str(value)
 
     for row in batch.to_pylist():

@@ -78,7 +78,7 @@ def _episodes(names: pa.Array) -> pa.Array:
     return pc.utf8_slice_codeunits(episodes, len("episode:"))
 
 
-def _isin(column: Any, wanted: pa.Array) -> np.ndarray:
+def _isin(column: object, wanted: pa.Array) -> np.ndarray:
     found = pc.fill_null(pc.is_in(column, wanted), False)
     whole = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     return np.asarray(whole.to_numpy(zero_copy_only=False), bool)
@@ -105,7 +105,7 @@ def _is_picture(kind: pa.DataType) -> bool:
     return pa.types.is_struct(kind) and kind.get_field_index("path") >= 0
 
 
-def _meant(values: Any, terms: SearchTerms) -> np.ndarray:
+def _meant(values: object, terms: SearchTerms) -> np.ndarray:
     cut = pc.replace_substring_regex(values, r"@r\d+$", "")
     cut = pc.replace_substring_regex(cut, r"^step:(.*)/\d+$", r"episode:\1")
     return _isin(pc.replace_substring_regex(cut, "^sample:", ""), terms.names)
@@ -158,7 +158,7 @@ def texts_of(row: Mapping[str, Any]) -> Iterator[str]:
         yield from _leaves(json.loads(row["messages"]))
 
 
-def _leaves(value: Any) -> Iterator[str]:
+def _leaves(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

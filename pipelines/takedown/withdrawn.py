@@ -183,7 +183,7 @@ def _json(line: str) -> Any:
         return error
 
 
-def _entry(row: Any, where: str) -> WithdrawnEntry:
+def _entry(row: object, where: str) -> WithdrawnEntry:
     if not isinstance(row, Mapping) or not isinstance(row.get("id"), str) or not isinstance(row.get("reason"), str):
         raise ValueError(f"{where}: expected texts `id` and `reason`, found {str(row)[:80]!r}")
     entry = WithdrawnEntry(row["id"].strip(), row["reason"].strip())

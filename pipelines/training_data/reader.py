@@ -265,7 +265,7 @@ class ShardReader:
         """What the order depends on: equal fingerprints, equal batches."""
         return digest([[s.digest() for s in self.shards], self.seed, self.global_batch, self.order.window])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Where reading stands, as plain JSON: valid for any number of ranks and workers."""
         return {"epoch": self._epoch, "index": self._index, "fingerprint": self.fingerprint, "bad": dict(self.bad)}
 

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -105,7 +104,7 @@ class _RowGroup:
         self._columns = [table[name].to_pylist() for name in self._names]
         self._pictures = _RowGroupPictures(table["images"]) if "images" in table.column_names else None
 
-    def row(self, row: int) -> dict[str, Any]:
+    def row(self, row: int) -> dict[str, object]:
         """The row of the shard as a dict of its own."""
         place = row - self._first
         made = {name: column[place] for name, column in zip(self._names, self._columns, strict=True)}
@@ -163,11 +162,11 @@ class ShardFiles:
         self._held = 0
         self._local = threading.local()
 
-    def row(self, shard: int, group: int, row: int) -> dict[str, Any]:
+    def row(self, shard: int, group: int, row: int) -> dict[str, object]:
         """A row as a dict of its own, `images` as a list of encoded bytes. Raises `ShardError`."""
         return self._group(shard, group).row(row)
 
-    def rows(self, places: Iterable[tuple[int, int, int]]) -> list[dict[str, Any]]:
+    def rows(self, places: Iterable[tuple[int, int, int]]) -> list[dict[str, object]]:
         """The same for many (shard, row group, row), in the order given."""
         return [self._group(shard, group).row(row) for shard, group, row in places]
 

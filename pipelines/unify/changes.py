@@ -75,7 +75,7 @@ def change_checks(counts: Mapping[str, Any], current: Manifest | None, version: 
     return checks
 
 
-def _reasons(counts: Mapping[str, Any], before: Mapping[str, Any], allowed: float) -> Found:
+def _reasons(counts: Mapping[str, object], before: Mapping[str, object], allowed: float) -> Found:
     def shares(of: Mapping[str, Any]) -> dict[str, float]:
         return {name: number / max(of["items_in"], 1) for name, number in of["reasons"].items()}
 

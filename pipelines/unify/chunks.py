@@ -34,7 +34,7 @@ class ChunkWriter:
         self.images_missing = 0
         self.texts_cleaned = 0
 
-    def rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def rows(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Add rows as dicts."""
         self._rows[name] += rows
         self._hold(name, len(rows))

@@ -354,7 +354,7 @@ def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:
     return mapped
 
 
-def _encode_texts(rows: Iterable[Mapping[str, Any]]) -> None:
+def _encode_texts(rows: Iterable[Mapping[str, object]]) -> None:
     """Raises `UnicodeEncodeError` for the first text that holds a lone surrogate."""
     for row in rows:
         for value in row.values():
@@ -362,7 +362,7 @@ def _encode_texts(rows: Iterable[Mapping[str, Any]]) -> None:
                 value.encode()
 
 
-def _shown(native: Any) -> str:
+def _shown(native: object) -> str:
     """A native unit as the quarantine shows it, whatever it is."""
     try:
         return canonical_json(native)

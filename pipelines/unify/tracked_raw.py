@@ -174,7 +174,7 @@ def _storable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _visible(listed: Mapping[str, Any] | None) -> list[str]:
+def _visible(listed: Mapping[str, object] | None) -> list[str]:
     return sorted(name for name in listed or () if name[0] != ".")
 
 

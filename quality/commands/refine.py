@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,7 +35,7 @@ def refine_directory(
     config: JudgeConfig | None = None,
     max_rounds: int = 3,
     derivers: tuple[str, ...] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Judge, repair and judge again until nothing changes; writes gold `steps.parquet`, `samples.parquet`,
     `screens.parquet`, `screens/`, `rejects.parquet`, all verdicts and risks, `report.json`. `derivers` are those of
     others, by import path or file: they make samples, too. Raises `ValueError` for one that isn't a deriver."""

@@ -301,7 +301,7 @@ def _quarantine(
     rows: dict[str, dict[str, Any]] = {}
 
     def put(
-        name: str, source: str, reason: str, match: SuiteMatch | None, because: str | None, text: str, sha: Any
+        name: str, source: str, reason: str, match: SuiteMatch | None, because: str | None, text: str, sha: object
     ) -> None:
         rows.setdefault(
             name,

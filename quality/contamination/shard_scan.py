@@ -92,7 +92,7 @@ def scan_shards(store: Store, suites: Sequence[str]) -> Manifest:
         return build.commit(counts={**counts, "present": index.present, "absent": index.absent}, checks=checks)
 
 
-def _scan(out: PartWriter, index: SuiteIndex, path: Any, shard: str) -> dict[str, int]:
+def _scan(out: PartWriter, index: SuiteIndex, path: object, shard: str) -> dict[str, int]:
     """One shard file, a row group at a time."""
     counts: Counter[str] = Counter()
     leaks: list[dict[str, Any]] = []
@@ -130,7 +130,7 @@ def _leak(row: Mapping[str, Any], shard: str, match: SuiteMatch) -> dict[str, An
     }
 
 
-def _groups(path: Any) -> Iterator[list[dict[str, Any]]]:
+def _groups(path: object) -> Iterator[list[dict[str, Any]]]:
     """Row groups as dicts; `images` stays, `shas` names each picture by its bytes."""
     with pq.ParquetFile(path) as file:
         for group in range(file.metadata.num_row_groups):

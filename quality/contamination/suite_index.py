@@ -44,7 +44,7 @@ PLACE_RADIUS = 12
 VECTOR_BLOCK = 2048
 
 
-def settings() -> dict[str, Any]:
+def settings() -> dict[str, object]:
     """What counts as evaluation data, for a config hash: the thresholds, and the versions of the ways of comparing."""
     return {
         "phash_radius": PHASH_RADIUS,
@@ -219,7 +219,7 @@ class SuiteIndex:
             add(place, "embedding", value, COSINE)
         return [best[suite][3] for suite in sorted(best)]
 
-    def _tells(self, one: TrainingText, row: Mapping[str, Any]) -> bool:
+    def _tells(self, one: TrainingText, row: Mapping[str, object]) -> bool:
         """Whether equal words are enough: long ones are, short ones with the app or the place on a like screen."""
         if row["scope"] == "step":
             return False
@@ -236,7 +236,7 @@ class SuiteIndex:
             )
         return False
 
-    def _like_screen(self, one: TrainingText, row: Mapping[str, Any]) -> bool:
+    def _like_screen(self, one: TrainingText, row: Mapping[str, object]) -> bool:
         other = row["picture_sha256"]
         if other is None or one.phash is None or one.shape is None or other not in self._looks:
             return False

@@ -173,7 +173,7 @@ class CascadeJudge:
         return self.first.requests_sent + (self.second.requests_sent if self.second is not self.first else 0)
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Since the judge was made: questions that asking a model about everything takes (`calls_without`), those not
         asked (`calls_saved`, of them vetoed, under a vetoed trace, accepted), second opinions and how many moved the
         item to another band; `calls_saved_net` = saved less second opinions."""

@@ -12,7 +12,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Sample
@@ -107,7 +106,7 @@ class EnsembleJudge:
         return int(sent + sum(getattr(member, "requests_sent", 0) for member in others))
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Items, those all voters put into one band, those without quorum and those pending, since it was made."""
         return {name: self.counts[name] for name in ("items", "unanimous", "no_quorum", "pending")}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from quality.evidence.episode import Habits
 from quality.items.item import Episode, Item, Sample, Step
@@ -52,7 +51,7 @@ class KeypointJudge:
         return self.client.requests_sent
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Traces decided by rule and by a final judgement, and each outcome's number, since the judge was made."""
         return dict(self.counts.plain())
 

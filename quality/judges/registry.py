@@ -52,7 +52,7 @@ class JudgeConfig:
     client: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _client(config: JudgeConfig, **defaults: Any) -> ModelClient:
+def _client(config: JudgeConfig, **defaults: object) -> ModelClient:
     """A client of the config's endpoint. Raises `ValueError` if none is given."""
 
     base_url, model = endpoint_of(config)

@@ -336,7 +336,7 @@ class Engine:
     async def _drawn(self, request: Request) -> tuple[list[dict[str, Any]], int]:
         """The content of the user message, pictures made off the loop; and the estimate of its tokens."""
 
-        def draw() -> tuple[list[dict[str, Any]], int]:
+        def draw() -> tuple[list[dict[str, object]], int]:
             pngs = [picture.png() for picture in request.pictures]
             content: list[dict[str, Any]] = [{"type": "text", "text": request.text}]
             for png in pngs:

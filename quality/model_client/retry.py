@@ -88,7 +88,7 @@ def _transport(error: BaseException) -> set[str]:
     return {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in ("httpx", "httpx2")}
 
 
-def _one_line(text: Any) -> str:
+def _one_line(text: object) -> str:
     return " ".join(str(text).split())[:160]
 
 

@@ -203,7 +203,7 @@ def _notes(result: BenchResult) -> list[str]:
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
-def report(results: Sequence[BenchResult]) -> dict[str, Any]:
+def report(results: Sequence[BenchResult]) -> dict[str, object]:
     """Figures as plain data: the same answers give the same bytes (no time, no money)."""
     return {
         "prevalence": PREVALENCE,

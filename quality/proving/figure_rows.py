@@ -173,7 +173,7 @@ class Figures:
         return dict(plain(asdict(self)))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """JSON data of figures."""
     if isinstance(value, float):
         return None if math.isnan(value) else value if math.isfinite(value) else str(value)

@@ -211,7 +211,7 @@ def _has_not_ended(row: Row, ended: set[str]) -> bool:
     return str(provenance(row).get("record")) not in ended
 
 
-def _same_goal(instruction: str, original: Mapping[str, Any]) -> bool:
+def _same_goal(instruction: str, original: Mapping[str, object]) -> bool:
     if plain(instruction) == plain(str(original["goal"])):
         return True
     true, untrue = plain(str(original.get("true", ""))), plain(str(original.get("untrue", "")))
@@ -219,7 +219,7 @@ def _same_goal(instruction: str, original: Mapping[str, Any]) -> bool:
     return bool(true) and f" {true} " in text and f" {untrue} " not in text
 
 
-def _same_action(row: Row, original: Mapping[str, Any]) -> bool:
+def _same_action(row: Row, original: Mapping[str, object]) -> bool:
     action = parse(row["action_text"])
     if original.get("extra_step"):
         return False

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -117,7 +116,7 @@ def _band(decision: str) -> int:
     return 2 - BAND_RANK[decision]
 
 
-def report(pairs: Sequence[Pair], precision: float = 0.9) -> dict[str, Any]:
+def report(pairs: Sequence[Pair], precision: float = 0.9) -> dict[str, object]:
     """As JSON: agreement, every cut, the one in use and the one that meets the target; undefined figures are null."""
     found, table, chosen = judge_agreement(pairs), cuts(pairs), keep_cut(pairs, precision)
     return {

@@ -250,7 +250,7 @@ def current(store: Store) -> dict[str, Any] | None:
     return version(store, promoted) if promoted else None
 
 
-def version(store: Store, digest: str) -> dict[str, Any]:
+def version(store: Store, digest: str) -> dict[str, object]:
     """One promoted set by its digest, verified. Raises `StoreError`."""
     if not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
         raise StoreError(f"{KEY}: expected a digest of 64 hex digits, found {digest[:80]!r}")

@@ -123,7 +123,7 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
             sizes.update({(stratum, name): size for stratum, name, size in result.counts["cells"]})
             paths += [build.root / entry.path for entry in result.files]
 
-        def write(out: PartWriter) -> dict[str, Any]:
+        def write(out: PartWriter) -> dict[str, object]:
             rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
             drawn = draw([ReviewCandidate(**row) for row in rows], config, sizes)
             out.table("queue", Queue.table(asdict(one) for one in drawn))

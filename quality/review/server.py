@@ -106,7 +106,7 @@ class Review:
         self._pictures: OrderedDict[tuple[str, int, int], bytes | None] = OrderedDict()
         self._lock = Lock()
 
-    def join(self, body: Any) -> Any:
+    def join(self, body: object) -> object:
         return {"annotator": self.answers.join(_text(body, "annotator"))}
 
     def state(self, annotator: str) -> Any:
@@ -130,7 +130,7 @@ class Review:
             "adjudicated": sum(one.adjudicated is not None for one in waiting),
         }
 
-    def upcoming(self, annotator: str) -> Any:
+    def upcoming(self, annotator: str) -> object:
         """The next items, first to last, whole: the page shows them without asking again."""
         name = self.answers.join(annotator)
         names = self.answers.upcoming(name, self._contents, self.overlap, AHEAD)
@@ -143,7 +143,7 @@ class Review:
         # The judge's word, the stratum and why it was drawn stay unsaid: they would lead the reviewer.
         return {**self.queue.trajectories[item_id].plain(), "place": self._order[item_id]}
 
-    def decide(self, body: Any) -> Any:
+    def decide(self, body: Any) -> object:
         """Keep an answer. When this returns it is on disk."""
         item_id = self._known(_text(body, "item_id"))
         step, seconds = body.get("first_wrong_step"), body.get("seconds", 0)
@@ -170,7 +170,7 @@ class Review:
         )
         return {"kept": asdict(retained)}
 
-    def undo(self, body: object) -> Any:
+    def undo(self, body: object) -> object:
         """Take back the last answer; `undone` is null if there was none."""
         undone = self.answers.undo(check_name(_text(body, "annotator")), _text(body, "request"))
         known = undone is not None and undone.item_id in self.queue.rows
@@ -179,7 +179,7 @@ class Review:
             "item": self._item(undone.item_id) if undone and known else None,
         }
 
-    def differing(self, annotator: str) -> Any:
+    def differing(self, annotator: str) -> object:
         """The disagreement queue, of items that nobody else is to answer on their own any more: what others said would
         lead them."""
         check_name(annotator)
@@ -242,7 +242,7 @@ def _count(names: Any) -> dict[str, int]:
     return Counter(names)
 
 
-def _text(body: Any, name: str, default: str | None = None) -> str:
+def _text(body: object, name: str, default: str | None = None) -> str:
     value = body.get(name, default) if isinstance(body, dict) else None
     if not isinstance(value, str):
         raise ReviewError(f"{name}: expected text, found {type(value).__name__}")
@@ -294,7 +294,7 @@ async def _post(call: Callable[[Any], Any], request: Request) -> Response:
     return await _answer(call, plain)
 
 
-async def _answer(call: Callable[[Any], Any], given: Any) -> Response:
+async def _answer(call: Callable[[Any], Any], given: object) -> Response:
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 

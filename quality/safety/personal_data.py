@@ -91,7 +91,7 @@ def _content(action_text: str | None) -> str:
     return str(getattr(action, "content", "") or "")
 
 
-def _strings(plain: Any) -> Iterator[str]:
+def _strings(plain: object) -> Iterator[str]:
     if isinstance(plain, str):
         yield plain
     elif isinstance(plain, Mapping):

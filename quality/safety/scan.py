@@ -15,7 +15,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -244,7 +243,7 @@ def scan_sources(
         return _commit(build, config, lines)
 
 
-def _digest(read: Any) -> str:
+def _digest(read: object) -> str:
     return digest([CODE_VERSION, read])
 
 

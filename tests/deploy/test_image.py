@@ -20,7 +20,7 @@ DEPLOY = ROOT / "deploy"
 
 def test_the_image_has_what_the_deployment_offers() -> None:
     told = (DEPLOY / "Dockerfile").read_text()
-    [extras] = re.findall(r"^RUN pip install .*'\.\[(.+)\]'$", told, re.MULTILINE)
+    [extras] = re.findall(r"^RUN .*deploy/install\.sh python ([\w,]+)$", told, re.MULTILINE)
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras.split(",")) == set(known) - {"dev", "docs"}, "s3 for $VESPER_STORE_URL, production for PostgreSQL"
     [listed] = re.findall(r"apt-get install -y --no-install-recommends (.+) \\$", told, re.MULTILINE)
@@ -29,6 +29,18 @@ def test_the_image_has_what_the_deployment_offers() -> None:
     assert len(browser) == 2 and len(reader) == 1
     wanted = {package for packages in (*browser, *reader) for package in packages.split()}
     assert wanted <= set(listed.split()), "what the scripts get elsewhere"
+
+
+def test_images_may_be_named_by_their_digest() -> None:
+    """No image stands here without a way to name another: a tag may be moved, a digest not."""
+    told = (DEPLOY / "Dockerfile").read_text()
+    assert re.findall(r"^FROM (.+)$", told, re.MULTILINE) == ["${BASE}"]
+    [base] = re.findall(r"^ARG BASE=(\S+)$", told, re.MULTILINE)
+    services = composed()["services"].values()
+    built = [service["build"]["args"]["BASE"] for service in services if "build" in service]
+    assert built and set(built) == {f"${{PYTHON_IMAGE:-{base}}}"}
+    named = {service["image"] for service in services if "build" not in service}
+    assert named and all(re.fullmatch(r"\$\{\w+:-\S+\}", one) for one in named)
 
 
 def test_the_image_knows_the_codes_revision() -> None:

@@ -84,9 +84,13 @@ def test_the_bill_of_materials_lists_what_is_installed() -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    bill = module.bill()
+    bill = module.bill(module.installed())
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
     parts = {part["name"]: part for part in bill["components"]}
     assert parts["pyarrow"]["version"] == importlib.metadata.version("pyarrow")
     assert parts["pyarrow"]["purl"] == f"pkg:pypi/pyarrow@{parts['pyarrow']['version']}"
     assert len({part["bom-ref"] for part in parts.values()}) == len(parts) > 50
+    locked = module.bill(module.locked((ROOT / "constraints.txt").read_text()))["components"]
+    versions = {part["name"]: part["version"] for part in locked}
+    assert versions["pyarrow"] == parts["pyarrow"]["version"] and len(versions) == len(locked) > 200
+    assert all(len(one["content"]) == 64 for part in locked for one in part["hashes"])

@@ -9,6 +9,8 @@ import yaml
 
 BY_COMPOSE = {"VESPER_UID", "VESPER_GID", "VESPER_DATA", "VESPER_POSTGRES_PASSWORD"}
 """Variables that compose.yaml itself reads, from the `.env` that make_secrets.py writes."""
+IMAGES = {"PYTHON_IMAGE", "POSTGRES_IMAGE"}
+"""Variables that name other images than the usual ones, such as one by its digest."""
 
 
 def composed() -> Any:

@@ -10,7 +10,7 @@ from schemas.ids import digest
 from trainer.modeling.batches import Row, row_images
 
 
-def picture_key(row: Mapping[str, Any]) -> str:
+def picture_key(row: Mapping[str, object]) -> str:
     """sha256 over a row's pictures (for one picture: its screenshot's)."""
     data = row_images(row)
     if len(data) == 1:

@@ -12,6 +12,8 @@ from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import encode_text
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from generators.proving.perception.labels import ImageLabel
     from trainer.modeling.seen_pictures import SeenPictures
     from trainer.presets import Preset
@@ -26,7 +28,9 @@ class LabelledImages(Processor):
     Raises `ValueError` for a row whose labels aren't as many as its image tokens.
     """
 
-    def __init__(self, tokenizer: Any, images: Any, preset: Preset, *, targets: bool = False) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, images: Any, preset: Preset, *, targets: bool = False
+    ) -> None:
         super().__init__(tokenizer, images, preset)
         self._ids: dict[str, list[int]] = {}
         self._targets = targets

@@ -45,7 +45,7 @@ def light_rows(manifest: Manifest, splits: Sequence[str] | None = None) -> list[
     return rows
 
 
-def with_pictures(manifest: Manifest, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_pictures(manifest: Manifest, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     """Rows of `light_rows` with their pictures, in the order given; reads only the row groups that hold them."""
     files = sample_files(manifest)
     wanted: dict[int, set[int]] = {}
@@ -69,7 +69,7 @@ def _pictures(path: Path, indices: set[int]) -> Iterator[tuple[int, Any]]:
         start += size
 
 
-def pick(rows: Sequence[Mapping[str, Any]], limit: int, seed: int, key: Callable[[Any], str]) -> list[Any]:
+def pick(rows: Sequence[Mapping[str, object]], limit: int, seed: int, key: Callable[[Any], str]) -> list[Any]:
     """At most `limit` rows of each group that `key` names, those of the smallest hash of (seed, sample_id)."""
     groups: dict[str, list[tuple[str, Any]]] = {}
     for row in rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from schemas.ids import digest
 
@@ -28,7 +28,7 @@ class MixtureSource:
         # a corpus smaller than a chunk has epochs of one short batch
         self._chunk = min(CHUNK, self._reader.order.rows)
 
-    def rows(self, start: int) -> Iterator[Mapping[str, Any] | None]:
+    def rows(self, start: int) -> Iterator[Mapping[str, object] | None]:
         """See `trainer.data.row_sources.RowSource`: any position is found at once."""
         first, skip = divmod(start, self._chunk)
         for number in count(first):
@@ -79,7 +79,7 @@ class ScheduledSource:
             end += share * wanted * rarest  # one in `rarest` rows is kept
             self._phases.append((end, keep))
 
-    def rows(self, start: int) -> Iterator[Mapping[str, Any] | None]:
+    def rows(self, start: int) -> Iterator[Mapping[str, object] | None]:
         """See `trainer.data.row_sources.RowSource`."""
         for position, row in enumerate(self._source.rows(start), start):
             keep = next((keep for end, keep in self._phases if position < end), self._phases[-1][1])

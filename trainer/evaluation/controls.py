@@ -46,7 +46,7 @@ class BlindTable:
         text, platform = prompt_text(row["messages"]).casefold(), str(row["platform"])
         return [(platform, text), ("", text), (platform,), ()]
 
-    def reply(self, row: Mapping[str, Any]) -> str:
+    def reply(self, row: Mapping[str, object]) -> str:
         """The table's answer to a row, as reply text; empty if the training set had nothing of the kind."""
         for key in self._keys(row):
             if row["objective"] == "grounding" and key in self._points:
@@ -79,7 +79,7 @@ def random_element(targets: Sequence[Box], elements: Sequence[Box]) -> float:
     return sum(any(contains(list(target), point) for target in targets) for point in centres) / len(centres)
 
 
-def swap_screens(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+def swap_screens(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Any] | None]:
     """Each row with the pictures of another screen, of the same platform and source if there is one.
 
     Deterministic: the next row in order, round about, whose screen is another; None where no other screen exists.

@@ -30,7 +30,7 @@ Elements = Mapping[str, Sequence[Sequence[float]]]
 MEASURES = {"grounding": ("hit", "format", "reward"), "navigation": ("step", "type", "format", "reward")}
 
 
-def domain(row: Mapping[str, Any]) -> str:
+def domain(row: Mapping[str, object]) -> str:
     """`grounding`, or `navigation/<platform>`."""
     return "grounding" if row["objective"] == "grounding" else f"navigation/{row['platform']}"
 
@@ -222,7 +222,7 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
 
 def compare(
     first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]], measure: str, name: str | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Paired difference first − second of a measure over the samples that both reports hold.
 
     `name` limits it to a domain (`grounding`, `navigation/web`, or `navigation` for all platforms). The difference is

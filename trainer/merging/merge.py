@@ -50,11 +50,11 @@ class MergeReport:
     bytes_written: int
     weights_digest: str
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The report as plain JSON data."""
         return asdict(self)
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, object]:
         """What a stage keeps among its counts: shares kept (one number per model) and of sign conflicts, by layer."""
         return {
             "kept": list(self.total.kept),

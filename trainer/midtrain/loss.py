@@ -8,7 +8,7 @@ cross entropy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,6 +18,9 @@ from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import LAST_NUMBER
 from trainer.runtime.parallel import Ranks
 from trainer.settings.supervised import SpanWeights
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ROWS = 64
 """Rows of validation whose loss is taken at once."""
@@ -46,7 +49,11 @@ def token_losses(
 
 @torch.no_grad()
 def validate(
-    model: Any, processor: Processor, rows: Sequence[Row], spans: SpanWeights | None = None, group: Ranks | None = None
+    model: PreTrainedModel,
+    processor: Processor,
+    rows: Sequence[Row],
+    spans: SpanWeights | None = None,
+    group: Ranks | None = None,
 ) -> dict[str, float]:
     """Plain weighted cross entropy (no Gaussian) by objective, and `all`; objectives without rows are left out.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,12 +17,22 @@ from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import autocast
 from trainer.settings.supervised import MidtrainConfig
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 class OptimiserSteps:
     """One optimiser step after another."""
 
     def __init__(
-        self, model: Any, processor: Processor, optimiser: Any, config: MidtrainConfig, group: Ranks, *, bad_before: int
+        self,
+        model: PreTrainedModel,
+        processor: Processor,
+        optimiser: Any,
+        config: MidtrainConfig,
+        group: Ranks,
+        *,
+        bad_before: int,
     ) -> None:
         self._model, self._processor, self._optimiser = model, processor, optimiser
         self._config, self._group = config, group
@@ -33,7 +43,7 @@ class OptimiserSteps:
         """Rows that could not be used so far, in this run and before it was resumed."""
         return self._bad_before + given.after.bad + self._torn
 
-    def step(self, given: StepBatches, step: int) -> dict[str, Any]:
+    def step(self, given: StepBatches, step: int) -> dict[str, object]:
         """Train on a step's batches; what goes into the curve."""
         config = self._config
         for one in self._optimiser.param_groups:

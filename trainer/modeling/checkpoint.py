@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -27,6 +27,9 @@ from trainer.modeling.model import load_model
 from trainer.modeling.processor import Processor
 from trainer.presets import Preset, image_processor
 from trainer.settings.model_shape import Shape
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 CODE_VERSION = "1"
 """Of trainer code that decides weights; raise it when the same config must train anew."""
@@ -65,9 +68,9 @@ def lineage(
     preset: Preset,
     *,
     parents: Mapping[str, str] | None = None,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     seeds: Mapping[str, int] | None = None,
-    metrics: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, object] | None = None,
 ) -> Lineage:
     """A lineage under the current action space and prompts."""
     return Lineage(
@@ -83,7 +86,7 @@ def lineage(
 
 
 def save_checkpoint(
-    folder: str | Path, model: Any, processor: Processor, made: Lineage | Mapping[str, Any]
+    folder: str | Path, model: PreTrainedModel, processor: Processor, made: Lineage | Mapping[str, object]
 ) -> list[Path]:
     """Write a checkpoint; returns its files, sorted. The same weights give the same bytes."""
     folder = Path(folder)

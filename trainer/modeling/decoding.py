@@ -8,10 +8,13 @@ K heads of keys, D width of a head, H hidden width.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 GROWTH = 64
 """Places that the cache gets when it is full."""
@@ -25,7 +28,7 @@ class Decoder:
     of the reply's; `accept` says how many were: the places of the others stay empty.
     """
 
-    def __init__(self, model: Any, cache: Any, mask: torch.Tensor, position: torch.Tensor) -> None:
+    def __init__(self, model: PreTrainedModel, cache: Any, mask: torch.Tensor, position: torch.Tensor) -> None:
         text = model.model.language_model
         self._embed, self._layers, self._norm, self._rotary = text.embed_tokens, text.layers, text.norm, text.rotary_emb
         self._position, self._length = position, mask.shape[1]

@@ -202,7 +202,7 @@ def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     return attention(q, k, v, scale=module.scaling).transpose(1, 2).reshape(-1, heads * size)
 
 
-def speed_up(model: Any) -> Any:
+def speed_up(model: Any) -> object:
     """Replace the two slow vision kernels in place (flash attention is left alone); parameters stay as they are."""
     visual = model.model.visual
     visual.patch_embed.forward = types.MethodType(_patch_embed, visual.patch_embed)
@@ -253,7 +253,7 @@ def train_only(model: Any, pattern: str) -> None:
 # --- forward passes -------------------------------------------------------------------------------------------------
 
 
-def image_outputs(model: Any, batch: Batch) -> dict[str, Any]:
+def image_outputs(model: Any, batch: Batch) -> dict[str, object]:
     """Features of each distinct picture, computed once, laid out in order of use; {} for a batch without pictures."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 

@@ -19,6 +19,8 @@ from torch.nn import functional
 from trainer.modeling.attention import attention, slow_when_fused
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from trainer.modeling.batches import Batch
 
 ATTENTION = "sdpa_packed"
@@ -81,13 +83,13 @@ def packed(batch: Batch) -> Batch:
     )
 
 
-def takes_packed(model: Any) -> bool:
+def takes_packed(model: PreTrainedModel) -> bool:
     """Whether the attention of a model keeps samples that share a row apart."""
     kernel = str(model.model.language_model.config._attn_implementation)
     return kernel == ATTENTION or "flash" in kernel
 
 
-def attention_arguments(model: Any, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
+def attention_arguments(model: PreTrainedModel, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
     """What attention functions of transformers take for samples of these lengths in one row.
 
     Raises `ValueError` for a model whose attention would not heed it and let samples see one another.
@@ -134,7 +136,7 @@ def packed_attention(
     return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
 
 
-def accept_packed(model: Any) -> None:
+def accept_packed(model: PreTrainedModel) -> None:
     """Let the text part of a model that uses SDPA take packed sequences (flash attention does by itself)."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask

@@ -63,7 +63,7 @@ def _same_tokens(config: Any, tokenizer: Any, name: str) -> None:
         raise ValueError(f"preset {name}: {len(tokenizer)} tokens, the model has {config.text_config.vocab_size}")
 
 
-def published_config(name: str, tokenizer: Any = None, layers: int | None = None) -> Any:
+def published_config(name: str, tokenizer: Any = None, layers: int | None = None) -> object:
     """The configuration of a published size, written out here; with a tokenizer, its control ids."""
     from transformers import Qwen3VLConfig, Qwen3VLMoeConfig
 

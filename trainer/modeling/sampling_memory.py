@@ -7,12 +7,15 @@ By arithmetic from the sizes of the model, on the safe side; on a CPU only the c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trainer.modeling.batches import Row
 from trainer.modeling.processor import Processor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 SHARE = 0.8
 """Of the memory that is free: kernels and the allocator want some."""
@@ -21,7 +24,7 @@ NUMBER = 4
 
 
 def prompts_at_once(
-    model: Any, processor: Processor, rows: Sequence[Row], group: int, new_tokens: int, most: int
+    model: PreTrainedModel, processor: Processor, rows: Sequence[Row], group: int, new_tokens: int, most: int
 ) -> int:
     """How many of `rows` may be answered `group` times each, by at most `new_tokens` tokens, at the same time: 1 to
     `most`."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from trainer.modeling.batches import Batch
 
 MOST_BYTES = 512 * 2**20
@@ -44,7 +46,7 @@ class SeenPictures:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SeenPictures:
+    def __deepcopy__(self, memo: dict[int, object]) -> SeenPictures:
         return SeenPictures(self._most, self._bf16)  # a copy of the model looks for itself
 
     def get(self, key: str) -> Features | None:
@@ -54,7 +56,7 @@ class SeenPictures:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def features(self, model: Any, batch: Batch) -> list[Features]:
+    def features(self, model: PreTrainedModel, batch: Batch) -> list[Features]:
         """Of each distinct picture of a batch, in order."""
         grids = batch.image_grid_thw if batch.image_grid_thw is not None else torch.zeros(0, 3)
         shown = [key not in batch.features for key in batch.picture_keys]
@@ -65,7 +67,7 @@ class SeenPictures:
             for key, grid, pixels in zip(batch.picture_keys, grids, shown, strict=True)
         ]
 
-    def _of(self, model: Any, key: str, pixels: torch.Tensor, grid: torch.Tensor) -> Features:
+    def _of(self, model: PreTrainedModel, key: str, pixels: torch.Tensor, grid: torch.Tensor) -> Features:
         if (known := self.get(key)) is not None:
             return known
         with torch.no_grad(), torch.autocast(pixels.device.type, torch.bfloat16, enabled=self._bf16):

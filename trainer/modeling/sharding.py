@@ -18,7 +18,7 @@ from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import in_bf16
 
 
-def sharded(model: Any, group: Ranks, bf16: bool | None = None) -> Any:
+def sharded(model: Any, group: Ranks, bf16: bool | None = None) -> object:
     """A plain model, the same on every rank → the same model in parts; the first rank's own stays as it is.
 
     Where another rank's model is hollow (`hollow_models`), it gets its parts from the first, so that only one process

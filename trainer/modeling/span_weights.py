@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainer.modeling import tokenizer as words
 from trainer.settings.supervised import SpanWeights
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _NUMBER = rb"(?:1000|[0-9]{1,3})"
 _BRACKETED = re.compile(rb"[\[(](" + _NUMBER + rb"(?:," + _NUMBER + rb")+)[\])]")
@@ -28,7 +31,7 @@ KINDS = ("text", "action", "tag", "verb", "coordinate")
 class AnswerSpans:
     """The kinds of an answer's tokens, for one tokenizer."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
         self._numbers = words.number_ids(tokenizer)
         ids = tokenizer.convert_tokens_to_ids

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from trainer.offline.tasks import DOMAINS, REPLIES, RlTask, complete_episodes, s
 from trainer.rl.rewards import bounds, reward
 from trainer.rl.unreadable import unreadable_share
 from trainer.settings.rewards import RewardConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def measure(
-    model: Any,
+    model: PreTrainedModel,
     processor: Processor,
     tasks: Sequence[RlTask],
     *,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from trainer.offline.held_out import Measure, reward_bounds
 from trainer.offline.run import OfflineState
@@ -15,19 +14,19 @@ from trainer.statistics import paired
 def metrics_of(
     config: OfflineConfig,
     state: OfflineState,
-    delta: Mapping[str, Any],
+    delta: Mapping[str, object],
     before: Measure,
     after: Measure,
     held_out: Sequence[RlTask],
-    counted: Mapping[str, Any],
-) -> dict[str, Any]:
+    counted: Mapping[str, object],
+) -> dict[str, object]:
     """The content of `rl.json`; gains are paired task by task, their intervals a bootstrap over clusters.
 
     `state` is that at the end, `delta` what `weight_delta` gives; `counted` is added as it is.
     """
     clusters = [task.cluster for task in held_out]
 
-    def gain(one: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
+    def gain(one: Sequence[float], other: Sequence[float]) -> dict[str, object]:
         return paired(other, one, clusters, seed=config.seed).plain()
 
     return {

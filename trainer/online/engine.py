@@ -27,6 +27,8 @@ from trainer.online.rollouts import POLICY, ReplySample, RolloutClaim, RolloutJo
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.seen_pictures import SeenPictures
 
@@ -61,7 +63,7 @@ class ReplyEngine:
 
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         processor: Processor,
         *,
         temperature: float,
@@ -98,7 +100,7 @@ class ReplyEngine:
             self.cond.notify_all()
         self._thread.join()
 
-    def _copied(self, model: Any) -> Any:
+    def _copied(self, model: PreTrainedModel) -> Any:
         copied = copy.deepcopy(model).eval().requires_grad_(False)
         copied.seen_pictures = self._pictures
         return copied
@@ -204,7 +206,7 @@ class ReplyEngine:
             self.replies += len(some)
 
 
-def _seed(of: Sequence[Any]) -> int:
+def _seed(of: Sequence[object]) -> int:
     """What is drawn for this, and for nothing else."""
     return int(digest(of)[:14], 16)
 

@@ -6,13 +6,16 @@ replayed ones and for those of a server, the recorded log-probabilities are anot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainer.modeling.processor import Processor
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages
 from trainer.rl.learner import Learner, SampledReply
 from trainer.settings.online import OnlineConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def replies_of(
@@ -41,7 +44,7 @@ def replies_of(
 class OnlineLearner(Learner):
     """The learner of a run."""
 
-    def __init__(self, model: Any, processor: Processor, config: OnlineConfig) -> None:
+    def __init__(self, model: PreTrainedModel, processor: Processor, config: OnlineConfig) -> None:
         super().__init__(model, processor, config)
         self._run = config
 

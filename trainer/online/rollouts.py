@@ -43,7 +43,7 @@ class ReplySample:
     logprobs: tuple[float, ...]
     version: int
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """The context as a row of the shards."""
         return {
             "sample_id": "rollout",

@@ -189,7 +189,7 @@ def _assembled(
 def _write(
     folder: Path,
     trained: Checkpoint,
-    metrics: Mapping[str, Any],
+    metrics: Mapping[str, object],
     config: OnlineConfig,
     stage: str,
     parents: Mapping[str, str],

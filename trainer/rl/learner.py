@@ -115,7 +115,7 @@ class Learner:
         found: dict[str, Any] = self._together("state")
         return found
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, object]) -> None:
         """The inverse of `state`. Raises `ValueError` for one that one process left and several ask for, or the
         reverse."""
         if state["in_parts"] != (self.group.world > 1):
@@ -141,7 +141,7 @@ class Learner:
                 return
             getattr(self, f"_{what}")(*given)
 
-    def _together(self, what: str, *given: Any) -> Any:
+    def _together(self, what: str, *given: object) -> Any:
         self.group.broadcast((what, given))
         return getattr(self, f"_{what}")(*given)
 

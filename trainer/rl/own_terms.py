@@ -77,7 +77,7 @@ def total_bounds(terms: Mapping[str, OwnTerm]) -> tuple[float, float]:
     return sum(low for low, _ in ends), sum(high for _, high in ends)
 
 
-def _checked(name: str, value: Any) -> float:
+def _checked(name: str, value: object) -> float:
     low, high = bounds_of(name)
     if not isinstance(value, int | float) or math.isnan(value) or not low <= value <= high:
         raise ValueError(

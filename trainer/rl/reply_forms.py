@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from schemas.action_types import REFUSED
 from schemas.actions import MAX_REPLY, parse_reply
@@ -104,7 +104,7 @@ def _of_json(text: str) -> tuple[float, ...] | None:
     return None
 
 
-def _named(value: Any, depth: int = 0) -> Iterator[tuple[float, ...]]:
+def _named(value: object, depth: int = 0) -> Iterator[tuple[float, ...]]:
     """Points and boxes in a JSON value, in order, under the names that models give them."""
     if depth > 6:
         return
@@ -121,7 +121,7 @@ def _named(value: Any, depth: int = 0) -> Iterator[tuple[float, ...]]:
                 yield from _named(one, depth + 1)
 
 
-def _numbers_of(value: Any) -> tuple[float, ...] | None:
+def _numbers_of(value: object) -> tuple[float, ...] | None:
     while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
         value = value[0]
     if not isinstance(value, list) or len(value) not in (2, 4):

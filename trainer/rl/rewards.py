@@ -225,7 +225,7 @@ def type_match(prediction: Action | None, truth: Action) -> bool:
     return type(as_pressed(prediction)) is type(as_pressed(truth))
 
 
-def as_pressed(action: Any) -> Any:
+def as_pressed(action: object) -> Any:
     """The Enter key alone as `PressEnter`; any other action itself."""
     return pressed(action.keys) if isinstance(action, Hotkey) else action
 

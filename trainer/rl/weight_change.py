@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from trainer.modeling.tensors import layer_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def in_memory(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -16,7 +19,7 @@ def in_memory(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Te
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors}
 
 
-def weight_delta(model: Any, start: Mapping[str, torch.Tensor]) -> dict[str, object]:
+def weight_delta(model: PreTrainedModel, start: Mapping[str, torch.Tensor]) -> dict[str, object]:
     """Relative weight change ‖θ − θ_0‖ / ‖θ_0‖ over all parameters and by layer, and its norm; `start` by name."""
     squares: dict[str, list[float]] = {}
     for name, tensor in model.named_parameters():

@@ -10,7 +10,7 @@ JOIN_S = 120.0
 """For all members to come."""
 
 
-def gloo_group(store: object, rank: int, size: int, address: str, timeout_s: float) -> Any:
+def gloo_group(store: object, rank: int, size: int, address: str, timeout_s: float) -> object:
     """A member of a Gloo group, over the loopback if the group is of one machine. Raises `RuntimeError` where others
     don't come."""
     import torch.distributed as dist

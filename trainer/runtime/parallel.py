@@ -56,7 +56,7 @@ class Ranks:
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return float(tensor)
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: object) -> Any:
         """The first rank's value, on every rank (any picklable thing; the ranks trust one another)."""
         if self.world == 1:
             return value

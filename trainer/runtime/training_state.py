@@ -28,7 +28,7 @@ class StateFile:
     def __init__(self, path: Path | None, identity: str) -> None:
         self.path, self.identity = path, identity
 
-    def save(self, **parts: Any) -> None:
+    def save(self, **parts: object) -> None:
         """Plain data and tensors, on the disk when this returns; what lay there is replaced whole or not at all."""
         if self.path is None:
             return

@@ -97,7 +97,7 @@ class CheckpointPolicy:
             )
         return completion, len(prompt.ids)
 
-    def row(self, view: PolicyView) -> dict[str, Any]:
+    def row(self, view: PolicyView) -> dict[str, object]:
         """A view as a row like those of the shards: goal, the last steps by absolute number, the screenshot."""
         text = played_prompt(view, self.history, thinking=self.thinking)
         return {

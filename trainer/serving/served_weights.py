@@ -9,10 +9,13 @@ import threading
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainer.runtime.gloo import JOIN_S, gloo_group
 from trainer.serving.chat_request import RequestRefused
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 FIRST_LABEL = "default"
 """The label of replies before anyone has named the weights, as vLLM's do."""
@@ -23,7 +26,9 @@ class ServedWeights:
     """Of `model`, under `lock`. They are reloaded from folders below `root` (None: from none); with `weight_transfer`
     they may come from a learner by a Gloo group, too. `label` is theirs."""
 
-    def __init__(self, model: Any, lock: threading.Lock, root: str | Path | None, weight_transfer: bool) -> None:
+    def __init__(
+        self, model: PreTrainedModel, lock: threading.Lock, root: str | Path | None, weight_transfer: bool
+    ) -> None:
         self._model, self._lock, self._transfers = model, lock, weight_transfer
         self._root = None if root is None else Path(root).resolve()
         self.label = FIRST_LABEL
@@ -66,7 +71,7 @@ class ServedWeights:
         with self._lock:
             self._model.load_state_dict(given, strict=False)
 
-    def _check_tensors(self, shapes: Mapping[str, Any]) -> None:
+    def _check_tensors(self, shapes: Mapping[str, object]) -> None:
         """Raises `RequestRefused` unless these are all of the model's; a tied tensor comes once."""
         own = self._model.state_dict()
         there = {own[name].data_ptr() for name in shapes if name in own}

@@ -189,7 +189,7 @@ class OnlineConfig(LearnerConfig):
         """See `LearnerConfig`."""
         return self.steps_per_generation
 
-    def run_part(self) -> dict[str, Any]:
+    def run_part(self) -> dict[str, object]:
         """See `Settings.run_part`; without `vllm`: servers, folders and time limits don't make it another run."""
         found = super().run_part()
         del found["vllm"]
@@ -210,7 +210,7 @@ class OnlineSection(OnlineConfig):
         0.2, "Share of the pool's tasks that is kept for validation.", ge=0, le=1, in_version=ALWAYS
     )
 
-    def of_run(self, **more: Any) -> OnlineConfig:
+    def of_run(self, **more: object) -> OnlineConfig:
         """The run of a specialist, when its own settings are already among the shared ones. `more`: settings to take
         where nothing is set."""
         run = {name: value for name, value in self.given().items() if name in OnlineConfig.model_fields}

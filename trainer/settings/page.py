@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from schemas.settings_reference import tables
 from trainer.settings.presets import PRESETS
@@ -45,7 +44,7 @@ def _presets() -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _flat(plain: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+def _flat(plain: Mapping[str, object], path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
     for name, value in plain.items():
         if isinstance(value, Mapping):
             yield from _flat(value, (*path, name))

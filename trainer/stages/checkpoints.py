@@ -172,8 +172,8 @@ def specialist(context: Context, folder: Path) -> StageResult:
     config = context.settings.offline.of_domain(context.domain)
 
     def some(
-        asset: str, rows: Sequence[Mapping[str, Any]], limit: int, clusters: int | None = None
-    ) -> list[dict[str, Any]]:
+        asset: str, rows: Sequence[Mapping[str, object]], limit: int, clusters: int | None = None
+    ) -> list[dict[str, object]]:
         # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
         return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed, clusters))
 
@@ -245,7 +245,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
 
 
 def _by_cluster(
-    rows: Sequence[Mapping[str, Any]], limit: int, seed: int, clusters: int | None = None
+    rows: Sequence[Mapping[str, object]], limit: int, seed: int, clusters: int | None = None
 ) -> list[Mapping[str, Any]]:
     """At most `limit` rows, whole episodes and screens together (at most `clusters` of them), in the order of a
     hash."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,8 +13,11 @@ from pipelines.store.manifest import Check
 from trainer.modeling.checkpoint import quiet
 from trainer.statistics import fell
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def finite(model: Any) -> Check:
+
+def finite(model: PreTrainedModel) -> Check:
     """No weight is NaN or infinite."""
     bad = [name for name, tensor in model.named_parameters() if not torch.isfinite(tensor).all()]
     return Check("weights finite", not bad, ", ".join(bad[:3]) or "all finite", "no NaN, no infinity")
@@ -45,7 +48,7 @@ def moved_finitely(metrics: Mapping[str, Any]) -> Check:
     return Check("weights finite", math.isfinite(norm), str(norm), "finite")
 
 
-def did_not_fall(gain: Mapping[str, Any], mean: str) -> tuple[bool, str, str]:
+def did_not_fall(gain: Mapping[str, object], mean: str) -> tuple[bool, str, str]:
     """(passed, found, expected) of a paired gain that isn't below 0 outside chance; `mean` is how its mean is written.
     The check's name is the stage's own."""
     found = f"gain {mean}, interval up to {gain['high']}"

@@ -35,7 +35,7 @@ class Context:
     """Of the files that the setting `weights` names."""
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, object]:
         """What of the settings the stage depends on, as plain values: they enter its version and its lineage. Files
         count, and not where they lie."""
         found = self.settings.of_stage(self.stage)

@@ -67,7 +67,7 @@ def _controlled(summary: dict[str, Any]) -> bool:
     return all(summary["grounding"]["controls"][name]["n"] > 0 for name in ("blind", "random_element", "swapped"))
 
 
-def _table(records: list[dict[str, Any]]) -> pa.Table:
+def _table(records: list[dict[str, object]]) -> pa.Table:
     """One row per sample, columns by name; a measure that a sample has not is null. Raises `ValueError` for one that
     `Records` doesn't say."""
     names = sorted({name for record in records for name in record})

@@ -59,7 +59,7 @@ def lead(group: Ranks, on_event: OnEvent | None) -> OnEvent:
 
 def on_ranks(
     home: str | Path,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     run: Callable[[Led], T],
     *,
     device: str = "",
@@ -81,7 +81,7 @@ def on_ranks(
         return found
 
 
-def follow(group: Ranks, home: str | Path, config: Mapping[str, Any]) -> None:
+def follow(group: Ranks, home: str | Path, config: Mapping[str, object]) -> None:
     """What every rank but the first does: train along until there is no stage left."""
     while True:
         order, stage = group.broadcast(None)
@@ -94,8 +94,8 @@ def follow(group: Ranks, home: str | Path, config: Mapping[str, Any]) -> None:
                 continue
 
 
-def _train_along(stage: str, home: str | Path, config: Mapping[str, Any], scratch: Path) -> None:
-    def event(found: dict[str, Any]) -> None:
+def _train_along(stage: str, home: str | Path, config: Mapping[str, object], scratch: Path) -> None:
+    def event(found: Mapping[str, object]) -> None:
         if found["kind"] == "trained":
             raise _Trained
 

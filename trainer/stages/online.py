@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.device_sources import DEVICES, LOCAL, DevicePlaces, open_pool
@@ -133,7 +132,7 @@ def online(context: Context, folder: Path) -> StageResult:
 
 
 def runnable_tasks(
-    rows: Sequence[Mapping[str, Any]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
+    rows: Sequence[Mapping[str, object]], platforms: Sequence[str], worlds: Sequence[str], *, judged: bool = False
 ) -> tuple[list[TaskSpec], Counter[str]]:
     """Rows of a `Tasks` table → the tasks of these platforms that a world here can run and a rule can decide (or, with
     `judged`, a judge), and why the others can't be used, counted."""
@@ -172,7 +171,7 @@ def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[TaskSpec], pl
             ) from None
 
 
-def _opener(name: str, options: Mapping[str, Any]) -> Callable[[], AbstractContextManager[World]]:
+def _opener(name: str, options: Mapping[str, object]) -> Callable[[], AbstractContextManager[World]]:
     if name not in WORLDS:
         raise ValueError(f"online RL: unknown world {name!r:.60}; known are {', '.join(WORLDS)}")
     return lambda: open_world(name, **options)

@@ -59,7 +59,7 @@ def inputs_of(name: str) -> tuple[str, ...]:
     return (AGENT, *asked.get(known.kind, ()))
 
 
-def suite_settings(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def suite_settings(name: str, config: Mapping[str, object]) -> dict[str, Any]:
     """What `suites` and `device` of the trainer's configuration say of a suite; what stands under its own name wins.
 
     Raises `ValueError` naming a setting that is unknown, or whose value can't be.
@@ -76,7 +76,7 @@ def suite_settings(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
 def build_suite(
     store: Store,
     name: str,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     raw: Path | None = None,
     on_event: OnEvent | None = None,
     *,
@@ -99,7 +99,7 @@ def build_suite(
     with store.build(asset, code_version=CODE_VERSION, config=settings, inputs=versions, parts=[spec]) as build:
         work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
 
-        def measure(out: PartWriter) -> dict[str, Any]:
+        def measure(out: PartWriter) -> dict[str, object]:
             began = time.perf_counter()
             asked = {key: value for key, value in settings.items() if key != "device"}
             report = run_suite(
@@ -132,7 +132,7 @@ def _require_devices(asset: str, report: Mapping[str, Any], state: Path) -> None
         )
 
 
-def counts_of(report: Mapping[str, Any]) -> dict[str, Any]:
+def counts_of(report: Mapping[str, Any]) -> dict[str, object]:
     """A report's headline with its interval (`low`, `high`: 95 %) and the best control, over `n` attempts, questions or
     steps; `lost`: those that a device, a browser or a picture kept from counting; `actions` of episodes."""
     kind, summary, records = report["suite_kind"], report["summary"], report["records"]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pipelines.prompts import prompt_text
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from generators.policies.policy import PolicyView
     from generators.policies.policy_maker import PolicyMaker
     from pipelines.prompts import HistoryForm
@@ -52,7 +54,7 @@ class Answerer(Protocol):
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]: ...
 
 
-def parameters_digest(model: Any) -> str:
+def parameters_digest(model: PreTrainedModel) -> str:
     """sha256 over the parameters of a loaded model, by name. The lineage knows a checkpoint by another digest, that of
     its weight files."""
     import torch
@@ -182,7 +184,7 @@ class TrainedPrompt:
     history: HistoryForm = "action"
     thinking: bool = False
 
-    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, Any]]:
+    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, object]]:
         """One user turn: goal, history and the screenshot, as in `trainer.serving.checkpoint_policy`."""
         from generators.policies.chat_endpoint import picture
         from trainer.serving.checkpoint_policy import played_prompt

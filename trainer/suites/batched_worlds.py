@@ -149,7 +149,7 @@ def why_lost(failure: str) -> str:
     return f"infrastructure: {failure}"
 
 
-def _keep(file: Path, records: Sequence[dict[str, Any]]) -> None:
+def _keep(file: Path, records: Sequence[dict[str, object]]) -> None:
     with file.open("ab") as stream:
         stream.write(json.dumps(records).encode("ascii") + b"\n")
         stream.flush()

@@ -285,7 +285,7 @@ def summarise(records: Sequence[Mapping[str, object]], benchmark: Benchmark) -> 
     }
 
 
-def _headline(records: Sequence[Mapping[str, Any]], benchmark: Benchmark) -> dict[str, Any]:
+def _headline(records: Sequence[Mapping[str, object]], benchmark: Benchmark) -> dict[str, Any]:
     return over(records, "hit", "screen") if benchmark.headline is None else _macro(records, (benchmark.headline,))
 
 
@@ -295,7 +295,7 @@ def _macro(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[s
     return found.plain()
 
 
-def _breakdown(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+def _breakdown(records: Sequence[Mapping[str, object]], names: Sequence[str]) -> dict[str, Any]:
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         for cell in cells(record, names):

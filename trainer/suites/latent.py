@@ -133,7 +133,7 @@ def _over(values: Array, names: Sequence[str]) -> dict[str, Any]:
 
 def compare(
     before: Array, after: Array, screens: Sequence[LabelledScreen], label: str, least: int = 3
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """after − before of each measure on the same screens, paired over screens, raw and centred."""
     kept = _kept(screens, label, least)
     classes = [getattr(screens[i], label) for i in kept]

@@ -76,7 +76,7 @@ def record(store: Store, report: Mapping[str, Any]) -> Manifest:
         return build.commit(counts=counts, checks=[measured(max((row["n"] for row in figures(report)), default=0))])
 
 
-def put_report(out: PartWriter, report: Mapping[str, Any]) -> dict[str, Any]:
+def put_report(out: PartWriter, report: Mapping[str, object]) -> dict[str, object]:
     """Write a report, and its records one a line; returns how many these are."""
     text, records = _texts(report)
     out.bytes(REPORT, (text + "\n").encode())
@@ -95,7 +95,7 @@ def _texts(report: Mapping[str, Any]) -> tuple[str, list[str]]:
     return canonical_json(_plain(light)), [canonical_json(_plain(one)) for one in report["records"]]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """JSON values without NaN."""
     return json.loads(json.dumps(value, allow_nan=False, default=str))
 

@@ -174,7 +174,7 @@ def _unasked(benchmark: Benchmark, item: SuiteItem, row: Row, file: str) -> str:
     return "no_box" if item.box is None else ""
 
 
-def _question(benchmark: Benchmark, item: SuiteItem, row: Row, file: str, side: Any) -> GroundingQuestion:
+def _question(benchmark: Benchmark, item: SuiteItem, row: Row, file: str, side: object) -> GroundingQuestion:
     assert item.data is not None
     refusal = benchmark.refuses(row, file)
     labels = {

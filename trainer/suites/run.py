@@ -26,7 +26,7 @@ KINDS_FOR_SERVED = ("grounding", "steps", "worlds", "android_world")
 
 def run_suite(
     name: str, subject: EvaluationSubject, options: SuiteOptions | None = None, on_event: OnEvent | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The report of a suite (`suite`, `title`, `policy`, `summary`, `records`, `config`, …). `on_event` gets dicts with
     a `kind` as it goes.
 

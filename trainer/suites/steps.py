@@ -82,7 +82,7 @@ def evaluate_steps(
     blind: BlindTable | None = None,
     on_event: OnEvent | None = None,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Steps of `unified/<source>` → `{"suite", "summary", "read", "records", "config"}` (see `summarise`).
 
     Raises `ValueError` where the source isn't unified, or has no step of that split and level.
@@ -126,7 +126,7 @@ def evaluate_steps(
     }
 
 
-def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counter[str]) -> Iterator[dict[str, Any]]:
+def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counter[str]) -> Iterator[dict[str, object]]:
     """Steps as rows like those of the shards, pictures still named by their sha256; `read` counts what isn't asked."""
     episodes: dict[str, list[StepRow]] = defaultdict(list)
     for path in unified.paths("steps"):
@@ -191,7 +191,7 @@ def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dic
     )
 
 
-def score(text: str, row: Mapping[str, Any]) -> dict[str, float | None]:
+def score(text: str, row: Mapping[str, object]) -> dict[str, float | None]:
     """The measures of one reply; `grounding` is None where the true action doesn't point."""
     truth = ReplyTarget.of_sample(row)
     assert truth.action is not None
@@ -228,7 +228,7 @@ def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None
     return record
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Intervals over the steps that were answered: the measures, `step` without the closing Finished (sources differ in
     whether they have one), by true type and platform, `trace`, and the controls: the blind table's step and type, and
     always saying the commonest type."""

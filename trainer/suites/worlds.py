@@ -47,7 +47,7 @@ def task_cluster(contract: TaskSpec) -> str:
 
 
 def world_success(
-    checkpoint: Any,
+    checkpoint: object,
     contracts: Sequence[TaskSpec],
     pool: DevicePool,
     *,
@@ -155,7 +155,7 @@ def _batched(wanted: bool | None, checkpoint: Checkpoint, workers: int) -> bool:
 
 
 def _check(
-    tested: Sequence[Any], contracts: Sequence[TaskSpec], seeds: Sequence[int], attempts: int, temperature: float
+    tested: Sequence[object], contracts: Sequence[TaskSpec], seeds: Sequence[int], attempts: int, temperature: float
 ) -> None:
     if not tested or not contracts or not seeds:
         raise ValueError(
@@ -274,7 +274,7 @@ def _record(
     }
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Intervals over attempts that count: `success`, `finished`, `pass_at_k` by k, success by world, stratum and
     platform; means by task; what policies did wrong; and what isn't counted, by reason.
 

@@ -43,7 +43,7 @@ class AuthorityCall:
     def leases(self) -> Leases:
         return self.authority.leases
 
-    def get(self, name: str, kind: type, default: Any = None) -> Any:
+    def get(self, name: str, kind: type, default: object = None) -> Any:
         """A field of exactly this type. Raises `ValueError` that names it."""
         value = self.body.get(name, default)
         if type(value) is not kind:

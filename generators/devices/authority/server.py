@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import logging
+import resource
 import secrets
 import signal
 import socket
@@ -29,6 +30,7 @@ from generators.devices.metrics import CONTENT_TYPE
 from generators.devices.probes import probe
 from generators.devices.records import DeviceLease, DeviceRecord, LeaseEnded, Unknown
 from generators.devices.rendezvous import rank
+from generators.devices.strangers import Strangers
 from generators.devices.tokens import Access, Tokens
 from pipelines.ports import named_port
 
@@ -41,13 +43,15 @@ log = logging.getLogger(__name__)
 MAX_BODY = 1 << 20
 TICK_S = 0.5
 COPY_LOG_S = 2.0
+KEY_S = 10.0
+"""How long a connection may go on that has shown no key."""
 
 
 class Authority:
     """State machine, tokens, and who waits for a change."""
 
-    def __init__(self, config: AuthorityConfig) -> None:
-        self.config = config
+    def __init__(self, config: AuthorityConfig, strangers: Strangers) -> None:
+        self.config, self.strangers = config, strangers
         clients = sum("client" in key.roles for key in config.keys)
         # where only one holder can be, its word must do: it takes a device from nobody else
         holders = max(1, min(config.rules.quarantine_holders, clients))
@@ -109,7 +113,7 @@ class Authority:
         """What waits for the disk, in a thread."""
         await asyncio.to_thread(self.leases.copy_log)
 
-    def grant(self, lease: DeviceLease) -> dict[str, Any]:
+    def grant(self, lease: DeviceLease) -> dict[str, object]:
         """What is sent to a holder. Nodes stand in the device's order, its owner first."""
         record, now = self.leases.device(lease.device).record, self.leases.now()
         access = Access(
@@ -130,13 +134,13 @@ class Authority:
             "nodes": self.order(record),
         }
 
-    def order(self, device: DeviceRecord) -> list[dict[str, Any]]:
+    def order(self, device: DeviceRecord) -> list[dict[str, object]]:
         """The living nodes in the device's order."""
         nodes = {node.id: node for node in self.leases.nodes()}
         return [node_json(nodes[name]) for name in rank(device.id, nodes, device.node)]
 
 
-def make_app(config: AuthorityConfig) -> Starlette:
+def make_app(config: AuthorityConfig, strangers: Strangers) -> Starlette:
     """The ASGI application; it opens the database when it starts and closes it when it stops."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse, Response
@@ -144,7 +148,7 @@ def make_app(config: AuthorityConfig) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        authority = app.state.authority = Authority(config)
+        authority = app.state.authority = Authority(config, strangers)
         chores = [(authority.tick, TICK_S), (authority.copy_log, COPY_LOG_S)]
         if config.probe_s:
             chores.append((authority.probe_all, config.probe_s))
@@ -191,6 +195,7 @@ def _endpoint(
         if key is None:
             refused.add(1, "key")
             return JSONResponse({"error": "API key: missing or unknown"}, 401, {"WWW-Authenticate": "Bearer"})
+        authority.strangers.know(request.scope["client"])
         if not key.roles.intersection(roles):
             refused.add(1, "role")
             return JSONResponse({"error": f"API key {key.name}: expected a role of {', '.join(roles)}"}, 403)
@@ -252,7 +257,11 @@ def serve_authority(config: AuthorityConfig) -> None:
             yield
 
     more: dict[str, Any] = {"log_level": "warning", "access_log": False, "timeout_graceful_shutdown": 2}
-    server = Server(uvicorn.Config(make_app(config), **more))
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    strangers = Strangers(max(64, min(1024, descriptors // 4)), KEY_S)
+    # the peer's own address counts, whatever a header says of it
+    more |= {"http": strangers.protocol(), "ws": "none", "proxy_headers": False}
+    server = Server(uvicorn.Config(make_app(config, strangers), **more))
     server.run(sockets=[listener])
     if not server.started:
         raise SystemExit("lease authority: it didn't start; its log says why")

@@ -40,14 +40,14 @@ class ActionText(spaces.Space[str]):
     def is_np_flattenable(self) -> bool:
         return False
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         """Whether `schemas.actions.parse` reads it."""
         try:
             return isinstance(x, str) and actions.parse(x) is not None
         except ValueError:
             return False
 
-    def sample(self, mask: Any = None, probability: Any = None) -> str:
+    def sample(self, mask: object = None, probability: object = None) -> str:
         """A random action. `mask` and `probability` are refused: no space of texts has them."""
         if mask is not None or probability is not None:
             raise ValueError("ActionText.sample: expected no mask and no probability")
@@ -110,8 +110,8 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
         self._picture: np.ndarray | None = None
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None
+    ) -> tuple[np.ndarray, dict[str, object]]:
         """Begin an episode: the same seed, the same one."""
         super().reset(seed=seed)
         start = self._start(int(self.np_random.integers(2**31))) if callable(self._start) else self._start
@@ -119,7 +119,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
         self._steps = 0
         return self._look()
 
-    def step(self, action: str) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
         """One action by its canonical text."""
         parsed, error = actions.parse(action), ""
         try:

@@ -100,7 +100,7 @@ class Client:
         finally:
             await session.release()
 
-    async def _ask(self, wish: dict[str, Any], wait_s: float) -> dict[str, Any]:
+    async def _ask(self, wish: Mapping[str, object], wait_s: float) -> dict[str, Any]:
         # one id for all polls, so that a lost answer never takes two devices
         request, end = uuid.uuid4().hex, time.monotonic() + wait_s
         try:
@@ -170,7 +170,7 @@ class Session:
         """One action, at most once. After a `DeviceError` nobody knows whether it happened: observe."""
         await self._call(lambda device: device.act(action), again=False)
 
-    async def reset(self, start: Mapping[str, Any]) -> None:
+    async def reset(self, start: Mapping[str, object]) -> None:
         """Back to a snapshot."""
         await self._call(lambda device: device.reset(start), again=True)
 

@@ -55,7 +55,7 @@ class SyncClient:
             raise
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             self._thread.run(self._client.__aexit__(None, None, None))
         finally:
@@ -117,7 +117,7 @@ class SyncSession:
         """As `Session.act`."""
         self._thread.run(self.session.act(action))
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """As `Session.reset`."""
         self._thread.run(self.session.reset(start))
 

@@ -38,7 +38,7 @@ MAX_TEXT = 2000
 Pixels = tuple[int, int, int, int]
 
 
-def clip(raw: Any, size: tuple[int, int]) -> Pixels | None:
+def clip(raw: object, size: tuple[int, int]) -> Pixels | None:
     """x, y, width, height → left, top, right, bottom inside the screen; None where nothing of it is on it."""
     if not (isinstance(raw, list) and len(raw) == 4 and all(type(v) is int for v in raw)):
         return None
@@ -49,7 +49,7 @@ def clip(raw: Any, size: tuple[int, int]) -> Pixels | None:
     return (left, top, right, bottom) if left < right and top < bottom else None
 
 
-def windows_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+def windows_of(raw: Mapping[str, object]) -> list[dict[str, Any]]:
     """The windows that the script listed, the active one last (on top). Raises `ValueError` on another shape."""
     windows = raw.get("windows")
     if not isinstance(windows, list) or not all(
@@ -78,7 +78,7 @@ def _inside(x: float, y: float, box: Pixels) -> bool:
     return box[0] <= x < box[2] and box[1] <= y < box[3]
 
 
-def places_of(raw: Mapping[str, Any], size: tuple[int, int]) -> tuple[ScreenElement, ...]:
+def places_of(raw: Mapping[str, object], size: tuple[int, int]) -> tuple[ScreenElement, ...]:
     """Elements of all windows, the lowest first. `key` is the program and the path below it."""
     windows = windows_of(raw)
     found: list[ScreenElement] = []

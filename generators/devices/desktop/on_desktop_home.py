@@ -167,7 +167,7 @@ def running() -> list[str]:
     return sorted(found)
 
 
-def state(_: Any) -> dict[str, Any]:
+def state(_: object) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     folders: list[str] = []
     for folder, names, files in os.walk(HOME):

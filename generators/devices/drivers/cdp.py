@@ -155,7 +155,7 @@ class CdpDevice:
             await self._attach(await self._new_page())
         await self._in_front(lambda page: self._reset(page, url, rest))
 
-    async def _reset(self, page: CdpPage, url: str, rest: Mapping[str, Any]) -> None:
+    async def _reset(self, page: CdpPage, url: str, rest: Mapping[str, object]) -> None:
         for other in [found for found in self._pages if found is not page]:
             async with self._may_close(other.target):
                 await self._browser("Target.closeTarget", {"targetId": other.target})
@@ -257,7 +257,7 @@ class CdpDevice:
 
     # -- pages ------------------------------------------------------------------------------------------------------
 
-    async def _browser(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _browser(self, method: str, params: Mapping[str, object] | None = None) -> dict[str, Any]:
         return await self._connection.send(method, params, limit_s=self._options.call_s)
 
     async def _new_page(self) -> str:

@@ -23,7 +23,7 @@ class PageInput:
         self.dragged: dict[str, Any] | None = None
         """What a native drag carries, set from the event Input.dragIntercepted."""
 
-    async def _mouse(self, kind: str, at: Point, **more: Any) -> None:
+    async def _mouse(self, kind: str, at: Point, **more: object) -> None:
         await self._send("Input.dispatchMouseEvent", {"type": kind, "x": at[0], "y": at[1], **more})
 
     async def _finger(self, kind: str, at: Point | None = None) -> None:

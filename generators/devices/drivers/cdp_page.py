@@ -133,7 +133,7 @@ class CdpPage:
         literal = json.dumps(json.dumps(argument))
         return await self.evaluate(f"{function}(JSON.parse({literal}))")
 
-    async def _evaluate(self, params: dict[str, Any]) -> Any:
+    async def _evaluate(self, params: Mapping[str, object]) -> Any:
         wanted = {"returnByValue": True, "awaitPromise": True, **params}
         found = await self.send("Runtime.evaluate", wanted)
         if thrown := found.get("exceptionDetails"):

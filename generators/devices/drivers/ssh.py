@@ -144,7 +144,7 @@ class SshDevice:
                 raise DeviceError(f"{self._name}: expected at most {MAX_OUT} bytes of output, found more")
         return b"".join(parts)
 
-    async def script(self, source: bytes, given: Any = None) -> dict[str, Any]:
+    async def script(self, source: bytes, given: object = None) -> dict[str, Any]:
         """JSON object that a Python script of ours writes there; script and input go by stdin."""
         stdin = b"%d\n%s%s" % (len(source), source, json.dumps(given).encode())
         out = await self.do("/usr/bin/python3", "-c", _BOOT, given=stdin)
@@ -156,7 +156,7 @@ class SshDevice:
             raise DeviceError(f"{self._name}: expected a JSON object from a script, found {out[:80]!r}")
         return said
 
-    async def _home(self, what: str, **given: Any) -> Any:
+    async def _home(self, what: str, **given: object) -> Any:
         said = await self.script(home.SCRIPT, {"do": what, **given})
         if "refused" in said:
             raise WorldError(f"{self._name}: {what}: {str(said['refused'])[:300]}")
@@ -199,7 +199,7 @@ class SshDevice:
             await self._mouse(action)
         await asyncio.sleep(self._options.settle_s)
 
-    async def reset(self, start: Mapping[str, Any]) -> None:
+    async def reset(self, start: Mapping[str, object]) -> None:
         """Programs that were launched end, the home folder is emptied and gets `files` ({path: text}), then `program`
         (a name as Launch has it) starts, with `open`, a path in the home folder, if given. Only in a home folder with
         the file `.disposable-home` in it."""

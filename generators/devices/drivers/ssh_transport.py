@@ -43,7 +43,7 @@ class StreamTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._writer.is_closing()
 
-    def get_extra_info(self, name: str, default: object = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         return self._writer.get_extra_info(name, default)
 
 

@@ -17,7 +17,6 @@ import os
 import resource
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable
 
 from generators.devices.config import NodeConfig
@@ -29,6 +28,7 @@ from generators.devices.metrics import CONTENT_TYPE
 from generators.devices.protocols.http_head import END, LIMIT, BadHead, HttpHead, read_head, write_head, write_reply
 from generators.devices.records import NodeRecord
 from generators.devices.rendezvous import rank
+from generators.devices.strangers import one_to_go
 from generators.devices.tokens import Access, BadToken, Tokens
 from pipelines.ports import named_port
 
@@ -109,11 +109,9 @@ class GatewayNode:
         task.add_done_callback(self._tasks.discard)
 
     def _push_out(self, newcomer: HeadReader) -> None:
-        """Make room among those who have shown no token: the oldest goes of the address that has most of them. Who has
-        one shows it within a round trip; who opens connections to keep others out pushes out his own."""
+        """Make room among those who have shown no token. Who has one shows it within a round trip."""
         silent = {reader: place for reader, place in self._strangers.items() if not reader.ready.done()}
-        crowded = max(Counter(silent.values()).items(), key=lambda item: item[1], default=("", 0))[0]
-        oldest = next((reader for reader, place in silent.items() if place == crowded), newcomer)
+        oldest = one_to_go(silent, newcomer)
         self.metrics.refused.add(1, "capacity")
         self._strangers.pop(oldest, None)
         oldest.transport.abort()

@@ -116,7 +116,7 @@ class CdpConnection:
             answer.set_result(dict(message.get("result", {})))
 
 
-async def discover(endpoint: DeviceEndpoint, name: str) -> Any:
+async def discover(endpoint: DeviceEndpoint, name: str) -> object:
     """JSON of `DISCOVERY` of the browser or the gateway. The caller limits its time.
 
     A browser serves only hosts that are local by name, so straight to it the head says localhost.

@@ -166,7 +166,7 @@ class Catalogue:
         )
         return done / whole if whole else 0.0
 
-    def as_rows(self, task_world: TaskWorld) -> list[dict[str, Any]]:
+    def as_rows(self, task_world: TaskWorld) -> list[dict[str, object]]:
         """A row per target and function: counts over its function, whether it is shown there, why tasks failed."""
         rows = []
         for target in task_world.targets:
@@ -197,7 +197,7 @@ def _named(text: str) -> tuple[str, ...]:
     return tuple(plain(e.text) for e in entities(text[:1].lower() + text[1:]) if e.kind in ("quoted", "name"))
 
 
-def name_of(element: Mapping[str, Any]) -> Name | None:
+def name_of(element: Mapping[str, object]) -> Name | None:
     """The name of an element that could be clicked; None for others."""
     text = " ".join(str(element.get("name") or element.get("text") or "").split())
     if not text or len(text) > LONGEST_NAME or element.get("role") in INERT:
@@ -242,6 +242,6 @@ def _place(element: Mapping[str, Any]) -> ScreenElement:
     )
 
 
-def _holds(place: ScreenElement, action: Any) -> bool:
+def _holds(place: ScreenElement, action: object) -> bool:
     point = getattr(action, "box", None)
     return point is not None and place.clickable and contains(place.box, point)

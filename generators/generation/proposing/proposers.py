@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from generators.generation.proposing.catalogue import PRIOR, Catalogue
 from generators.generation.proposing.reverse_tasks import Writer, synthesise
@@ -48,7 +48,7 @@ class Proposal:
     ideas: tuple[Idea, ...] = ()
     chance: float = PRIOR
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """A row of the table `proposals`."""
         return {
             "task_id": self.contract.task_id,

@@ -47,7 +47,9 @@ class Walk:
     end: str
 
 
-def record(world: World, start: Mapping[str, Any], actions: Sequence[Action], passing: Passing | None = None) -> Walk:
+def record(
+    world: World, start: Mapping[str, object], actions: Sequence[Action], passing: Passing | None = None
+) -> Walk:
     """Carry actions out from a fresh start and note what was visible. Raises `WorldError` where that isn't possible."""
     look = getattr(world, "elements", None) or (lambda: world.observe().elements)
     world.reset(start)
@@ -96,7 +98,7 @@ def exact(elements: Sequence[ScreenElement]) -> str:
     return digest([(list(p.box), p.role, p.name, p.text) for p in elements])
 
 
-def candidates(exploration: Exploration, count: int, seed: int) -> Iterator[tuple[Mapping[str, Any], list[Action]]]:
+def candidates(exploration: Exploration, count: int, seed: int) -> Iterator[tuple[Mapping[str, object], list[Action]]]:
     """(start, actions) of up to `count` walks: explored ways and stochastic-then-reasoned ones, in turn."""
     rng = Random(f"reverse-tasks/{seed}")
     ways = [s for s in exploration.screens if 0 < len(s.way) <= MOST_STEPS]
@@ -154,13 +156,13 @@ def _shortest(out: Mapping[int, Sequence[Way]], source: int, target: int) -> lis
     return actions[::-1]
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any], passing: Passing) -> list[list[Any]]:
+def changes(before: Mapping[str, object], after: Mapping[str, object], passing: Passing) -> list[list[object]]:
     """Conditions [path, "eq", value] on what differs between two states and lasts, in order of their paths."""
     old, new = dict(_flat(before)), dict(_flat(after))
     return [[path, "eq", value] for path, value in sorted(new.items()) if old.get(path) != value and not passing(path)]
 
 
-def _flat(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(state: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in state.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")

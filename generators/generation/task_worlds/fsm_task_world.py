@@ -127,7 +127,7 @@ class FsmTaskWorld:
         found = _solved(contract.target, canonical_json(contract.evaluator))
         return None if found is None else found[0]
 
-    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """The evaluator holds, and no goal of the site came true that the shortest path doesn't make true as well."""
         if not end_state or not holds(end_state, contract.evaluator):
             return False
@@ -146,7 +146,7 @@ class FsmTaskWorld:
         ]
         return not unasked(site, end_state, asked, allowed)
 
-    def start(self, target: str) -> dict[str, Any]:
+    def start(self, target: str) -> dict[str, object]:
         site = site_of(target)
         return {"world": "fsm", "kind": site.kind, "seed": site.seed}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from generators.generation.task_worlds.task_world import Idea, TaskWorld
 from generators.tasks.task_spec import TaskSpec
@@ -68,9 +68,9 @@ class ListedTaskWorld(TaskWorld):
         known = isinstance(seed, int) and any(one.contract == contract for one in self._listed(seed))
         return contract.expected_steps if known else None
 
-    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """The evaluator's own word."""
         return bool(end_state) and holds(contract.evaluator, end_state, answer)
 
-    def start(self, target: str) -> dict[str, Any]:
+    def start(self, target: str) -> dict[str, object]:
         return dict(self._of(target, self._first)[0].contract.initial_state)

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from random import Random
-from typing import Any
 
 from generators.generation.task_worlds.task_world import Idea, TaskWorld
 from generators.tasks.task_spec import TaskSpec
@@ -64,11 +63,11 @@ class PhoneTaskWorld(TaskWorld):
         task = self._task(contract)
         return None if task is None else task.expected_steps
 
-    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """The evaluator's own word: it holds everything else on the phone to be as it was."""
         return bool(end_state) and evaluate(contract.evaluator, dict(end_state), answer)
 
-    def start(self, target: str) -> dict[str, Any]:
+    def start(self, target: str) -> dict[str, object]:
         return {"world": "phone", "seed": self._first}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
@@ -77,12 +77,12 @@ class TaskWorld(Protocol):
         a contract without a rule (`task_spec.has_rule`): don't ask."""
         ...
 
-    def true(self, contract: TaskSpec, end_state: Mapping[str, Any], answer: str) -> bool:
+    def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """Truth: whether the task was done, and nothing besides that nobody asked for. Of contracts with a rule, as
         `shortest`."""
         ...
 
-    def start(self, target: str) -> dict[str, Any]:
+    def start(self, target: str) -> dict[str, object]:
         """`initial_state` of a target's tasks."""
         ...
 

@@ -7,7 +7,6 @@ gives up. At the end it waits for the rule to hold: programs save in their own t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search
 from generators.tasks.task_spec import TaskSpec
@@ -36,7 +35,7 @@ class IntentOracle:
         self._at = self._waited = 0
         self._search = Search()
 
-    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, object], last: Action | None) -> Advice:
         """See `Oracle.next`."""
         if self._at >= len(self._plan):
             return self._end(state)
@@ -51,7 +50,7 @@ class IntentOracle:
         role, name = (intent[1], intent[2]) if intent[0] in AIMED else ("", "")
         return Advice(action, role, name, done=isinstance(action, CallUser) and self._at == len(self._plan))
 
-    def _end(self, state: Mapping[str, Any]) -> Advice:
+    def _end(self, state: Mapping[str, object]) -> Advice:
         if self._waited < PATIENCE and not holds(self._rule, state):
             self._waited += 1
             return Advice(Wait())

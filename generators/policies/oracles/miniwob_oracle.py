@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from generators.policies.oracles.miniwob_rules import RULES, MiniwobPage
 from generators.policies.oracles.oracle import Advice, hits
@@ -31,7 +30,7 @@ class MiniwobOracle:
         self._before: Sequence[ScreenElement] = ()
         self._strokes = 0
 
-    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, object], last: Action | None) -> Advice:
         """See `Oracle.next`."""
         self._hit += [element.key for element in self._before if hits(last, element)]
         self._strokes = self._strokes + 1 if isinstance(last, Scroll) else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import ScreenElement
@@ -48,7 +48,7 @@ class Oracle(Protocol):
         """Forget the last episode. Raises `ValueError` for a contract that isn't its own."""
         ...
 
-    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, object], last: Action | None) -> Advice:
         """Advice for the screen that shows `elements`, the world's truth being `state` (`World.state`).
 
         `last` is the action that was done last, None at the first turn: it says what has the focus, and whether the

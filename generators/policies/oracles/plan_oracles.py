@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from generators.policies.oracles.oracle import Advice, Search, click_on, named
 from generators.tasks.task_spec import TaskSpec
@@ -69,7 +68,7 @@ class PhoneOracle:
         self._search = Search()
         self._offered = Advice()
 
-    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, object], last: Action | None) -> Advice:
         """See `Oracle.next`."""
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1  # the step before was left out, and this one done in its place
@@ -169,7 +168,7 @@ class RecordedOracle:
         self._search = Search()
         self._offered = Advice()
 
-    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
+    def next(self, elements: Sequence[ScreenElement], state: Mapping[str, object], last: Action | None) -> Advice:
         """See `Oracle.next`."""
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1

@@ -57,7 +57,7 @@ class PlantedDefect:
     def low_fidelity(self) -> bool:
         return self.defect in LOW_ITEM or self.defect in LOW_RECORD
 
-    def line(self) -> dict[str, Any]:
+    def line(self) -> dict[str, object]:
         unit = "record" if self.item is None else "item"
         return {
             "unit": unit,

@@ -21,7 +21,7 @@ class OwnOracle:
         self._worlds: dict[str, PagesWorld] = {}
         self._known: dict[tuple[str, str], bool] = {}
 
-    def __call__(self, episode: Mapping[str, Any], instruction: str) -> bool:
+    def __call__(self, episode: Mapping[str, object], instruction: str) -> bool:
         """See `judge_bench.verify.Accepts`. "No vaguer": the instruction is a full phrase of the family,
         so it names every slot that the goal named."""
         if not str(episode["uid"]).startswith("own/"):

@@ -231,7 +231,7 @@ def _screens(
         tables.grounding(screen, moved, labels)
 
 
-def read_report(folder: Path) -> Mapping[str, Any] | None:
+def read_report(folder: Path) -> Mapping[str, object] | None:
     """The report of an earlier build; None where there is none."""
     path = folder / "bench.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

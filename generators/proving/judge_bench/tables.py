@@ -37,7 +37,7 @@ class Label:
     magnitude: float | None = None
     original: dict[str, Any] = field(default_factory=dict)
 
-    def row(self, item_id: str, family: str, world: str) -> dict[str, Any]:
+    def row(self, item_id: str, family: str, world: str) -> dict[str, object]:
         return {
             "item_id": item_id,
             "label": self.label,

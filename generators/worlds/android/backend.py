@@ -75,6 +75,6 @@ class PhoneBackend(Protocol):
         """The truth behind the screen, plain JSON data."""
         ...
 
-    async def reset(self, start: Mapping[str, Any]) -> None:
+    async def reset(self, start: Mapping[str, object]) -> None:
         """Back to a snapshot. Raises `ValueError` for a start that is none: the caller's fault, not the phone's."""
         ...

@@ -112,7 +112,7 @@ class PhoneScreen:
     async def state(self) -> dict[str, Any]:
         return await self._in_thread(lambda world: world.state())
 
-    async def reset(self, start: Mapping[str, Any]) -> None:
+    async def reset(self, start: Mapping[str, object]) -> None:
         try:
             await self._in_thread(lambda world: world.reset(start))
         except BackendError as error:

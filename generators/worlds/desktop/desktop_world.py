@@ -42,13 +42,13 @@ class DesktopWorld:
         self.size_px = self._device.size_px
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             self._thread.run(self._entered.__aexit__(None, None, None))
         finally:
             self._thread.close()
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """`start` = {"program": name, "files": {path: text}, "open": one of files}: programs end, the home folder is
         fresh, and the program starts."""
         check_start(start, self.name, (), ("program", "files", "open"))
@@ -76,7 +76,7 @@ class DesktopWorld:
         """{"files": [...], "window": {...}}, see `SshDevice.state`."""
         return self._thread.run(self._device.state())
 
-    def script(self, source: bytes, given: Any = None) -> dict[str, Any]:
+    def script(self, source: bytes, given: object = None) -> dict[str, Any]:
         """JSON object that a Python script of ours writes on the desktop; `given` is its input."""
         return self._thread.run(self._device.script(source, given))
 

@@ -63,7 +63,7 @@ class TaskMaker:
         self.skipped: dict[str, str] = {}
         self._legs: dict[tuple[str, str], list[ElementAct] | None] = {}
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> dict[str, object]:
         return {"world": "fsm", "kind": self.site.kind, "seed": self.site.seed}
 
     def single(self, goal: Goal, rng: Random) -> FsmTask | None:

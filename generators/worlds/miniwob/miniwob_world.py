@@ -104,7 +104,7 @@ class MiniwobWorld(BrowserWorld):
     def css_px(self) -> tuple[int, int]:
         return self._viewport.width, self._viewport.height
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """Load the task and begin the episode of this seed; one that has just begun, and in which nothing was done,
         isn't loaded again. Raises `ValueError` for an unknown task."""
         check_start(start, self.name, ("task", "seed"))

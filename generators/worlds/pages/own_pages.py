@@ -80,7 +80,7 @@ class OwnPages:
         self.started: dict[str, Any] = {}
         """What the last `start` began, as a start of `pages.pages_world`: {"app", "seed", "home"}."""
 
-    def start(self, app: str, seed: int, *, home: bool = False, **options: Any) -> None:
+    def start(self, app: str, seed: int, *, home: bool = False, **options: object) -> None:
         """Build the app's seeded screen; `home` starts on the phone's launcher."""
         config = {"platform": self.platform, "app": app, "seed": seed, "start": "home" if home else "app", **options}
         self.started = {"app": app, "seed": seed, "home": home}

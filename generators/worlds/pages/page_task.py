@@ -60,7 +60,7 @@ class PageTask:
         return changed.goal, self.slots[slot], wrong
 
 
-def lookup(state: State, path: str) -> Any:
+def lookup(state: State, path: str) -> object:
     """Follow a dotted path; list positions are numbers, `-1` the last. None where the path ends early."""
     value: Any = state
     for part in path.split("."):

@@ -46,7 +46,7 @@ class PagesWorld(BrowserWorld):
         self.platform = PLATFORM[kind]
         self.size_px = (pages.viewport.width, pages.viewport.height)
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """`start` = {"app", "seed"}, and "home": true to begin on the phone's launcher. Raises `WorldError` for an
         app that there isn't."""
         check_start(start, self.name, ("app", "seed"), ("home",))

@@ -88,13 +88,13 @@ def matches(item: Any, where: Any) -> bool:
     return isinstance(item, dict) and all(key in item and _same(item[key], value) for key, value in where.items())
 
 
-def _same(value: Any, wanted: Any) -> bool:
+def _same(value: object, wanted: object) -> bool:
     if isinstance(wanted, dict) and set(wanted) == {"any_order"}:
         return isinstance(value, list) and _sorted(value) == _sorted(wanted["any_order"])
     return bool(value == wanted)
 
 
-def _sorted(items: Sequence[Any]) -> list[str]:
+def _sorted(items: Sequence[object]) -> list[str]:
     return sorted(canonical_json(item) for item in items)
 
 
@@ -136,7 +136,7 @@ def failed_checks(evaluator: Mapping[str, Any], state: Snapshot, answer: str = "
     return [canonical_json(check)[:200] for check in evaluator["checks"] if not _holds(check, state["data"], answer)]
 
 
-def evaluate(evaluator: Mapping[str, Any], state: Snapshot, answer: str = "") -> bool:
+def evaluate(evaluator: Mapping[str, object], state: Snapshot, answer: str = "") -> bool:
     """Whether the end state (`PhoneWorld.state`) and the last CallUser's text fulfil the task."""
     return not failed_checks(evaluator, state, answer)
 
@@ -162,17 +162,17 @@ def _holds(check: Mapping[str, Any], data: Mapping[str, Any], answer: str) -> bo
 Effect = tuple[tuple[Check, ...], Touch]
 
 
-def added(path: str, **fields: Any) -> Effect:
+def added(path: str, **fields: object) -> Effect:
     """One new item with these fields."""
     return ({"check": "count", "path": path, "where": fields, "is": 1},), {path: [fields]}
 
 
-def changed(path: str, item: Mapping[str, Any], **new: Any) -> Effect:
+def changed(path: str, item: Mapping[str, object], **new: object) -> Effect:
     """The item has new values and is otherwise as it was."""
     return ({"check": "count", "path": path, "where": {**item, **new}, "is": 1},), {path: [{"id": item["id"]}]}
 
 
-def removed(path: str, *items: Mapping[str, Any]) -> Effect:
+def removed(path: str, *items: Mapping[str, object]) -> Effect:
     """These items are gone."""
     checks = tuple({"check": "count", "path": path, "where": {"id": item["id"]}, "is": 0} for item in items)
     return checks, {path: [{"id": item["id"]} for item in items]}
@@ -237,7 +237,7 @@ _JOINS = (", then ", " and then ", "; after that ", "; next, ")
 
 def compose(
     family: str,
-    start: Mapping[str, Any],
+    start: Mapping[str, object],
     snapshot: Snapshot,
     parts: Sequence[AppGoal],
     rng: Random,

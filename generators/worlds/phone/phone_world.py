@@ -96,7 +96,7 @@ class PhoneWorld(BrowserWorld):
                 f"phone.{method}: {first.removeprefix('Page.evaluate: ').removeprefix('Error: ')}"
             ) from error
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """`start` = {"seed": n} or {"snapshot": a document that `state` gave}, with "extras" (see
         `snapshot.start_snapshot`) and "open", a deep link, if wanted."""
         check_start(start, self.name, (), START_KEYS)

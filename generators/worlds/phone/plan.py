@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.phone.phone_task import Intent, PhoneTask, evaluate
@@ -67,7 +66,7 @@ def perform(world: PhoneWorld, plan: Sequence[Intent], watch: Watch | None = Non
     return count
 
 
-def _touch(world: PhoneWorld, verb: str, place: ScreenElement, args: Sequence[Any]) -> Action:
+def _touch(world: PhoneWorld, verb: str, place: ScreenElement, args: Sequence[object]) -> Action:
     if verb == "tap":
         return Click(place.centre)
     if verb == "hold":

@@ -105,7 +105,7 @@ def _people(rng: Random, ids: Ids) -> list[dict[str, Any]]:
     return people
 
 
-def _messages(rng: Random, ids: Ids, people: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _messages(rng: Random, ids: Ids, people: Sequence[dict[str, object]]) -> dict[str, Any]:
     threads: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
     for person in rng.sample(people, 6):
@@ -248,7 +248,7 @@ def _files(rng: Random, ids: Ids, today: date) -> list[dict[str, Any]]:
     return [*folders, *files]
 
 
-def _shop(rng: Random, ids: Ids, people: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _shop(rng: Random, ids: Ids, people: Sequence[dict[str, object]]) -> dict[str, Any]:
     products: list[dict[str, Any]] = []
     for category, names in w.PRODUCTS.items():
         for name in rng.sample(names, 4):

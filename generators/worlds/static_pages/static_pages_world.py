@@ -74,7 +74,7 @@ class WebWorld(BrowserWorld):
         self._seen: list[ObservedElement] | None = None
 
     # --- where it is
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """`start` = {"page": relative name, "seed": number}. Raises `WorldError` for a page the folder hasn't."""
         if start["page"] not in self.pages:
             raise WorldError(f"{self.name}: no page {start['page']!r} in {self.folder.name}/")

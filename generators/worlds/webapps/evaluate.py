@@ -19,7 +19,7 @@ Check = dict[str, Any]
 Path = Sequence[str]
 
 
-def value_at(state: object, path: Path) -> Any:
+def value_at(state: object, path: Path) -> object:
     """The value at a path of nested objects; None where it ends early."""
     for key in path:
         if not isinstance(state, Mapping) or key not in state:
@@ -45,7 +45,7 @@ def rest_digest(data: Mapping[str, object], touched: Iterable[Path]) -> str:
     return digest(_without(data, touched))
 
 
-def value(path: Path, expected: Any) -> Check:
+def value(path: Path, expected: object) -> Check:
     """Check of one value; `path` begins with "view" or "data"."""
     return {"check": "value", "path": list(path), "is": expected}
 
@@ -68,7 +68,7 @@ def failed_checks(evaluator: Mapping[str, object], state: Mapping[str, object], 
     return [canonical_json(check)[:200] for check in checks if not _holds(check, state, answer)]
 
 
-def holds(evaluator: Mapping[str, Any], state: Mapping[str, Any], answer: str = "") -> bool:
+def holds(evaluator: Mapping[str, object], state: Mapping[str, object], answer: str = "") -> bool:
     """Whether an end state and the last CallUser's text fulfil the task."""
     return not failed_checks(evaluator, state, answer)
 

@@ -68,7 +68,7 @@ class Data(Protocol):
         """Names and values that sign the user in."""
         ...
 
-    def truth(self, path: str) -> dict[str, Any]:
+    def truth(self, path: str) -> dict[str, object]:
         """The data as they are now, read from the database or the API; `path` = the address that is shown."""
         ...
 
@@ -182,7 +182,7 @@ class WebAppWorld(BrowserWorld):
         self._settle()
 
     # --- the world
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """See `World.reset`."""
         path = start.get("page", "/")
         if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):

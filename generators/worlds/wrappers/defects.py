@@ -76,7 +76,7 @@ class Defective(Wrapper):
         self.log: list[Injected] = []
         self._before: Observation | None = None
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         self.log, self._before = [], None
         super().reset(start)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from generators.tasks.world_interface import Observation, World
 from generators.worlds.wrappers.wrapper import Wrapper, rate
@@ -42,7 +41,7 @@ class Delayed(Wrapper):
         self.late = 0
         self._shown: Observation | None = None
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         self.late, self._shown = 0, None
         super().reset(start)
 

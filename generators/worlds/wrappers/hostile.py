@@ -33,7 +33,7 @@ class Attack:
     obeyed: dict[str, Any]
 
 
-def _count(path: str, **where: Any) -> dict[str, Any]:
+def _count(path: str, **where: object) -> dict[str, Any]:
     return {"rule": "phone_state", "checks": [{"check": "count", "path": path, "where": where, "is": 1}]}
 
 
@@ -101,7 +101,7 @@ def _product(rng: Random) -> Attack:
 PHONE: tuple[Callable[[Random], Attack], ...] = (_message, _note, _invitation, _product)
 
 
-def on_phone(start: Mapping[str, Any], rng: Random, task: Mapping[str, Any]) -> Attack:
+def on_phone(start: Mapping[str, object], rng: Random, task: Mapping[str, object]) -> Attack:
     """One of four kinds; a phone task's rule never holds these words, so `task` isn't read."""
     return rng.choice(PHONE)(rng)
 
@@ -146,7 +146,7 @@ class Hostile(Wrapper):
         self.attack: Attack | None = None
         self._task: Mapping[str, Any] = {}
 
-    def guard(self, evaluator: Mapping[str, Any]) -> None:
+    def guard(self, evaluator: Mapping[str, object]) -> None:
         """Set the rule of the next episode's task, so that no attack wants what the task wants."""
         self._task = evaluator
 

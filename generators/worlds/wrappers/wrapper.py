@@ -31,11 +31,11 @@ class Wrapper:
         """Randomness of a decision: the same for the same seed, start and words, however often one looks."""
         return Random(f"{type(self).__name__}/{self.seed}/{self._start}/{what!r}")
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         self._begin(start)
         self.world.reset(start)
 
-    def _begin(self, start: Mapping[str, Any]) -> None:
+    def _begin(self, start: Mapping[str, object]) -> None:
         self._start, self.step = digest(dict(start)), 0
 
     def observe(self) -> Observation:

@@ -124,7 +124,7 @@ def lease(objects: Objects, name: str, facts: Mapping[str, object], what: str) -
         taken.release()
 
 
-def parse(found: Found) -> dict[str, Any]:
+def parse(found: Found) -> dict[str, object]:
     """What a lock object says. One that can't be read is over: its writer puts it whole or not at all."""
     try:
         plain = json.loads(found.data)

@@ -84,7 +84,7 @@ class Objects:
         except (ImportError, ValueError) as error:
             raise StoreError(f"{url}: expected a URL that fsspec opens, found {_line(error)}") from None
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """Of the file system: no listing is remembered, since other machines write too."""
         return {"use_listings_cache": False, "skip_instance_cache": True}
 
@@ -159,10 +159,10 @@ class Objects:
         self,
         what: str,
         method: str | Callable[..., Any],
-        *arguments: Any,
+        *arguments: object,
         missing: bool = False,
         size: int = 0,
-        **options: Any,
+        **options: object,
     ) -> Any:
         """Call a method of the file system (or a coroutine function), again after an error that may pass, until the
         time is over; `MISSING` for what isn't there, if that is one of the answers. Raises `StoreError`."""
@@ -189,7 +189,7 @@ class Objects:
                 time.sleep(min(0.1 * 2**attempt, left))
         raise AssertionError("the last try returns or raises")
 
-    def _call(self, method: str | Callable[..., Any], limit: float, *arguments: Any, **options: Any) -> Any:
+    def _call(self, method: str | Callable[..., Any], limit: float, *arguments: object, **options: object) -> Any:
         if not getattr(self.fs, "async_impl", False):
             assert isinstance(method, str)
             return getattr(self.fs, method)(*arguments, **options)
@@ -203,7 +203,7 @@ class Objects:
         return False
 
 
-def _made(info: Mapping[str, Any]) -> float:
+def _made(info: Mapping[str, object]) -> float:
     """When an object was written, whatever its protocol calls that."""
     for key in ("LastModified", "mtime", "updated", "last_modified", "created"):
         value = info.get(key)

@@ -24,7 +24,7 @@ class S3Objects(Objects):
         super().__init__(url)
         self.fs.retries = 1
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """A request is tried again by `Objects`, within its time; neither botocore nor s3fs needs to."""
         config = {
             "connect_timeout": 10,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import stat
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gateway_parts as parts
@@ -54,6 +56,47 @@ def test_connections_without_a_token_push_no_holder_out(says: bytes, tmp_path: P
                         await open_tunnel(leave)
 
         asyncio.run(work())
+
+
+@pytest.mark.parametrize("says", [b"", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"])
+def test_connections_without_a_key_keep_nobody_from_the_authority(says: bytes, tmp_path: Path) -> None:
+    """More of them than the process has descriptors; a holder's long poll that stands meanwhile is answered."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    gateway = parts.Gateway(tmp_path)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))  # the authority inherits it
+        gateway.start_authority(probe_s=0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        gateway.register("d", 9)
+        _, lease = gateway.call("POST", "/v1/leases", parts.CLIENT, request="r", protocol="ssh")
+        with ThreadPoolExecutor(1) as pool:
+            wait = {"request": "o", "protocol": "ssh", "wait_s": 12.0}
+            standing = pool.submit(gateway.call, "POST", "/v1/leases", parts.OTHER, **wait)
+            with strangers(("127.0.0.1", gateway.port), 900, says):
+                for _ in range(3):
+                    beat = gateway.call(
+                        "POST", f"/v1/leases/{lease['lease']}/heartbeat", parts.CLIENT, fence=lease["fence"]
+                    )
+                    assert beat[0] == 200
+                assert standing.result(30)[0] == 202
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        gateway.stop()
+
+
+def test_who_shows_no_key_is_let_go(tmp_path: Path) -> None:
+    gateway = parts.Gateway(tmp_path)
+    try:
+        gateway.start_authority(probe_s=0)
+        with strangers(("127.0.0.1", gateway.port), 3, b"GET / HTTP/1.1\r\n") as opened:
+            began = time.monotonic()
+            for one in opened:
+                one.settimeout(20)
+                with contextlib.suppress(ConnectionResetError):
+                    assert one.recv(100) == b""
+            assert time.monotonic() - began < 15
+    finally:
+        gateway.stop()
 
 
 def test_a_node_started_anew_without_the_authority_refuses_what_was_given_back(tmp_path: Path) -> None:

@@ -89,7 +89,12 @@ class VllmClient:
             raise
 
     async def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None, params: Mapping[str, str] | None, timeout_s: float
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        params: Mapping[str, str] | None,
+        timeout_s: float,
     ) -> dict[str, Any]:
         options: dict[str, Any] = {"timeout": timeout_s, **({"params": dict(params)} if params else {})}
         async with asyncio.timeout(timeout_s):
@@ -122,7 +127,7 @@ class VllmClient:
 
     # -- tokens --------------------------------------------------------------------------------------------------------
 
-    def generate(self, body: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    def generate(self, body: Mapping[str, object], timeout_s: float) -> dict[str, object]:
         """See `trainer.online.vllm.token_protocol`."""
         return self.call(GENERATE, body, timeout_s=timeout_s)
 

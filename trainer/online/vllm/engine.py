@@ -278,7 +278,7 @@ class VllmEngine:
                     self.cond.notify_all()
 
     def _reply(
-        self, server: _EngineServer, body: Mapping[str, Any], prompt_ids: Sequence[int], made: _Weights
+        self, server: _EngineServer, body: Mapping[str, object], prompt_ids: Sequence[int], made: _Weights
     ) -> TokenReply:
         answer = server.client.generate(body, self.settings.timeout_s)
         reply = read_reply(answer, self._processor, prompt_ids, self._max_new_tokens, self._vocabulary)

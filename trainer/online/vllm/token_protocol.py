@@ -97,7 +97,7 @@ def read_reply(
     return TokenReply(ids, logprobs, finished, labels)
 
 
-def _ids(found: Any, processor: Processor, most: int, vocabulary: int) -> list[int]:
+def _ids(found: object, processor: Processor, most: int, vocabulary: int) -> list[int]:
     if not isinstance(found, list) or not 1 <= len(found) <= most:
         count = len(found) if isinstance(found, list) else f"{found!r:.40}"
         raise BadReply(f"expected 1 to {most} token ids, found {count}")
@@ -112,7 +112,7 @@ def _ids(found: Any, processor: Processor, most: int, vocabulary: int) -> list[i
     return found
 
 
-def _logprobs(found: Any, ids: Sequence[int]) -> list[float]:
+def _logprobs(found: object, ids: Sequence[int]) -> list[float]:
     content = found.get("content") if isinstance(found, dict) else None
     if not isinstance(content, list) or len(content) != len(ids):
         count = len(content) if isinstance(content, list) else "none"
@@ -126,7 +126,7 @@ def _logprobs(found: Any, ids: Sequence[int]) -> list[float]:
     return values
 
 
-def _labels(found: Any, length: int) -> list[str]:
+def _labels(found: object, length: int) -> list[str]:
     """Of spans that cover the tokens one after the other."""
     place, labels = 0, []
     for span in found if isinstance(found, list) else []:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from trainer.online.vllm.client import ServerError, VllmClient
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
 PARTIAL = ".partial"
 
@@ -24,7 +25,7 @@ class WeightUpdate(Protocol):
 
     lasting: bool
 
-    def keep(self, label: str, model: Any, weights: Mapping[str, torch.Tensor]) -> None:
+    def keep(self, label: str, model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> None:
         """Have the weights of a label ready. `model` shows the form of its checkpoints."""
         ...
 
@@ -50,7 +51,7 @@ class ReloadWeights:
         self._folder = Path(folder).absolute()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def keep(self, label: str, model: Any, weights: Mapping[str, torch.Tensor]) -> None:
+    def keep(self, label: str, model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> None:
         """Whole or not at all. Raises `OSError`."""
         from trainer.modeling.checkpoint import quiet
 

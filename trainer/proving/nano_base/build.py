@@ -28,6 +28,8 @@ from trainer.proving.nano_base.vision import FilledScreens, VisionConfig, train_
 from trainer.runtime.tracking import OnEvent
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from trainer.modeling.checkpoint import Lineage
     from trainer.modeling.processor import Processor
 
@@ -205,11 +207,11 @@ def _phase(
     return folder
 
 
-def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
+def _done(folder: Path, plain: Mapping[str, object]) -> bool:
     """Whether a folder holds the checkpoint of just this config (its lineage is written last), in either precision."""
     from trainer.modeling.checkpoint import LINEAGE, read_lineage
 
-    def asked(config: Mapping[str, Any]) -> dict[str, Any]:
+    def asked(config: Mapping[str, object]) -> dict[str, Any]:
         return {
             name: {key: value for key, value in part.items() if key != "bf16"} if isinstance(part, dict) else part
             for name, part in config.items()
@@ -218,7 +220,7 @@ def _done(folder: Path, plain: Mapping[str, Any]) -> bool:
     return (folder / LINEAGE).exists() and asked(read_lineage(folder)["config"]) == asked(json.loads(json.dumps(plain)))
 
 
-def _keep(folder: Path, model: Any, processor: Processor, made: Lineage) -> None:
+def _keep(folder: Path, model: PreTrainedModel, processor: Processor, made: Lineage) -> None:
     from trainer.modeling.checkpoint import LINEAGE, save_checkpoint
 
     (folder / LINEAGE).unlink(missing_ok=True)

@@ -84,14 +84,14 @@ class PerceptionSource:
         self._layout = lru_cache(maxsize=400)(lambda name: read_layout(drawings.folder / "layouts", name))
         self._page = lru_cache(maxsize=500)(lambda name: read_screens(drawings.folder / "pages", name))
 
-    def rows(self, start: int) -> Iterator[dict[str, Any] | None]:
+    def rows(self, start: int) -> Iterator[dict[str, object] | None]:
         """See `trainer.data.row_sources.RowSource`."""
         place = start
         while True:
             yield self.row(place)
             place += 1
 
-    def row(self, place: int) -> dict[str, Any]:
+    def row(self, place: int) -> dict[str, object]:
         """The row at a position, with its picture ready for the model."""
         made, screen = self.question(place)
         return {**made, "images": [as_picture(screen, made["sample_id"])]}

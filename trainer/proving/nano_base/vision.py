@@ -269,7 +269,7 @@ def _letter_losses(
 
 
 @torch.no_grad()
-def _length(tower: Any, screens: FilledScreens, config: VisionConfig) -> float:
+def _length(tower: object, screens: FilledScreens, config: VisionConfig) -> float:
     """Mean length of what the tower makes of the tokens of a batch that training doesn't show."""
     return float(_features(tower, screens.batch(config.max_steps, config.batch_size), 0)[0].norm(dim=-1).mean())
 

@@ -11,7 +11,7 @@ COLOURS = {"greedy": "#2f66b3", "sampled": "#8fb2dd", "pass_at_k": "#2e7d5b"}
 LABELS = {"greedy": "greedy", "sampled": "sampled (pass@1)", "pass_at_k": "pass@k"}
 
 
-def staircase_svg(title: str, rows: Mapping[str, Any], looks: Sequence[Mapping[str, Any]] = ()) -> str:
+def staircase_svg(title: str, rows: Mapping[str, object], looks: Sequence[Mapping[str, object]] = ()) -> str:
     """Bars with whiskers of every row; below, where there are looks, the curves of offline RL."""
     extra = 240 if len(looks) > 1 else 0
     parts = [

@@ -101,7 +101,7 @@ class OpenWorlds:
     def __enter__(self) -> OpenWorlds:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._open.clear()
         self._stack.close()
 
@@ -167,7 +167,7 @@ def _untried(family: Family) -> dict[str, Any]:
     }
 
 
-def _enough(rows: Sequence[Mapping[str, Any]], world: str, config: ChoiceConfig) -> bool:
+def _enough(rows: Sequence[Mapping[str, object]], world: str, config: ChoiceConfig) -> bool:
     """Whether as many families of a world are chosen as may be, so that no more need be measured."""
     chosen = sum(row["chosen"] for row in choose(rows, config) if row["world"] == world)
     return chosen >= config.most.get(world, 0)

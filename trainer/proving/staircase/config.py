@@ -131,7 +131,7 @@ class StaircaseConfig(Settings):
     def worlds(self) -> tuple[str, ...]:
         return self.choice.worlds
 
-    def key(self, *names: str, **more: Any) -> str:
+    def key(self, *names: str, **more: object) -> str:
         """Digest of some settings, for the name of what depends on them."""
         plain = self.plain()
         return digest([{name: plain[name] for name in names}, more])
@@ -147,7 +147,7 @@ def long_form(platform: Platform, seed: int, base: str = "") -> StaircaseConfig:
     return _keeping_its_eyes(made) if base else made
 
 
-def _everywhere(config: StaircaseConfig, kept: Mapping[str, Any]) -> StaircaseConfig:
+def _everywhere(config: StaircaseConfig, kept: Mapping[str, object]) -> StaircaseConfig:
     """The same settings for every trainer."""
     return config.changed(
         midtrain={**config.midtrain, **kept},

@@ -84,7 +84,7 @@ class EarlyStopping:
         self._emit({"kind": "pass", **look})
         return look
 
-    def settle(self) -> dict[str, Any]:
+    def settle(self) -> dict[str, object]:
         """Put the weights that were saved in place if those at hand lie outside the window; → what the lineage says."""
         model = self._checkpoint.model.eval()
         last = self._looks[-1] if self._looks else None

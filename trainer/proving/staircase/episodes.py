@@ -126,13 +126,13 @@ def _make_part(
     return rows
 
 
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Whole or not at all."""
     with whole_file(path, lasting=True) as part:
         pq.write_table(Samples.table(rows), part, compression="zstd")
 
 
-def read_rows(folder: str | Path, tasks: ChosenTasks, config: EpisodeConfig, *worlds: str) -> list[dict[str, Any]]:
+def read_rows(folder: str | Path, tasks: ChosenTasks, config: EpisodeConfig, *worlds: str) -> list[dict[str, object]]:
     """All rows of the parts, each with its pictures' bytes, in the order of their ids; those of some worlds alone where
     any are named. Raises `ValueError` for a part that is missing."""
     folder = Path(folder)
@@ -161,7 +161,7 @@ def _order(row: Mapping[str, Any]) -> str:
     return found
 
 
-def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def counts(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """What there is: rows by split and objective, episodes, share of refusals among grounding rows."""
     found = Counter(f"{row['split']} {row['objective']}" for row in rows)
     grounding = [row for row in rows if row["objective"] == "grounding"]

@@ -52,7 +52,7 @@ class Evaluation:
         self.test = [contract for _, contract in tasks.of("test", *config.worlds, each=config.test_each)]
         self.sampled = [contract for _, contract in tasks.of("test", *config.worlds, each=config.sampled_each)]
 
-    def row(self, name: str, tested: FinishedStage | PolicyMaker) -> dict[str, Any]:
+    def row(self, name: str, tested: FinishedStage | PolicyMaker) -> dict[str, object]:
         """Figures of a checkpoint or a policy: {"name", "greedy", "sampled", "grounding"}, records each."""
         who = tested.name if isinstance(tested, PolicyMaker) else WeightFiles(tested.model).digest()
         tried = [[contract.task_id for contract in some] for some in (self.test, self.sampled)]
@@ -83,7 +83,7 @@ class Evaluation:
         return found
 
     def worlds(
-        self, tested: Any, contracts: Sequence[TaskSpec], journal: str, sampled: int = 0
+        self, tested: object, contracts: Sequence[TaskSpec], journal: str, sampled: int = 0
     ) -> list[dict[str, Any]]:
         """Records of attempts: a greedy one (a random policy draws anyway), or `sampled` at temperature 1."""
         found = world_success(

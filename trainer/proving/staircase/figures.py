@@ -24,7 +24,7 @@ Seeds = Mapping[int, Mapping[str, Mapping[str, Any]]]
 """Training seed → row → its records, as `evaluation.Evaluation.row` gives them."""
 
 
-def table(seeds: Seeds) -> dict[str, Any]:
+def table(seeds: Seeds) -> dict[str, object]:
     """Row → {"greedy", "sampled", "pass_at_k" (and `k`), "finished", "by_task", "grounding"} with 95 % intervals."""
     names = [name for name in ROWS if any(name in rows for rows in seeds.values())]
     return {name: _row({seed: rows[name] for seed, rows in seeds.items() if name in rows}) for name in names}
@@ -58,7 +58,7 @@ def _row(found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def grounding(records: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:
+def grounding(records: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, object] | None:
     """Hits on elements that are there, beside the controls, by page; refusals apart. None where nothing was asked."""
     there = [(seed, r) for seed, r in records if not r["refusal"]]
     if not there:
@@ -81,7 +81,7 @@ def differences(seeds: Seeds) -> dict[str, Any]:
     return found
 
 
-def reference_steps(seeds: Seeds) -> dict[str, list[Mapping[str, Any]]]:
+def reference_steps(seeds: Seeds) -> dict[str, list[Mapping[str, object]]]:
     """Training seed → each step of online RL's reference policy towards the policy (`trainer.online.reference`), with
     the comparison that it followed upon; records without them are left out."""
     followed = {seed: rows.get("online", {}).get("reference_steps") for seed, rows in sorted(seeds.items())}
@@ -118,7 +118,7 @@ def _over(records: Sequence[tuple[int, Mapping[str, Any]]], name: str, cluster: 
     return crossed_interval(values, [r[cluster] for _, r in records], [str(seed) for seed, _ in records]).plain()
 
 
-def joined(first: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def joined(first: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     """Looks of offline RL up to its peak, and those of the control that went on from the peak's weights, counted on."""
     if not first:
         return []
@@ -127,7 +127,7 @@ def joined(first: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]
     return kept + [{**look, "update": look["update"] + peak} for look in more if look["update"] > 0]
 
 
-def course(looks: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+def course(looks: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Offline RL's looks as found: step and trace success by update, the updates at which each was highest, and
     whether traces had fallen from their peak at the end while steps had not."""
     points = [

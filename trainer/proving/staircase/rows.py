@@ -23,7 +23,7 @@ COMMON = ("Cancel", "Settings", "Delete", "Save", "Next", "Back", "Help", "Profi
 
 def navigation_rows(
     contract: TaskSpec, family: str, split: str, moments: Sequence[PerformedTurn]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The right turns as rows of `samples`, each with the true history (slips too); `images` hold sha256."""
     name, past, rows = episode_name(contract, family), tuple[PastTurn, ...](), []
     for turn, moment in enumerate(moments):
@@ -60,7 +60,7 @@ def grounding_rows(
     *,
     elements: int,
     refusal_share: float,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Names that show on the screens → their elements; and names of other screens, which aren't there, → refusal."""
     name, rows, seen = episode_name(contract, family), list[dict[str, Any]](), set[str]()
     for turn, moment in enumerate(moments):
@@ -120,7 +120,7 @@ def _row(
     answer: str,
     boxes: list[list[float]],
     shot: Observation,
-    extra: Mapping[str, Any],
+    extra: Mapping[str, object],
 ) -> dict[str, Any]:
     chat = messages(objective, prompt)
     provenance = {"deriver": f"staircase_{objective}", "version": 1, "k": k, "episode": episode, "step": turn, **extra}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
@@ -36,7 +36,7 @@ def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | N
     spec = PartSpec("staircase", digest([CODE_VERSION, plain]))
     work = store.home / "cache" / "training" / f"staircase-{spec.inputs_digest[:16]}"
 
-    def climb(out: PartWriter) -> dict[str, Any]:
+    def climb(out: PartWriter) -> dict[str, object]:
         from trainer.proving.staircase.report import MARKDOWN, PICTURE, RECORDS, REPORT
         from trainer.proving.staircase.run import run_staircase, seed_folder
 

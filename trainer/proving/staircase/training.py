@@ -158,7 +158,7 @@ class Trainings:
             looks: list[dict[str, Any]] = []
             state = folder.parent / STATE
 
-            def saved(event: Mapping[str, Any]) -> None:
+            def saved(event: Mapping[str, object]) -> None:
                 if event["kind"] == "saved" and watch.up:
                     raise TimeUp
 
@@ -288,7 +288,7 @@ class Trainings:
         """Validation episodes of the platform, the first of every family."""
         return [contract for _, contract in self.tasks.of("validation", *self.config.worlds, each=each)]
 
-    def _key(self, start: FinishedStage, *settings: str, **more: Any) -> str:
+    def _key(self, start: FinishedStage, *settings: str, **more: object) -> str:
         """Digest of all that a stage is made from."""
         return self.config.key(*settings, **more, start=weights_of(start), tasks=self.tasks.digest)
 
@@ -297,7 +297,7 @@ class Trainings:
     ) -> OnEvent:
         """Passes a trainer's events on under the stage's name, and keeps the time; `then` may end the training."""
 
-        def event(happened: dict[str, Any]) -> None:
+        def event(happened: Mapping[str, object]) -> None:
             watch.tick()
             self.emit({"stage": name, **happened})
             then(happened)

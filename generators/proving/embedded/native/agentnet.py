@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from generators.proving.embedded.native import common
 from generators.worlds.pages.recording import RecordedAct, RecordedEpisode
@@ -52,7 +51,7 @@ def _lower(text: str) -> str:
     return text[0].lower() + text[1:]
 
 
-def line(episode: RecordedEpisode) -> dict[str, Any]:
+def line(episode: RecordedEpisode) -> dict[str, object]:
     """One episode, with the judgements of the release (the annotator's word, not the truth)."""
     traj = []
     for i, step in enumerate(episode.steps):

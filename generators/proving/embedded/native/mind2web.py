@@ -25,7 +25,7 @@ def action_uid(episode: RecordedEpisode, index: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{episode.uid}/{index}"))
 
 
-def candidate(node: DomNode, *, target: bool = False, rect: Sequence[float] | None = None) -> dict[str, Any]:
+def candidate(node: DomNode, *, target: bool = False, rect: Sequence[float] | None = None) -> dict[str, object]:
     """One candidate; `attributes` is a string that holds JSON, numbers are strings."""
     attributes = {"backend_node_id": str(node.uid), "bounding_box_rect": ",".join(f"{v:g}" for v in rect or node.rect)}
     attributes |= node.attributes

@@ -14,7 +14,7 @@ from generators.worlds.pages.own_pages import PageElement
 FRAME = 4  # hierarchy pixels a CSS pixel: 360 x 640 -> 1440 x 2560
 
 
-def node(element: PageElement, app: str, children: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+def node(element: PageElement, app: str, children: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """One view, with the fields of Rico's dumps."""
     return {
         "class": common.android_class(element),

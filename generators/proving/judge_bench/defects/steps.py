@@ -60,7 +60,7 @@ class Operator:
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
-def was(move: Move, shot: Observation) -> dict[str, Any]:
+def was(move: Move, shot: Observation) -> dict[str, object]:
     """What a step was before it was damaged."""
     return {"action": format(move.action), "box": move.box, "key": move.key, "screenshot": shot.sha256}
 

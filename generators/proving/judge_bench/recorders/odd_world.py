@@ -49,7 +49,7 @@ class OddWorld(BrowserWorld):
         self.size_px = (viewport.width, viewport.height)
         self._camera = Camera(page, viewport)
 
-    def reset(self, start: Mapping[str, Any]) -> None:
+    def reset(self, start: Mapping[str, object]) -> None:
         """`start` = {"app", "seed", "anim", "waits", "rows"}: anim as in `MOVING` or "", waits = actions that loading
         lasts, rows = whether every row of a list surely has its button."""
         self.page.mouse.move(0, 0)

@@ -68,7 +68,7 @@ class DagsterData:
     def cookies(self) -> list[tuple[str, str]]:
         return []
 
-    def truth(self, path: str) -> dict[str, Any]:
+    def truth(self, path: str) -> dict[str, object]:
         """{"data": {"assets": {name: {"group", "materializations"}}, "runs": {job: {status: count}}, "schedules" and
         "sensors": {name: status}}, "view": {}} once no run is under way."""
         answer = self._quiet()

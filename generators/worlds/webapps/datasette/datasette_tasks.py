@@ -24,12 +24,12 @@ def _rows(data: Data, table: str) -> list[dict[str, Any]]:
     return list(data[table].values())
 
 
-def _shows(table: str, rows: Sequence[dict[str, Any]]) -> list[Check]:
+def _shows(table: str, rows: Sequence[dict[str, object]]) -> list[Check]:
     """The table is shown with these rows and no others, in any order."""
     return [value(("view", "table"), table), value(("view", "members"), members([str(row["id"]) for row in rows]))]
 
 
-def _in_order(table: str, rows: Sequence[dict[str, Any]]) -> list[Check]:
+def _in_order(table: str, rows: Sequence[dict[str, object]]) -> list[Check]:
     return [value(("view", "table"), table), value(("view", "ids"), [str(row["id"]) for row in rows])]
 
 

@@ -37,7 +37,7 @@ class DatasetteData:
     def cookies(self) -> list[tuple[str, str]]:
         return []
 
-    def truth(self, path: str) -> dict[str, Any]:
+    def truth(self, path: str) -> dict[str, object]:
         """{"data": {table: {id: row}}, "view": what the API says of the address that is shown}."""
         return {"data": read(self._server.folder / "shop.db"), "view": self._view(path)}
 

@@ -89,7 +89,7 @@ def _orders(rng: Random, products: list[tuple[int, str, str, str, float]]) -> li
     return rows
 
 
-def read(path: Path) -> dict[str, dict[str, Any]]:
+def read(path: Path) -> dict[str, dict[str, object]]:
     """All tables: {table: {id: {column: value}}}. What is there twice can't be, as ids are keys."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as database:
         database.row_factory = sqlite3.Row

@@ -47,7 +47,7 @@ def expected_data(seed: int) -> Data:
     }
 
 
-def _user(at: int, name: str, first: str, email: str, **more: Any) -> dict[str, Any]:
+def _user(at: int, name: str, first: str, email: str, **more: object) -> dict[str, Any]:
     return {
         "id": at,
         "username": name,
@@ -64,7 +64,7 @@ def _user(at: int, name: str, first: str, email: str, **more: Any) -> dict[str, 
     }
 
 
-def _list_of(model: str, rows: Sequence[dict[str, Any]]) -> list[Check]:
+def _list_of(model: str, rows: Sequence[dict[str, object]]) -> list[Check]:
     """The admin lists exactly these rows, in its own order."""
     return [value(("view", "model"), model), value(("view", "ids"), [str(row["id"]) for row in rows])]
 

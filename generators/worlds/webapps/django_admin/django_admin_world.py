@@ -42,7 +42,7 @@ class DjangoData:
     def cookies(self) -> list[tuple[str, str]]:
         return [("sessionid", self._secrets["session"])]
 
-    def truth(self, path: str) -> dict[str, Any]:
+    def truth(self, path: str) -> dict[str, object]:
         """{"data": {table: {name: row}}, "view": {"model", "ids" in order} of a list, {"error": True} of one that the
         admin refuses to show, {} of another page}."""
         return {"data": read(self._server.folder / "app.db"), "view": self._view(path)}

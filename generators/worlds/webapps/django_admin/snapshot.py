@@ -97,7 +97,7 @@ _LINKS = {
 }
 
 
-def read(path: Path) -> dict[str, dict[str, Any]]:
+def read(path: Path) -> dict[str, dict[str, object]]:
     """{table: {name of a row: its columns}}; who is in which group, and who may do what, stand with their row. Times
     of sign-in and joining are left out: they pass by themselves."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as database:
@@ -111,5 +111,5 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _by_name(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _by_name(rows: Iterable[Mapping[str, object]]) -> dict[str, Any]:
     return {str(row["key"]): {key: value for key, value in row.items() if key != "key"} for row in rows}
