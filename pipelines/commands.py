@@ -91,6 +91,7 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
         "rows": {table: manifest.rows(table) for table in ("steps", "samples", "screens", "quarantine")},
         "images_missing": counts["images_missing"],
         "images_broken": counts["images_broken"],
+        "texts_cleaned": counts["texts_cleaned"],
         "quarantine_reasons": counts["reasons"],
         "loss": counts["losses"],
         "checks": {check.name: check.passed for check in manifest.checks},

@@ -13,11 +13,14 @@ _OF_THE_PORT = {errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL, errno.EPERM
 
 @contextmanager
 def named_port(host: str, port: int, instead: str = "--port") -> Iterator[None]:
-    """Around what listens on (host, port): an `OSError` of the port is raised again as one that names it.
+    """Around what listens on (host, port): an `OSError` of the port is raised again as one that names it; a number that
+    no port has is a `ValueError`.
 
     `instead` is the flag or setting that chooses another port."""
     try:
         yield
+    except OverflowError as error:
+        raise ValueError(f"port: expected 0 to 65535, found {port}; choose another by {instead}") from error
     except OSError as error:
         if error.errno not in _OF_THE_PORT:
             raise

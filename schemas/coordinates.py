@@ -9,6 +9,9 @@ import numpy as np
 
 UNITS = 1000
 """Width and height of the frame in units."""
+OVERHANG = 20.0
+"""Units by which a stated target may hang over a border of the screen (2 %): a window's shadow, a rounded picture. That
+part is cut off; more is another frame, or wrong. (A view of a tree may reach any way beyond: `box_to_unit`.)"""
 
 
 class OffScreen(ValueError):
@@ -63,6 +66,29 @@ def box_to_unit(box_px: tuple[float, float, float, float], size_px: tuple[float,
     if scaled[2] < 0 or scaled[3] < 0 or scaled[0] > UNITS or scaled[1] > UNITS:
         raise OffScreen(f"box {box_px!r} lies outside the frame {size_px!r}")
     return [min(max(value, 0.0), float(UNITS)) for value in scaled]
+
+
+class ScreenBox(tuple[float, float, float, float]):
+    """left, top, right, bottom of a target in 0..1000; `cut` says whether a part that hung over was cut off."""
+
+    cut: bool
+
+    def __new__(cls, sides: Sequence[float], cut: bool) -> ScreenBox:
+        """The sides, and whether they were cut."""
+        made = super().__new__(cls, sides)
+        made.cut = cut
+        return made
+
+
+def screen_box(box_px: tuple[float, float, float, float], size_px: tuple[float, float]) -> ScreenBox:
+    """The box of a target that sources and suites state, in a frame of (width, height), → 0..1000. What hangs over by
+    at most `OVERHANG` is cut off; raises `OffScreen` beyond, and else as `box_to_unit` does."""
+    sides = box_to_unit(box_px, size_px)
+    stated = [px * 1000.0 / size for px, size in zip(box_px, (*size_px, *size_px), strict=True)]
+    if max(abs(one - other) for one, other in zip(sides, stated, strict=True)) > OVERHANG:
+        share = OVERHANG / UNITS
+        raise OffScreen(f"box {box_px!r} hangs over the frame {size_px!r} by more than {share:.0%}")
+    return ScreenBox(sides, sides != stated)
 
 
 def contains(box: Sequence[float], point: Sequence[float]) -> bool:

@@ -268,22 +268,11 @@ def _mixture(counts: Counts) -> dict[str, Number]:
 
 
 def _checkpoint(counts: Counts) -> dict[str, Number]:
-    named = {
-        "first_loss": "quality: first loss",
-        "last_loss": "quality: last loss",
-        "reward_before": "quality: reward before",
-        "reward_after": "quality: reward after",
-        "reward_gain": "quality: reward gain",
-        "success_gain": "quality: success gain",
-        "success_before": "quality: success before",
-        "success_after": "quality: success after",
-        "zero_variance_share": "quality: groups without signal",
-        "steps": "yield: steps",
-        "updates": "yield: updates",
-        "samples": "yield: samples",
-        "tokens": "yield: tokens",
-        "rollouts": "cost: rollouts",
-    }
+    figures = "first_loss last_loss reward_before reward_after reward_gain success_gain success_before success_after"
+    named = {name: f"quality: {name.replace('_', ' ')}" for name in figures.split()}
+    named |= {"zero_variance_share": "quality: groups without signal"}
+    named |= {name: f"yield: {name}" for name in ("steps", "updates", "samples", "tokens")}
+    named |= {"rollouts": "cost: rollouts"}
     seen = {
         name: name.replace("validation_", "quality: validation ", 1)
         for name in counts

@@ -63,23 +63,16 @@ def unit_hash(seed: int, *parts: object) -> float:
 
 
 CONTAINERS = frozenset({"view", "viewgroup", "linearlayout", "framelayout", "relativelayout", "constraintlayout"})
-ROLE_WORDS = {
-    "textview": "text",
-    "imageview": "image",
-    "imagebutton": "image button",
-    "edittext": "text field",
-    "seekbar": "slider",
-    "textbox": "text field",
-    "checkedtextview": "checkbox",
-    "compoundbutton": "switch",
-    "radiobutton": "radio button",
-    "togglebutton": "switch",
-    "progressbar": "progress bar",
-    "listitem": "list item",
-    "combobox": "drop-down",
-    "img": "image",
-    "menuitem": "menu item",
-}
+ROLE_WORDS = dict(
+    pair.split("=")
+    for pair in str.split(
+        "textview=text, imageview=image, imagebutton=image button, edittext=text field, seekbar=slider, "
+        "textbox=text field, checkedtextview=checkbox, compoundbutton=switch, radiobutton=radio button, "
+        "togglebutton=switch, progressbar=progress bar, listitem=list item, combobox=drop-down, img=image, "
+        "menuitem=menu item",
+        ", ",
+    )
+)
 
 
 def role_word(role: str | None) -> str:

@@ -169,6 +169,12 @@ class Mapped:
     """(native word, status) → count."""
 
 
+def _at(payload: object, path: str) -> object:
+    for name in () if path == "." else path.split("/"):
+        payload = payload.get(name) if isinstance(payload, Mapping) else None
+    return payload
+
+
 class Adapter(ABC):
     """Base of the source adapters. `version` goes up whenever the mapping changes.
 
@@ -184,6 +190,9 @@ class Adapter(ABC):
     """Streams the records of one file (see `pipelines.native.record_readers`)."""
     side_lists: ClassVar[tuple[str, ...]] = ()
     """Globs of files that every part depends on where they are there, such as a split list."""
+    items_at: ClassVar[tuple[str, ...]] = ()
+    """Where a record's native items lie: paths of names to lists within its payload ("steps", "task/actions"; "." is
+    the payload itself), whose lengths are added. Empty: a record is one item."""
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Groups of relative file names; no episode may span two. Side files (split lists) need not be named."""
@@ -198,6 +207,11 @@ class Adapter(ABC):
         read = type(self).reader  # by the class: a plain function isn't to be bound
         for file in files:
             yield from read(raw, file)
+
+    def count_items(self, record: Record) -> int:
+        """Native items of a record, read from its shape alone: what goes with it where it is refused whole."""
+        listed = [found for path in self.items_at if isinstance(found := _at(record.payload, path), list | tuple)]
+        return sum(map(len, listed)) if listed else 1
 
     @abstractmethod
     def map(self, record: Record, raw: Raw) -> Mapped:

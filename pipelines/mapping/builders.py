@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from pipelines.mapping.adapter import Mapped, Record, RecordScreen, RejectedUnit
 from pipelines.mapping.card import Descriptor
-from pipelines.mapping.items import ItemError
+from pipelines.mapping.items import ItemError, NumberedStep, by_number
 from pipelines.prompts import grounding_text, messages, point_answer, point_text
 from pipelines.prompts.tokens import count_tokens
 from schemas.actions import Action, Scroll, format, scroll_direction
-from schemas.coordinates import centre_in_units
+from schemas.coordinates import ScreenBox, centre_in_units
 from schemas.ids import canonical_json, sample_id
 
 
@@ -59,6 +59,14 @@ class _Builder:
 
 DIRECTION_FROM_POINTS = "direction_from_points"
 """Rule of a scroll whose direction no native word says."""
+
+
+CUT = "cut_at_border"
+"""Rule of a target that hung over the border of its screen (see `schemas.coordinates.OVERHANG`)."""
+
+
+def _cut(box: Sequence[float] | None) -> list[str]:
+    return [CUT] if isinstance(box, ScreenBox) and box.cut else []
 
 
 def _in_pixels(action: Action, screen: RecordScreen | None, rules: Sequence[str]) -> Action:
@@ -152,6 +160,18 @@ class EpisodeBuilder(_Builder):
         self._gap_at = len(self._mapped.steps)
         self._gap_rule = rule
 
+    def numbered(self, steps: Sequence[Any], name: str) -> Iterator[tuple[int, NumberedStep]]:
+        """The steps of a source that numbers them (the field `name`), in the order of their numbers, each with its
+        place: a number that is missing marks a gap, and of steps with one number the first is mapped."""
+        for place, one in enumerate(by_number(steps, name)):
+            if one.repeated:
+                detail = f"{name} {one.step[name]} stands twice"
+                self.reject("duplicate", native=one.step, native_index=place, word="step", detail=detail)
+                continue
+            if one.after_gap:
+                self.gap("steps_missing_in_source")
+            yield place, one
+
     def _row(
         self,
         action: Action | None,
@@ -168,6 +188,7 @@ class EpisodeBuilder(_Builder):
         if gap is not None and self._gap_rule:
             rules, self._gap_rule = [*rules, self._gap_rule], None
         box = more.pop("target_box", None)
+        rules = [*rules, *_cut(box)]
         self._mapped.steps.append(
             {
                 **self._common,
@@ -266,7 +287,7 @@ class SampleBuilder(_Builder):
         if not (left < right and top < bottom):
             raise ItemError("bad_box", f"{[round(side, 2) for side in box]} has no area", word)
         centre = point_answer(*centre_in_units(box))
-        rules = ["centre_of_box", *more.pop("rules", ())]
+        rules = ["centre_of_box", *_cut(box), *more.pop("rules", ())]
         self.sample(
             "grounding",
             grounding_text(expression),
@@ -297,6 +318,7 @@ class SampleBuilder(_Builder):
             native_index=native_index,
             word=word,
             target_boxes=[box],
+            rules=[*_cut(box), *more.pop("rules", ())],
             **more,
         )
 

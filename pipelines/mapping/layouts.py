@@ -15,22 +15,17 @@ NEAR = 200
 def layout(adapter: Adapter) -> str:
     """The globs of an adapter's files where it has any, then what its file says of them: rows, columns, words."""
     lines = [f"{adapter.descriptor.id}: {adapter.descriptor.title}"]
-    if patterns := patterns_of(adapter):
+    if patterns := getattr(adapter, "patterns", ()):
         lines.append(f"files: {', '.join(patterns)}")
     if adapter.descriptor.companions:
         lines.append(f"beside them, by --companion ID=PATH: {', '.join(adapter.descriptor.companions)}")
     return "\n".join([*lines, "", inspect.getdoc(inspect.getmodule(type(adapter))) or ""])
 
 
-def patterns_of(adapter: Adapter) -> tuple[str, ...]:
-    """Globs of an adapter's files; none where it groups files in a way of its own."""
-    return tuple(getattr(adapter, "patterns", ()))
-
-
 def why_none(adapter: Adapter, raw: Raw) -> str:
     """What stands in a folder none of whose files are an adapter's: nothing, files of another kind, or a folder whose
     level is one too high or too low."""
-    expected = ", ".join(patterns_of(adapter)) or "its native files"
+    expected = ", ".join(getattr(adapter, "patterns", ())) or "its native files"
     wanted = f"expected {expected} in {raw.root}"
     below = sorted(path for path in raw.root.iterdir() if path.is_dir() and not path.name.startswith("."))[:NEAR]
     for folder in (*below, raw.root.parent):

@@ -99,7 +99,7 @@ class Raw:
             return None
         return self.read(relative, companion) if self.is_there(relative, companion) else None
 
-    def first(self, names: Iterable[str], items: int = 1) -> bytes | None:
+    def first(self, names: Iterable[str], items: int | None = None) -> bytes | None:
         """Bytes of the first of several files that is there; None if none is. Raises `RecordError("unsafe_path")` with
         the record's `items`."""
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 
 
 class SourceError(RuntimeError):
@@ -10,13 +11,30 @@ class SourceError(RuntimeError):
 
 
 class RecordError(ValueError):
-    """A record that can't be mapped at all: it is quarantined whole. `items` = native items that go with it."""
+    """A record that can't be mapped at all: it is quarantined whole. `items` = native items that go with it; None: as
+    many as its shape says (`Adapter.count_items`)."""
 
-    def __init__(self, reason: str, detail: str = "", items: int = 1) -> None:
+    def __init__(self, reason: str, detail: str = "", items: int | None = None) -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
         self.items = items
+
+
+FIELDS_NAMED = 12
+
+
+def with_fields(reason: str, detail: str, native: object) -> str:
+    """What was expected, and beside it what the native unit has instead: the names of its fields, where one that was
+    expected isn't there. They often say at once which other form of the dataset lies in the folder."""
+    if reason != "missing_field" and not (reason.startswith("unknown_") and reason.endswith((":None", ":"))):
+        return detail
+    held = native.get("native") if isinstance(native, Mapping) and "native_index" in native else native
+    if not isinstance(held, Mapping):
+        return detail
+    names = [str(name)[:40] for name in held]
+    more = f" and {len(names) - FIELDS_NAMED} more" if len(names) > FIELDS_NAMED else ""
+    return f"{detail}; it has {', '.join(names[:FIELDS_NAMED]) or 'no field'}{more}"
 
 
 OF_THE_NAME = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP})

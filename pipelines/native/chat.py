@@ -28,7 +28,13 @@ class ChatTurn:
     extra: Mapping[str, Any]
 
 
-def turns(listed: object, items: int = 1) -> list[ChatTurn]:
+def said_by(listed: object, *roles: str) -> int:
+    """How many turns of a native chat are of these native roles, whatever else is in it."""
+    rows = listed if isinstance(listed, list) else []
+    return sum(isinstance(row, Mapping) and (row.get("from") or row.get("role")) in roles for row in rows)
+
+
+def turns(listed: object, items: int | None = None) -> list[ChatTurn]:
     """A native chat → its turns, text parts joined by newlines, picture parts left out.
 
     Raises `RecordError`: `missing_field` unless it is a list of objects with a role and a text, `unknown_role:<word>`

@@ -23,7 +23,7 @@ from pipelines.mapping.points import in_frame
 from pipelines.native.record_readers import json_list
 from pipelines.native.spill import Spill
 from schemas.actions import Action, Click, Drag, Finished, Hotkey, Hover, Point, PressEnter, Scroll, Type
-from schemas.coordinates import box_to_unit, centre
+from schemas.coordinates import OffScreen, ScreenBox, centre, screen_box
 from schemas.ids import digest
 
 DATA, IMAGES = "_data.json", "_images.parquet"
@@ -51,16 +51,16 @@ def numbers(text: object, kind: str, word: str) -> list[float]:
     return found
 
 
-def unit_box(text: Any, word: str, size: float = 1.0) -> list[float]:
+def unit_box(text: Any, word: str, size: float = 1.0) -> ScreenBox:
     """A box tag in a frame of `size` both ways → left, top, right, bottom in 0..1000. Raises `ItemError`: bad_box
-    without area, off_screen more than a unit outside."""
+    without area, off_screen (see `schemas.coordinates.screen_box`)."""
     left, top, right, bottom = numbers(text, "box", word)
     if not (left < right and top < bottom):
         raise ItemError("bad_box", f"{text[:80]!r} has no area", word)
-    slack = size / 1000
-    if min(left, top) < -slack or max(right, bottom) > size + slack:
-        raise ItemError("off_screen", f"{text[:80]!r} in a frame of {size}", word)
-    return box_to_unit((left, top, right, bottom), (size, size))
+    try:
+        return screen_box((left, top, right, bottom), (size, size))
+    except OffScreen as error:
+        raise ItemError("off_screen", f"{text[:80]!r}: {error}", word) from error
 
 
 def unit_point(text: object, word: str) -> Point:
@@ -100,7 +100,7 @@ class MappedAction:
 
     word: str
     actions: list[Action]
-    box: list[float] | None = None
+    box: Sequence[float] | None = None
     lossy: bool = False
     rules: tuple[str, ...] = ()
 
@@ -149,7 +149,7 @@ def _web(word: str, action: Mapping[str, object]) -> MappedAction:
     return MappedAction(word, [Hotkey(("ctrl", "c"))] if word == "copy" else [Finished(text_of(action, word))])
 
 
-def _target(action: Mapping[str, object], word: str) -> tuple[Point, list[float] | None, tuple[str, ...]]:
+def _target(action: Mapping[str, object], word: str) -> tuple[Point, Sequence[float] | None, tuple[str, ...]]:
     """Point (else the box's centre) and box of an action; fractions in, units out."""
     element = action.get("element")
     box = unit_box(related(element, word), word) if element is not None else None

@@ -15,7 +15,7 @@ from typing import Any
 from pipelines.mapping.adapter import Mapped, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
-from schemas.coordinates import OffScreen, box_to_unit
+from schemas.coordinates import OffScreen, ScreenBox, screen_box
 
 AMBIGUOUS = "ambiguous_name"
 
@@ -35,10 +35,10 @@ Read = Callable[[Any], Named]
 """A native element → `Named`. Raises `ItemError`."""
 
 
-def unit_box(value: object, size: tuple[float, float], word: str) -> tuple[float, float, float, float]:
+def unit_box(value: object, size: tuple[float, float], word: str) -> ScreenBox:
     """left, top, right, bottom in a frame of (width, height) → 0..1000. Raises `ItemError`: bad_box, off_screen.
 
-    A side may lie outside the frame by one unit in a thousand, which is cut off; more is another frame, or wrong.
+    What hangs over by a little is cut off (`schemas.coordinates.screen_box`).
     """
     numbers = list(value) if isinstance(value, list | tuple) else []
     if len(numbers) != 4 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
@@ -46,14 +46,10 @@ def unit_box(value: object, size: tuple[float, float], word: str) -> tuple[float
     left, top, right, bottom = (float(number) for number in numbers)
     if not (left < right and top < bottom):
         raise ItemError("bad_box", f"{numbers}: expected left < right and top < bottom", word)
-    slack = (size[0] / 1000, size[1] / 1000)
-    if left < -slack[0] or top < -slack[1] or right > size[0] + slack[0] or bottom > size[1] + slack[1]:
-        raise ItemError("off_screen", f"{numbers} in a frame of {size}", word)
     try:
-        box = box_to_unit((left, top, right, bottom), size)
+        return screen_box((left, top, right, bottom), size)
     except (OffScreen, ValueError) as error:
         raise ItemError("off_screen", str(error), word) from error
-    return box[0], box[1], box[2], box[3]
 
 
 def read_elements(

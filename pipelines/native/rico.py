@@ -29,7 +29,7 @@ _FILE = re.compile(r"(?:[^\0]*/)?([0-9]{1,12})\.(?:jpg|jpeg|png)", re.IGNORECASE
 _LISTS = {"test": ("test",), "validation": ("dev", "val", "validation"), "train": ("train",)}  # the first wins
 
 
-def screen_id(value: object, items: int = 1) -> str:
+def screen_id(value: object, items: int | None = None) -> str:
     """A screen's id as text. Raises `RecordError("unsafe_path")` unless it is a number, so that it can name a file."""
     text = str(value) if type(value) is int else value
     if not isinstance(text, str) or not _ID.fullmatch(text):
@@ -78,7 +78,7 @@ def _ids(path: Path) -> frozenset[str]:
     return frozenset(ids)
 
 
-def hierarchy(raw: Raw, identifier: str, items: int = 1) -> dict[str, object]:
+def hierarchy(raw: Raw, identifier: str, items: int | None = None) -> dict[str, object]:
     """Root node of a screen's view hierarchy. Raises `RecordError`: `missing_file`, `bad_json`, `missing_field`."""
     data = raw.read_if_there(f"combined/{identifier}.json", COMPANION)
     if data is None:

@@ -93,7 +93,8 @@ class AgentnetAdapter(Adapter):
     """One record per JSON line."""
 
     descriptor = DESCRIPTOR
-    version = 2
+    version = 3
+    items_at = ("traj",)
     side_lists = (META,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
@@ -141,15 +142,8 @@ class AgentnetAdapter(Adapter):
         size = _sizes(raw).get(line["task_id"])
         pointer: Point | None = None
         found = unknown_fields(line, _KNOWN)
-        for place, numbered in enumerate(ordered):
-            step = numbered.step
-            if numbered.repeated:
-                detail = f"index {step['index']} stands twice"
-                builder.reject("duplicate", native=step, native_index=place, word="step", detail=detail)
-                continue
-            if numbered.after_gap:
-                builder.gap("steps_missing_in_source")
-                pointer = None
+        for place, numbered in builder.numbered(traj, "index"):
+            step, pointer = numbered.step, None if numbered.after_gap else pointer
             pointer = _step(builder, raw, step, place, size, pointer, rules)
             if isinstance(step, dict):
                 found += unknown_fields(step, _KNOWN_STEP)

@@ -35,7 +35,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
-from pipelines.native.chat import turns
+from pipelines.native.chat import said_by, turns
 from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
 from pipelines.native.record_readers import count_of, json_lines, json_list
 from schemas.actions import Action, Finished, Hotkey, Launch, PressBack, PressEnter, Scroll, Type, Wait, pressed
@@ -103,6 +103,11 @@ class AgenttrekAdapter(Adapter):
                 yield from json_list(raw, file, count=count_of('"assistant"'))
             else:
                 yield Broken(file, "file", "unknown_schema", "expected agenttrek_1207.json")
+
+    def count_items(self, record: Record) -> int:
+        """As many as the chat has turns of assistant."""
+        payload = record.payload if isinstance(record.payload, dict) else {}
+        return max(said_by(payload.get("messages") or payload.get("conversations"), "assistant", "gpt"), 1)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → step rows. Raises `RecordError`: unknown_schema, missing_field, empty_text, unknown_role."""

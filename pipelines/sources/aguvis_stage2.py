@@ -63,6 +63,7 @@ class AguvisStage2Adapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = ("texts",)
     patterns = ("**/*.parquet",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:

@@ -107,6 +107,7 @@ class AitwAdapter(BatchAdapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = ("steps",)
     side_lists = (SPLIT_LIST,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

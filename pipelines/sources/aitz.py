@@ -94,6 +94,7 @@ class AitzAdapter(BatchAdapter):
 
     descriptor = DESCRIPTOR
     version = 2
+    items_at = (".",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per folder of episodes (`train/google_apps`, ...): what changes in one folder costs the others

@@ -36,7 +36,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import whole_sides
-from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, unknown_fields
+from pipelines.mapping.items import ItemError, by_number, is_text, notices, smallest_box, unknown_fields
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_document
@@ -101,7 +101,8 @@ class AmexAdapter(Adapter):
     """One record per episode file."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = ("steps",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Episode files by the first digits of their ids."""
@@ -130,18 +131,15 @@ class AmexAdapter(Adapter):
             raise RecordError("empty_text", "the instruction is empty", len(steps))
         if record.native_id is None:
             raise RecordError("missing_field", f"no 32 hex digits in {record.file!r:.80}", len(steps))
-        last = steps[-1].get("action") if steps and isinstance(steps[-1], dict) else None
+        final = by_number(steps, "step_id")[-1].step if steps else None
+        last = final.get("action") if isinstance(final, dict) else None
         outcome = {"TASK_COMPLETE": "success", "TASK_IMPOSSIBLE": "infeasible"}.get(str(last))
         builder = EpisodeBuilder(
             self.descriptor, record, episode_id=record.native_id, instruction=goal, outcome=outcome
         )
         found = unknown_fields(row, _EPISODE)
-        before: int | None = None
-        for place, step in enumerate(steps):
-            number = step.get("step_id") if isinstance(step, dict) else None
-            if before is not None and isinstance(number, int) and number > before + 1:
-                builder.gap("step_id_jumps")
-            before = number if isinstance(number, int) else before
+        for place, numbered in builder.numbered(steps, "step_id"):
+            step = numbered.step
             _step(builder, raw, record.file, step, place)
             found += unknown_fields(step, _STEP) if isinstance(step, dict) else []
         return notices(builder.finish(), found)

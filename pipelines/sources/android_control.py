@@ -132,6 +132,7 @@ class AndroidControlAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = ("actions",)
     side_lists = (SPLIT_LIST,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

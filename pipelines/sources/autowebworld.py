@@ -76,7 +76,7 @@ class AutowebworldAdapter(Adapter):
     """One record per row."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = ("**/*.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:

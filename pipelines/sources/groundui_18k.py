@@ -59,7 +59,7 @@ class Groundui18kAdapter(FlatRowAdapter):
     """One record per line; lines have no id of their own."""
 
     descriptor = DESCRIPTOR
-    version = 2
+    version = 3
     patterns = ("**/*.jsonl",)
     reader = json_lines
     word = "instruction"

@@ -102,7 +102,8 @@ class GuiOdysseyAdapter(Adapter):
     """One record per episode file."""
 
     descriptor = DESCRIPTOR
-    version = 3
+    version = 4
+    items_at = ("steps",)
     reader = partial(json_document, of_id=field_id("episode_id"), count=count_of('"action"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
@@ -146,14 +147,8 @@ class GuiOdysseyAdapter(Adapter):
         )
         found = unknown_fields(row, _EPISODE)
         ordered = by_number(steps, "step")
-        for place, numbered in enumerate(ordered):
+        for place, numbered in builder.numbered(steps, "step"):
             step = numbered.step
-            if numbered.repeated:
-                detail = f"step {step['step']} stands twice"
-                builder.reject("duplicate", native=step, native_index=place, word="step", detail=detail)
-                continue
-            if numbered.after_gap:
-                builder.gap("steps_missing_in_source")
             _step(builder, raw, step, place, selects=_selects([one.step for one in ordered[:place]]))
             found += unknown_fields(step, _STEP) if isinstance(step, dict) else []
         return notices(builder.finish(), found)

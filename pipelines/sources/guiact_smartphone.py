@@ -81,7 +81,8 @@ class GuiactSmartphoneAdapter(Adapter):
     """One record per episode."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = (".",)
     patterns = (f"**/*{guicourse.DATA}",)
     reader = guicourse.episodes
 

@@ -77,7 +77,7 @@ class GuiactWebMultiAdapter(Adapter):
     """One record per episode."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = (f"**/*{guicourse.DATA}",)
     reader = guicourse.episodes
 

@@ -83,7 +83,8 @@ class GuiactWebSingleAdapter(Adapter):
     """One record per row."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = ("actions_label",)
     patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"name"'))
 

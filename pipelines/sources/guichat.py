@@ -30,8 +30,9 @@ from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import guicourse
-from pipelines.native.chat import ChatTurn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, said_by, turns, without_pictures
 from pipelines.native.record_readers import count_of, field_id, json_list
+from schemas.coordinates import ScreenBox
 from schemas.ids import digest
 
 _KNOWN = frozenset({"uid", "image_id", "text"})
@@ -61,9 +62,14 @@ class GuichatAdapter(Adapter):
     """One record per dialogue."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"human"'))
+
+    def count_items(self, record: Record) -> int:
+        """As many as the chat has turns of human."""
+        payload = record.payload if isinstance(record.payload, dict) else {}
+        return max(said_by(payload.get("text"), "human", "user"), 1)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One dialogue → a sample per question. Raises `RecordError`: bad_value, missing_field, unknown_role."""
@@ -117,7 +123,7 @@ def _dialogue(builder: SampleBuilder, found: list[ChatTurn], screen: RecordScree
         before.append(text)
 
 
-def _checked(question: str, answer: str | None) -> list[list[float]]:
+def _checked(question: str, answer: str | None) -> list[ScreenBox]:
     """The boxes of a sound answer, in 0..1000. Raises `ItemError`."""
     if answer is None:
         raise ItemError("missing_field", "no answer follows the question", WORD)

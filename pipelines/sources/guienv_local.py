@@ -65,7 +65,7 @@ class GuienvLocalAdapter(Adapter):
     """One record per row."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = (f"**/*{guicourse.DATA}",)
     reader = partial(json_list, of_id=field_id("uid"), count=count_of('"task_type"'))
 

@@ -74,7 +74,8 @@ class HarvestedAdapter(Adapter):
     """One record per screen."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = ("elements", "absent")
     patterns = ("**/screens.jsonl",)
     reader = partial(json_lines, of_id=field_id("screenshot"), count=count_of('"box_px"'))
 

@@ -97,6 +97,7 @@ class InstaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = (".",)
     patterns = ("actions/*.json",)
     side_lists = (TASKS,)
 

@@ -37,7 +37,16 @@ from typing import Any
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
-from pipelines.mapping.items import ItemError, SplitListError, is_text, notices, read_once, smallest_box, unknown_fields
+from pipelines.mapping.items import (
+    ItemError,
+    SplitListError,
+    by_number,
+    is_text,
+    notices,
+    read_once,
+    smallest_box,
+    unknown_fields,
+)
 from pipelines.mapping.points import pixel_point, swipe
 from pipelines.sources.amex import device_size, id_of, screen_of
 from schemas.actions import Action, Click, Finished, LongPress, PressBack, PressEnter, PressHome, Scroll, Type
@@ -107,7 +116,8 @@ class LearnguiAdapter(Adapter):
     """One record per entry of the object."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = ("row/steps",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """The file of texts; each file of the online part, to be refused."""
@@ -156,7 +166,8 @@ class LearnguiAdapter(Adapter):
         if not goal.strip():
             raise RecordError("empty_text", "the instruction is empty", len(steps))
         known = [_SPLITS.get(str(row.get("split"))), *(_listed(raw.path(file), name) for file in self.side_files(raw))]
-        impossible = bool(steps) and isinstance(steps[-1], dict) and steps[-1].get("action") == "TASK_IMPOSSIBLE"
+        final = by_number(steps, "step_id")[-1].step if steps else None
+        impossible = isinstance(final, dict) and final.get("action") == "TASK_IMPOSSIBLE"
         builder = EpisodeBuilder(
             self.descriptor,
             record,
@@ -170,12 +181,9 @@ class LearnguiAdapter(Adapter):
         if row.get("split") not in (None, *_SPLITS):
             found.append(("bad_value", "split: expected train or test", {"split": row["split"]}))
         amex = _amex_steps(raw, record.payload["amex"])
-        before: int | None = None
-        for place, step in enumerate(steps):
+        for place, numbered in builder.numbered(steps, "step_id"):
+            step = numbered.step
             number = step.get("step_id") if isinstance(step, dict) else None
-            if before is not None and isinstance(number, int) and number > before + 1:
-                builder.gap("step_id_jumps")
-            before = number if isinstance(number, int) else before
             _step(builder, raw, record.payload["base"], step, place, amex.get(number, {}))
             found += unknown_fields(step, _STEP) if isinstance(step, dict) else []
         return notices(builder.finish(), found)

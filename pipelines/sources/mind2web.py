@@ -91,6 +91,7 @@ class Mind2webAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = ("actions",)
     patterns = ("**/*.json",)
     synthesise_finish: ClassVar[bool] = False
     """Whether an episode whose last action is mapped gets a `Finished`: the source says nothing of the end."""

@@ -100,7 +100,7 @@ class Mobile3mAdapter(Adapter):
     """One record per page."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Pages by graph and first action; each file of another kind, to be refused."""

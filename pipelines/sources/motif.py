@@ -90,7 +90,8 @@ class MotifAdapter(Adapter):
     """One record per processed trace."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = ("actions",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Traces by the first two characters of their names; raw ones without a processed file beside them."""

@@ -90,6 +90,7 @@ class MultimodalMind2webAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = ("rows",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per split: an episode may lie in several of its shards. A file of another name is its own part."""

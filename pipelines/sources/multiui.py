@@ -82,7 +82,7 @@ class MultiuiAdapter(Adapter):
     """One record per row."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = ("**/*.json",)
     reader = partial(json_list, of_id=field_id("id"))
 

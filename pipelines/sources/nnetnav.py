@@ -69,6 +69,7 @@ class NnetnavAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = (".",)
     patterns = ("**/*.jsonl",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:

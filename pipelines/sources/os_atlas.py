@@ -97,7 +97,8 @@ class OsAtlasAdapter(Adapter):
     """One record per screen (nested) or element (flat)."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = ("elements",)
     patterns = ("**/*.json",)
     reader = partial(json_list, count=count_of('"bbox"'))
 

@@ -76,6 +76,7 @@ class OsGenesisWebAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = (".",)
     patterns = ("**/*.jsonl",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:

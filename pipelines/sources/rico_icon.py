@@ -29,7 +29,7 @@ from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
-from pipelines.native.chat import ChatTurn, turns, without_pictures
+from pipelines.native.chat import ChatTurn, said_by, turns, without_pictures
 from pipelines.native.pyautogui import CallError, gestures, parse_script
 from pipelines.native.record_readers import count_of, json_list
 from pipelines.prompts import grounding_text, point_answer
@@ -76,6 +76,11 @@ class RicoIconAdapter(Adapter):
     patterns = ("**/*.json",)
     reader = partial(json_list, count=count_of('"gpt"'))
     """One screen at a time. The rows have no id."""
+
+    def count_items(self, record: Record) -> int:
+        """As many as the chat has turns of human."""
+        payload = record.payload if isinstance(record.payload, dict) else {}
+        return max(said_by(payload.get("conversations"), "human", "user"), 1)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → a grounding sample for each request. Raises `RecordError`."""

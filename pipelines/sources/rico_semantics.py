@@ -72,6 +72,7 @@ class RicoSemanticsAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = ("screen_elements",)
     patterns = ("**/*.json",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:

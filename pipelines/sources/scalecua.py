@@ -65,8 +65,10 @@ _PLACE = re.compile(r"<(box|point)>(.*?)</\1>", re.DOTALL)
 _PLATFORMS = dict(
     pair.split("=")
     for pair in str.split(
-        "windows=desktop win=desktop mac=desktop macos=desktop ubuntu=desktop linux=desktop desktop=desktop "
-        "android=mobile iphone=mobile ios=mobile ipad=mobile mobile=mobile web=web browser=web"
+        "windows=desktop, win=desktop, mac=desktop, macos=desktop, ubuntu=desktop, linux=desktop, "
+        "desktop=desktop, android=mobile, iphone=mobile, ios=mobile, ipad=mobile, mobile=mobile, web=web, "
+        "browser=web",
+        ", ",
     )
 )
 
@@ -104,6 +106,7 @@ class ScalecuaAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = (".",)
     patterns = ("**/*.jsonl",)
     side_lists = ("meta.json",)
 

@@ -62,6 +62,7 @@ class Screen2wordsAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = ("summaries",)
     side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.csv", "**/*.json", "**/*.parquet")
 

@@ -68,7 +68,8 @@ class SeeclickWebAdapter(Adapter):
     """One record per page."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = ("elements",)
     patterns = ("**/*.json",)
     reader = partial(json_list, of_id=field_id("img_filename"), count=count_of('"bbox"'))
 

@@ -57,7 +57,7 @@ class ShowuiDesktopAdapter(FlatRowAdapter):
     """One record per row; rows have no id of their own."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = ("**/*.parquet",)
     reader = parquet_rows
     columns = Columns(required=("instruction", "bbox"), rules=("type",), unused=("image_url", "point"))

@@ -69,7 +69,8 @@ class ShowuiWebAdapter(Adapter):
     """One record per screenshot."""
 
     descriptor = DESCRIPTOR
-    version = 2
+    version = 3
+    items_at = ("element",)
     reader = partial(json_list, of_id=field_id("img_url"), count=count_of('"bbox"'))
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

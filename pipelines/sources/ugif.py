@@ -86,7 +86,8 @@ class UgifAdapter(Adapter):
     """One record per task and language."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
+    items_at = ("task/actions",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Tasks by split (a JSON outside the three folders is a part of its own)."""

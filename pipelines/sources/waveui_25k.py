@@ -61,7 +61,7 @@ class Waveui25kAdapter(FlatRowAdapter):
     """One record per row; rows have no id of their own."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = ("**/*.parquet",)
     reader = parquet_rows
     columns = Columns(

@@ -75,7 +75,7 @@ class WebsrcAdapter(Adapter):
     """One record per question."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     side_lists = (f"**/{SPLITS}",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

@@ -77,7 +77,7 @@ class Webui350kAdapter(Adapter):
     """One record per page and device."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     side_lists = (SPLITS,)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

@@ -71,6 +71,7 @@ class WidgetCaptioningAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    items_at = (".",)
     side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.csv", "**/*.json", "**/*.parquet")
 

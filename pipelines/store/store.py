@@ -38,6 +38,7 @@ from pipelines.store.parts import PartFunction, PartResult, PartSpec, marker_of,
 from pipelines.store.whole_versions import link_parts
 from pipelines.whole_files import whole_file
 from schemas.ids import digest
+from schemas.settings import near
 
 TOUCH_AFTER_S = 3600
 """A screen that is put again is marked as new once it is older than this, so that `vesper gc` sees it in use."""
@@ -258,7 +259,13 @@ class Store:
         """The current version; `StoreError` if there is none, or it lacks `checks_passed` and nobody forced it."""
         manifest = self.current(asset)
         if manifest is None:
-            raise StoreError(f"{asset}: nothing committed yet in {self.home}; materialise it first")
+            there = [
+                path.parent.relative_to(self.home / "assets") for path in self.home.glob("assets/*/**/current.json")
+            ]
+            meant = near(asset, (path.as_posix() for path in there))
+            raise StoreError(
+                f"{asset}: nothing committed yet in {self.home}; materialise it first{meant and f'; {meant}'}"
+            )
         if not manifest.checks_passed and not read_pointer(manifest.folder).get("change", {}).get("forced"):
             failed = ", ".join(check.name for check in manifest.checks if check.blocking and not check.passed)
             raise StoreError(f"{asset} {manifest.version}: refused, checks failed: {failed}")

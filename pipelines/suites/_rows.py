@@ -16,6 +16,7 @@ from pipelines.mapping.items import is_text, picture_bytes
 from pipelines.native.record_readers import holds_json_lines, json_lines, json_list, parquet_rows
 from pipelines.store.images import ImageError, image_size
 from pipelines.suites import BadRow, SuiteItem
+from schemas.coordinates import OffScreen, screen_box
 
 Row = Mapping[str, Any]
 Convention = Literal["xyxy", "xywh", "fraction"]
@@ -240,7 +241,8 @@ def _size(row: Row, data: bytes | None) -> tuple[int, int] | None:
 
 
 def thousandths(values: object, convention: Convention, size: tuple[int, int] | None) -> Box | None:
-    """Four native numbers → left, top, right, bottom in 0..1000, clipped to the picture, corners in order.
+    """Four native numbers → left, top, right, bottom in 0..1000, corners in order; what hangs over the picture by a
+    little is cut off, as in sources (`schemas.coordinates.screen_box`).
 
     None if pixels have no frame. Raises `ValueError` on anything but four finite numbers, or a box off the picture.
     """
@@ -255,8 +257,7 @@ def thousandths(values: object, convention: Convention, size: tuple[int, int] | 
         size = (1, 1)
     if size is None:
         return None
-    left, right = sorted((a * 1000 / size[0], c * 1000 / size[0]))
-    top, bottom = sorted((b * 1000 / size[1], d * 1000 / size[1]))
-    if right < 0 or bottom < 0 or left > 1000 or top > 1000:
-        raise ValueError(f"the box {values!r:.80} lies off the picture")
-    return max(left, 0.0), max(top, 0.0), min(right, 1000.0), min(bottom, 1000.0)
+    try:
+        return screen_box((min(a, c), min(b, d), max(a, c), max(b, d)), size)
+    except OffScreen as error:
+        raise ValueError(f"the box {values!r:.80} lies off the picture: {error}") from error

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.mapping.columns import sorted_steps
+from pipelines.mapping.unicode_text import without_nul
 from pipelines.store import PartWriter
 from schemas.tables import Quarantine, Samples, Screens, Steps, Table
 
@@ -31,6 +32,7 @@ class ChunkWriter:
         self._screens: set[str] = set()
         self.images = 0
         self.images_missing = 0
+        self.texts_cleaned = 0
 
     def rows(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Add rows as dicts."""
@@ -77,7 +79,8 @@ class ChunkWriter:
             tables, self._tables[name] = self._tables[name], []
             if not tables and (name != "quarantine" or self._chunk):
                 continue
-            whole = pa.concat_tables(tables) if tables else kind.schema.empty_table()
+            whole, cells = without_nul(pa.concat_tables(tables) if tables else kind.schema.empty_table())
+            self.texts_cleaned += cells
             self._count(name, whole)
             del tables
             self._out.table(name, _SORTED.get(name, lambda table: table)(whole), chunk=self._chunk)

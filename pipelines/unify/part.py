@@ -27,7 +27,8 @@ from pipelines.mapping.adapter import (
     RecordScreen,
     RejectedUnit,
 )
-from pipelines.mapping.record_error import SourceError, is_of_the_name
+from pipelines.mapping.record_error import SourceError, is_of_the_name, with_fields
+from pipelines.mapping.unicode_text import element_without_nul
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
 from pipelines.takedown.withdrawn import REASON, taken_of
@@ -43,6 +44,8 @@ IDS, READS = "ids", "reads"
 
 DAMAGES_NAMED = 20
 """Damaged files of a part that its counts name."""
+MOST_ITEMS = 100_000
+"""Items that one refused record counts at most."""
 logger = logging.getLogger(__name__)
 _OURS = (AssertionError, ImportError, MemoryError, NameError, SourceError)
 """What no record causes: a fault of the code or of the machine ends the part."""
@@ -83,6 +86,8 @@ class Counts:
     images: int = 0
     images_missing: int = 0
     images_broken: int = 0
+    texts_cleaned: int = 0
+    """Texts of rows out of which U+0000 was left."""
     files: int = 0
     damaged_files: int = 0
     """Native files that can't be read to their end, or of which no record could be read."""
@@ -172,6 +177,7 @@ class _Part:
         self._chunks.flush()
         counts = self._counts
         counts.images, counts.images_missing = self._chunks.images, self._chunks.images_missing
+        counts.texts_cleaned = self._chunks.texts_cleaned
         damaged = {file: why for file, why in self._broken.items() if file not in self._read} | self._damaged
         counts.files, counts.damaged_files = len(files), len(damaged)
         counts.damages.update(_storable(f"{file}: {damaged[file]}") for file in sorted(damaged)[:DAMAGES_NAMED])
@@ -210,11 +216,12 @@ class _Part:
         if isinstance(record, Broken):
             self._counts.records_in += 1
             self._counts.records_quarantined += 1
-            self._counts.items_in += record.items
+            items = _sane(record.items)
+            self._counts.items_in += items
             self._broken.setdefault(record.file, record.reason)
             if record.ends:
                 self._damaged.setdefault(record.file, record.reason)
-            reject = RejectedUnit("record", record.items, record.reason, record.detail, record.native)
+            reject = RejectedUnit("record", items, record.reason, record.detail, record.native)
             self._quarantine(record.file, record.locator, reject)
         else:
             self._alone(record)
@@ -255,10 +262,11 @@ class _Part:
     def _refuse(self, record: Record, error: RecordError, native_id: str) -> None:
         """Quarantine a record whole."""
         self._counts.records_quarantined += 1
-        self._counts.items_in += error.items
-        reject = RejectedUnit("record", error.items, error.reason, error.detail, record.payload)
+        items = _sane(self._adapter.count_items(record) if error.items is None else error.items)
+        self._counts.items_in += items
+        reject = RejectedUnit("record", items, error.reason, error.detail, record.payload)
         if error.reason == REASON or (self._taken and self._taken.native(native_id)):
-            reject = RejectedUnit("record", error.items, REASON, "on the store's takedown list", None)
+            reject = RejectedUnit("record", items, REASON, "on the store's takedown list", None)
         self._quarantine(record.file, record.locator, reject)
 
     def _book(
@@ -290,7 +298,7 @@ class _Part:
             "unit": reject.unit,
             "items": reject.items,
             "reason": reason,
-            "detail": _storable(reject.detail[:500]),
+            "detail": _storable(with_fields(reason, reject.detail[:400], reject.native)[:500]),
             "file": _storable(file),
             "record": _storable(locator),
             "native": _shown(reject.native),
@@ -311,10 +319,16 @@ class _Part:
                 "width_px": screen.info.width_px,
                 "height_px": screen.info.height_px,
                 "phash": screen.info.phash,
-                "elements": list(screen.elements),
+                "elements": [element_without_nul(element) for element in screen.elements],
                 "source": self._source,
             }
             self._chunks.rows("screens", [row])
+
+
+def _sane(items: int) -> int:
+    """Items of one refused record: of more than any record of a dataset holds, only that many are counted. Else one
+    damaged or forged number would hide the whole source."""
+    return min(max(items, 0), MOST_ITEMS)
 
 
 def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:

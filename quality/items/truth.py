@@ -31,22 +31,13 @@ EPISODE_DEFECTS = (
 DEFECTS = tuple(dict.fromkeys((*STEP_DEFECTS, *SCREEN_DEFECTS, *EPISODE_DEFECTS)))
 INTENT = frozenset(("near_miss", "contradictory_thought"))
 """Defects that only a reader of intent can see; reported without a target."""
-BAND_OF = {
-    "near_miss": "rewrite",
-    "other_task": "rewrite",
-    "shifted_box": "reconstruct",
-    "shifted_screen": "reconstruct",
-    "off_by_one": "reconstruct",
-    "premature_finish": "reconstruct",
-    "skipped_step": "reconstruct",
-    "finish_without_goal": "reconstruct",
-    "flipped_scroll": "reconstruct",
-    "noop_loop": "reconstruct",
-    "wrong_element": "discard",
-    "wrong_text": "discard",
-    "shuffled_steps": "discard",
-    "contradictory_thought": "discard",
+_BANDS = {
+    "rewrite": "near_miss other_task",
+    "reconstruct": "shifted_box shifted_screen off_by_one premature_finish skipped_step finish_without_goal "
+    "flipped_scroll noop_loop",
+    "discard": "wrong_element wrong_text shuffled_steps contradictory_thought",
 }
+BAND_OF = {kind: band for band, kinds in _BANDS.items() for kind in kinds.split()}
 """Where an item with this defect belongs; `clean` and `hard` belong to keep, `natural` to reconstruct."""
 
 

@@ -231,8 +231,14 @@ ONE_LINE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "zip slip": (lambda root: zipped(root / "a.zip", {"ok.json": b"[]", "../../evil.json": b"[]"}), "leads out"),
     "zip with an absolute name": (lambda root: zipped(root / "a.zip", {"/evil.json": b"[]"}), "leads out"),
     "an archive that is none": (lambda root: write(root / "a.zip", b"PK nothing"), "damaged or unreadable archive"),
-    "an archive without its files": (lambda root: zipped(root / "a.zip", {"read.me": b"hello"}), "no native files"),
-    "a folder without its files": (lambda root: write(root / "raw/read.me", b"hello").parent, "no native files"),
+    "an archive without its files": (
+        lambda root: zipped(root / "a.zip", {"read.me": b"hello"}),
+        "found others, such as read.me",
+    ),
+    "a folder without its files": (
+        lambda root: write(root / "raw/read.me", b"hello").parent,
+        "found others, such as read.me",
+    ),
     "nothing that can be mapped": (
         lambda root: write(root / "raw/test.json", [question(question="")]).parent,
         "checks failed: something_mapped",

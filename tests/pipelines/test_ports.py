@@ -25,6 +25,8 @@ def test_a_taken_port_is_named_with_its_holder() -> None:
             socket.create_server(("127.0.0.1", port))
     with pytest.raises(OSError, match="no such address"), named_port("203.0.113.9", 0):
         socket.create_server(("203.0.113.9", 0))
+    with pytest.raises(ValueError, match="expected 0 to 65535, found 99999"), named_port("127.0.0.1", 99999):
+        socket.create_server(("127.0.0.1", 99999))
     with pytest.raises(FileNotFoundError), named_port("127.0.0.1", 1):
         raise FileNotFoundError("x")
 

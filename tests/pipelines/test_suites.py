@@ -287,7 +287,7 @@ def test_hostile_files_end_as_named_rows(tmp_path: Path, suite: str) -> None:
         ([20, 10, 60, 40], "xyxy", (200, 100), (100, 100, 300, 400)),
         ([20, 10, 40, 30], "xywh", (200, 100), (100, 100, 300, 400)),
         ([60, 40, 20, 10], "xyxy", (200, 100), (100, 100, 300, 400)),
-        ([-10, 0, 300, 50], "xyxy", (200, 100), (0, 0, 1000, 500)),
+        ([-3, 0, 204, 50], "xyxy", (200, 100), (0, 0, 1000, 500)),
         ([0.1, 0.1, 0.3, 0.4], "fraction", None, (100, 100, 300, 400)),
         ([1, 2, 3, 4], "xyxy", None, None),
     ],
@@ -297,7 +297,7 @@ def test_boxes(values: list[float], convention: Any, size: Any, box: Any) -> Non
     assert found == (None if box is None else pytest.approx(box))
 
 
-@pytest.mark.parametrize("values", [[1, 2, 3], [1, 2, 3, "4"], [1, 2, 3, True], [300, 0, 400, 10], None])
+@pytest.mark.parametrize("values", [[1, 2, 3], [1, 2, 3, "4"], [1, 2, 3, True], [300, 0, 400, 10], [-5, 0, 9, 9], None])
 def test_boxes_that_are_none(values: Any) -> None:
     with pytest.raises(ValueError, match="expected four numbers|lies off"):
         thousandths(values, "xyxy", (200, 100))

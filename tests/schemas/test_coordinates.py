@@ -18,6 +18,7 @@ from schemas.coordinates import (
     iou,
     point_to_unit,
     rounded_centre,
+    screen_box,
     to_unit,
     to_unit_array,
 )
@@ -111,3 +112,13 @@ def test_iou_of_boxes_worked_out_by_hand() -> None:
     assert iou((0, 0, 10, 10), (10, 0, 20, 10)) == 0.0  # a common border is no area
     assert iou((5, 5, 5, 5), (5, 5, 5, 5)) == 0.0  # nor has a point any
     assert iou((0, 0, 1e-200, 1e-200), (0, 0, 1e-200, 1e-200)) == 0.0  # areas too small for a float
+
+
+def test_what_hangs_over_a_little_is_cut_off_and_said_and_more_is_refused() -> None:
+    assert screen_box((10, 20, 50, 40), (100, 100)) == (100, 200, 500, 400)
+    assert not screen_box((10, 20, 50, 40), (100, 100)).cut
+    hanging = screen_box((-2, 0, 50, 102), (100, 100))
+    assert hanging == (0, 0, 500, 1000) and hanging.cut
+    for beyond in ((-2.1, 0, 50, 50), (0, 0, 50, 103), (101, 0, 102, 5)):
+        with pytest.raises(OffScreen):
+            screen_box(beyond, (100, 100))

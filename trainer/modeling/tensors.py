@@ -154,18 +154,8 @@ class WeightFiles:
         due."""
         import torch
 
-        names = {
-            "F64": "float64",
-            "F32": "float32",
-            "F16": "float16",
-            "BF16": "bfloat16",
-            "I64": "int64",
-            "I32": "int32",
-            "I16": "int16",
-            "I8": "int8",
-            "U8": "uint8",
-            "BOOL": "bool",
-        }
+        floats, whole = "F64=float64 F32=float32 F16=float16 BF16=bfloat16", "I64=int64 I32=int32 I16=int16 I8=int8"
+        names = dict(pair.split("=") for pair in f"{floats} {whole} U8=uint8 BOOL=bool".split())
         info = self.tensors[name]
         width = info.nbytes // max(info.count, 1)
         with (self.folder / info.file).open("rb") as stream:

@@ -44,7 +44,7 @@ RL_NAMES = dict(
 """Key of an update's event → tag; TRL's where it has one. Terms of the reward (`rewards/…`) keep their key."""
 LOOKS = ("look", "validation")
 """Kinds of events that measure on what is kept for it."""
-OF_A_LOOK = ("reward", "greedy_reward", "success", "step_success", "trace_success", "sop")
+OF_A_LOOK = ("reward", "greedy_reward", "success", "step_success", "trace_success", "sop", "unreadable_share")
 SHOWN = ("reward", "success", "loss", "kl")
 """What a bar of RL shows of the last update."""
 

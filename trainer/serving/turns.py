@@ -39,13 +39,16 @@ class Caller:
             raise ClientGone
         return False
 
+    def _before_layer(self, layer: object, given: object) -> None:
+        self.stay()  # what a hook returns would be the layer's input
+
     @contextmanager
     def watching(self, model: Any) -> Iterator[None]:
         """`stay` before each layer of a model, so that a long prompt isn't read to its end for nobody."""
         from transformers.modeling_layers import GradientCheckpointingLayer  # what every layer of theirs is
 
         layers = [one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)]
-        hooks = [layer.register_forward_pre_hook(lambda *_: self.stay()) for layer in layers]
+        hooks = [layer.register_forward_pre_hook(self._before_layer) for layer in layers]
         try:
             yield
         finally:

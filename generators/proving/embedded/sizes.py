@@ -6,34 +6,22 @@ from typing import Literal
 
 Size = Literal["tiny", "demo"]
 CODE_VERSION = "2"
-COUNTS: dict[str, dict[str, int]] = {
-    "demo": {
-        "aitw": 48,
-        "android_control": 48,
-        "aitz": 32,
-        "mind2web": 32,
-        "agentnet": 32,
-        "omniact": 130,
-        "miniwob_demos": 48,
-        "rico": 210,
-        "ui_refexp": 400,
-        "screen_annotation": 210,
-        "screenqa": 320,
-    },
-    "tiny": {
-        "aitw": 4,
-        "android_control": 4,
-        "aitz": 3,
-        "mind2web": 4,
-        "agentnet": 4,
-        "omniact": 12,
-        "miniwob_demos": 6,
-        "rico": 12,
-        "ui_refexp": 24,
-        "screen_annotation": 12,
-        "screenqa": 20,
-    },
-}
+_COUNTS = """
+aitw 48 4
+android_control 48 4
+aitz 32 3
+mind2web 32 4
+agentnet 32 4
+omniact 130 12
+miniwob_demos 48 6
+rico 210 12
+ui_refexp 400 24
+screen_annotation 210 12
+screenqa 320 20
+"""
+"""Source, records of the demo, records of the tiny set."""
+_ROWS = [line.split() for line in _COUNTS.strip().splitlines()]
+COUNTS = {size: {row[0]: int(row[place]) for row in _ROWS} for place, size in enumerate(("demo", "tiny"), 1)}
 SOURCES = tuple(sorted(COUNTS["demo"]))
 PLANTED_WORDS: dict[str, tuple[str, ...]] = {
     "agentnet": ("unknown_action:computer.rotate",),

@@ -29,18 +29,14 @@ GROUNDS = ("#ffffff", "#ffffff", "#ffffff", "#f4f5f7", "#fdf6e3", "#e8eef7", "#e
 INK = "#1b1b1b"
 """Colour of text and strokes."""
 TEXT_KINDS = ("text", "button", "link", "field", "checkbox", "radio", "tab")
-ROLES = {
-    "text": "text",
-    "button": "button",
-    "link": "link",
-    "field": "text field",
-    "checkbox": "checkbox",
-    "radio": "radio button",
-    "tab": "tab",
-    "icon": "icon",
-    "shape": "shape",
-    "widget": "widget",
-}
+ROLES = dict(
+    pair.split("=")
+    for pair in str.split(
+        "text=text, button=button, link=link, field=text field, checkbox=checkbox, radio=radio button, tab=tab, "
+        "icon=icon, shape=shape, widget=widget",
+        ", ",
+    )
+)
 WIDTH = 960
 
 

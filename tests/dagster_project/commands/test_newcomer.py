@@ -10,6 +10,8 @@ import pytest
 from dagster_project import cli
 from pipelines import sources
 from pipelines.mapping.layouts import layout
+from pipelines.store import Store, StoreError
+from pipelines.unify.unify import unify_source
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -68,3 +70,13 @@ def test_every_source_says_what_it_reads(source: str) -> None:
 def test_the_layout_needs_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["unify", "aitz", "--layout"]) == 0
     assert "coat_action_desc" in capsys.readouterr().out
+
+
+def test_an_asset_that_is_not_there_is_told_the_nearest(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    native.fixture("insta").write(tmp_path / "raw")
+    unify_source(store, "insta", native.raw_of("insta", tmp_path / "raw"))
+    with pytest.raises(StoreError, match=r"unified/inster: nothing committed .*; did you mean unified/insta\?"):
+        store.require("unified/inster")
+    with pytest.raises(StoreError, match=r"materialise it first$"):
+        store.require("checkpoints/base")

@@ -181,7 +181,7 @@ def test_beam_workers_give_the_same_bytes_as_one_process(toy: Path, tmp_path: Pa
 def test_bad_input_is_named(toy: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown source 'nope'; known are .*toy"):
         unify_directory("nope", Raw(toy), tmp_path / "out")
-    with pytest.raises(ValueError, match="no native files"):
+    with pytest.raises(ValueError, match="found an empty folder"):
         unify_directory("toy", Raw(toy), tmp_path / "out")
     with pytest.raises(ValueError, match="expected a folder"):
         unify_directory("toy", Raw(tmp_path / "missing"), tmp_path / "out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -261,15 +262,15 @@ def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPat
     assert always == set.intersection(*map(set, held))
 
 
-def test_a_real_model_is_evaluated(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
+def test_a_real_model_is_evaluated(
+    model: Any, processor: Any, rows: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
     from trainer.modeling.checkpoint import Checkpoint
 
-    report = evaluate(
-        Checkpoint(model, processor, {}),
-        rows,
-        EvalConfig(grounding=4, navigation=4, max_new_tokens=4),
-        blind=BlindTable(rows),
-        progress=False,
-    )
+    config = EvalConfig(grounding=4, navigation=4, max_new_tokens=4)
+    with caplog.at_level(logging.WARNING, logger="trainer.rl.unreadable"):
+        report = evaluate(Checkpoint(model, processor, {}), rows, config, blind=BlindTable(rows), progress=False)
     assert len(report["records"]) == 8 and report["unreadable"] == 0
+    assert report["summary"]["navigation"]["unreadable_share"] == 1.0, "four tokens are no action"
+    assert "evaluation, navigation: 4 of 4 replies (100%) can't be read" in caplog.text
     assert summarise(report["records"][:4])["format"]["n"] == 4

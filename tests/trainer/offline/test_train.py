@@ -138,6 +138,8 @@ class TestTraining:
         for event in updates:
             terms = 0.1 * event["rewards/format/mean"] + 0.9 * event["rewards/action/mean"]
             assert event["reward"] == pytest.approx(terms) and event["rewards/action/std"] >= 0
+            # a reply that can't be read earns nothing for its action, another 2.5 at most
+            assert 0 <= event["rewards/action/mean"] <= 2.5 * (1 - event["unreadable_share"])
         assert any(event["reward_std"] > 0 for event in updates)
         assert [row["rewards/action/mean"] for row in metrics["curve"]] == [e["rewards/action/mean"] for e in updates]
         # on-policy with one iteration: the ratio is 1 up to the float error between cached and whole passes

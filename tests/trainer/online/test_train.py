@@ -47,6 +47,7 @@ def test_it_learns_what_pays(start: Path, tmp_path: Path) -> None:
     for row in curve:
         paid = row["success"] * row.get("rewards/length_factor/mean", 0.0) + row["rewards/unparsable_penalty/mean"]
         assert row["reward"] == pytest.approx(paid) and row["success"] == row["rewards/success/mean"]
+        assert row["unreadable_share"] == row["unparsable"]
     assert json.loads((tmp_path / "out" / METRICS).read_text()) == json.loads(json.dumps(made.metrics))
     lineage = read_lineage(tmp_path / "out")
     assert lineage["stage"] == "online" and lineage["seeds"] == {"online_rl": 0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 
@@ -72,3 +73,35 @@ def test_a_large_share_of_unreadable_replies_is_said_aloud(caplog: pytest.LogCap
     assert unreadable_share(replies, RewardConfig(reply_profile="qwen3-vl"), "update 3") == 0.0
     assert unreadable_share(replies, RewardConfig(warn_unreadable=0.8), "update 3") == 0.75
     assert unreadable_share([], RewardConfig(), "none") == 0.0 and not caplog.text
+
+
+LENGTH, LIMIT_S = 64_000, 0.05
+"""Characters of a text that is timed, and how long its whole score may take."""
+PIECES = (
+    "[",
+    "(",
+    "[1,",
+    "1, ",
+    "] 0.5 ",
+    "9" * 40,
+    '{"a":',
+    "<point>",
+    "<think>",
+    "</think>",
+    "x=1,y=",
+    " \t\n",
+    "\\'",
+)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("head", ["", "Click(", "</think>["])
+@pytest.mark.parametrize("profile", ["vesper", "any"])
+def test_no_reply_stops_its_reward(profile: ReplyProfile, head: str, piece: str) -> None:
+    config = RewardConfig(reply_profile=profile, w_iou=1.0, w_box_size=1.0, w_confidence=1.0)
+    text, taken = (head + piece * LENGTH)[:LENGTH], []
+    for _ in range(4):  # the best of some: a busy machine slows a single run down
+        began = time.process_time()
+        score(text, GROUND, config)
+        taken.append(time.process_time() - began)
+    assert min(taken) < LIMIT_S

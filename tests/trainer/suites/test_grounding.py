@@ -302,7 +302,7 @@ def test_a_limit_is_a_choice_by_hash_that_more_rows_move_little(tmp_path: Path) 
 def test_bad_folders_names_and_answers_are_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected native files of ScreenSpot-V2"):
         read("screenspot_v2", tmp_path)
-    with pytest.raises(ValueError, match="unknown suite 'sreenspot'; known are heldout, screenspot"):
+    with pytest.raises(ValueError, match="unknown suite 'sreenspot'; did you mean screenspot or screenspot_v2"):
         suite("sreenspot")
     with pytest.raises(ValueError, match="expected a grounding benchmark"):
         benchmark("heldout")

@@ -247,7 +247,7 @@ def test_bad_requests_are_one_line(
     home = str(tmp_path)
     monkeypatch.setenv("VESPER_HOME", home)  # that of the machine may hold native files
     cases = {
-        "unknown suite 'nope'; known are heldout": [str(folder), "--suite", "nope"],
+        "unknown suite 'nope'; known are aitz": [str(folder), "--suite", "nope"],
         "expected a checkpoint folder, or --base-url and --model": ["--suite", "screenspot"],
         "needs both --base-url and --model": ["--base-url", "http://127.0.0.1:1/v1"],
         "expected a checkpoint folder with config.json": [str(tmp_path), "--suite", "screenspot"],

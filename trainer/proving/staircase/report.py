@@ -12,18 +12,7 @@ from trainer.proving.staircase.chart import staircase_svg
 from trainer.proving.staircase.figures import course, differences, reference_steps, table
 
 REPORT, RECORDS, MARKDOWN, PICTURE = "report.json", "records.json", "report.md", "report.svg"
-SAYS = {
-    "random": "uniform over what the screen allows",
-    "random_weights": "untrained weights",
-    "base": "what mid-training starts from",
-    "mid": "scripted episodes and grounding",
-    "offline": "offline RL on single steps",
-    "online": "online RL on whole trajectories",
-    "linear": "linear merge with the grounding specialist",
-    "ties": "TIES merge with the grounding specialist",
-    "more_supervised": "control: supervised training for as long as online RL took",
-    "more_offline": "control: offline RL for as long as online RL took",
-}
+SAYS: dict[str, str] = json.loads(Path(__file__).with_name("report_words.json").read_text(encoding="utf-8"))
 
 
 def write_report(

@@ -31,18 +31,14 @@ SAYS = {
 }
 ICON = ('the "{name}" icon', 'the icon button for "{name}"', 'the small "{name}" button')
 BESIDE = ('the {what} next to "{anchor}"', 'the {what} beside "{anchor}"', 'the {what} that stands by "{anchor}"')
-WHAT = {
-    "link": "link",
-    "button": "button",
-    "checkbox": "box",
-    "radio": "option",
-    "switch": "switch",
-    "image": "picture",
-    "combobox": "drop-down list",
-    "textbox": "field",
-    "searchbox": "field",
-    "spinbutton": "field",
-}
+WHAT = dict(
+    pair.split("=")
+    for pair in str.split(
+        "link=link, button=button, checkbox=box, radio=option, switch=switch, image=picture, combobox=drop-down "
+        "list, textbox=field, searchbox=field, spinbutton=field",
+        ", ",
+    )
+)
 
 
 def screen(world: WebWorld, page: str, rng: Random, uid: str) -> GroundingScreen | None:

@@ -1,0 +1,73 @@
+"""What a refused record counts: as many native items as it would have given had it been accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import native
+import pytest
+
+from pipelines import sources
+from pipelines.mapping.adapter import Broken, Raw, Record, RecordError
+from pipelines.store import Store
+from pipelines.unify import part
+from pipelines.unify.unify import unify_source
+
+READ_DEEPER = {
+    "gui_world",
+    "guiact_web_multi",
+    "meta_gui",
+    "miniwob_demos",
+    "mobile3m",
+    "omniact",
+    "screen_annotation",
+    "uground",
+    "weblinx",
+    "webui_350k",
+}
+"""Sources whose items lie in texts, side files, or among others: only mapping counts them, and their own errors do."""
+
+
+@pytest.mark.parametrize("source", sorted(set(native.names()) - READ_DEEPER))
+def test_the_shape_of_a_record_says_as_many_items_as_mapping_it(source: str, tmp_path: Path) -> None:
+    native.fixture(source).write(tmp_path / "raw")
+    raw, adapter = native.raw_of(source, tmp_path / "raw"), sources.get(source)
+    told = []
+    for files in adapter.parts(raw):
+        for record in adapter.records(raw, files):
+            if isinstance(record, Record):
+                try:
+                    told.append((adapter.map(record, raw).items, adapter.count_items(record), record.locator))
+                except RecordError:
+                    continue
+    assert told and [one for one in told if one[0] != one[1]] == []
+
+
+@pytest.mark.parametrize("source", ["amex", "showui_web", "rico_icon", "ugif"])
+def test_a_record_that_is_refused_whole_counts_its_items(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native.fixture(source).write(tmp_path / "raw")
+    raw, adapter = native.raw_of(source, tmp_path / "raw"), sources.get(source)
+    accepted = unify_source(Store(tmp_path / "accepted"), source, raw).counts
+
+    def refuse(self: object, record: Record, raw: Raw) -> Any:
+        raise RecordError("bad_value", "refused by the test")
+
+    monkeypatch.setattr(type(adapter), "map", refuse)
+    refused = unify_source(Store(tmp_path / "refused"), source, raw).counts
+    assert refused["items_mapped"] == 0 and refused["items_in"] >= accepted["items_in"] > 1
+    assert refused["items_in"] - accepted["items_in"] <= accepted["records_quarantined"] * 12
+
+
+def test_no_single_record_counts_more_than_any_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    native.fixture("amex").write(tmp_path / "raw")
+    raw = native.raw_of("amex", tmp_path / "raw")
+
+    def forged(self: object, raw: Raw, files: tuple[str, ...]) -> Any:
+        yield Broken(files[0], "row 1", "truncated_record", "a forged header", 21_000_000)
+
+    monkeypatch.setattr(type(sources.get("amex")), "records", forged)
+    counts = unify_source(Store(tmp_path / "home"), "amex", raw).counts
+    assert counts["items_in"] == part.MOST_ITEMS * counts["records_in"] == counts["items_quarantined"]
