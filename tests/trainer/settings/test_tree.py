@@ -59,7 +59,7 @@ FIELDS = dict(_fields(TrainerSettings))
 
 
 def _another(path: tuple[str, ...], field: FieldInfo) -> Any:
-    """A value that the setting hasn't by default."""
+    """A value that the setting has neither by default nor in the usual preset."""
     if (named := ".".join(path)) in OTHERS:
         return OTHERS[named]
     if path[-1].endswith("_terms"):  # of one's own, by import path
@@ -70,7 +70,7 @@ def _another(path: tuple[str, ...], field: FieldInfo) -> Any:
     if now is None:
         return next(one for one in (True, 7) if _fits(_given(path, one)))
     if isinstance(now, bool):
-        return not now
+        return not _value(over(configured(), {}), path)
     if isinstance(now, int):
         return now + 1
     if isinstance(now, float):
@@ -133,7 +133,7 @@ def test_a_value_that_cannot_be_is_told_with_file_setting_expected_and_found(pat
     assert "\n" not in str(told.value)
     if path[0] == "suites":  # below which the names of suites stand, which `suite_settings` knows
         return
-    with pytest.raises(SettingsError, match=r"^run\.json: .*unknown '\w+_x'; (nearest|known) are ") as told:
+    with pytest.raises(SettingsError, match=r"^run\.json: .*unknown '\w+_x'; (did you mean|known are) ") as told:
         over(configured(), _given((*path[:-1], f"{path[-1]}_x"), 1), where="run.json")
     assert path[-1] in str(told.value)
 
