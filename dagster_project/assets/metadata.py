@@ -44,8 +44,8 @@ def describe(
 ) -> dict[str, Any]:
     """All metadata of a materialisation. `confirmed`: what is known of its inputs, by key."""
     inputs = input_rows(manifest, store, confirmed or {})
-    reads_gold = any(name.startswith("gold/") for name in manifest.inputs)  # some only wait for it
-    left_out = [dep for dep in stage.deps if reads_gold and dep.startswith("gold/") and dep not in manifest.inputs]
+    gold = [dep for dep in stage.deps if dep.startswith("gold/")] if stage.reads_gold else []
+    left_out = [dep for dep in gold if dep not in manifest.inputs]
     metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
         **{name: dg.MetadataValue.md(png) for name, png in _pictures(stage, manifest, store).items()},
         "dagster/row_count": row_count(stage, manifest),
@@ -63,7 +63,7 @@ def describe(
         metadata |= tonight(store, Prices(limits.price_prompt, limits.price_completion))
     if ages := [row["age_h"] for row in inputs if row["age_h"] is not None]:
         metadata["oldest input (h)"] = float(max(ages))
-    if reads_gold:  # what sees all sources says whom it does without
+    if gold:  # what sees all sources says whom it does without
         broken = [row["asset"] for row in inputs if row["asset"].startswith("gold/") and row["note"]]
         metadata |= {"sources on their last good version": len(broken), "sources without gold": len(left_out)}
         if broken or left_out:

@@ -71,6 +71,8 @@ class GraphStage:
     table: str | None = None
     columns: type[Table] | None = None
     """The columns of `table`, with their meanings."""
+    reads_gold: bool = True
+    """Whether the gold that it depends on is read; false where it only comes after it."""
     external: bool = False
     """Runs in a process of its own, through Pipes (training, and what needs its memory back afterwards)."""
     ranks: Callable[[], int] = field(default=lambda: 1)

@@ -57,7 +57,7 @@ def alike_pairs(
     found: list[tuple[int, int, float]] = []
     if readable:
         first = sum(n < new_from for n in readable)
-        vectors = embedder.encode(texts[n] for n in readable)
+        vectors = embedder.encode([texts[n] for n in readable])
         near = similar_pairs(vectors, threshold, new_from=first, most=most, believed=believed)
         found = [(readable[i], readable[j], float(value)) for i, j, value in zip(*near, strict=True)]
     same: dict[str, list[int]] = {}
@@ -76,7 +76,7 @@ class DistinctTexts:
         self.epsilon = epsilon
         self._embedder = embedder
         self.texts = list(texts)
-        self._vectors = embedder.encode(self.texts)
+        self._vectors = embedder.encode(self.texts) if self.texts else np.zeros((0, 0), np.float32)
 
     def admit_all(self, texts: Sequence[str]) -> list[tuple[bool, float, str]]:
         """For each text in turn: whether it is new, and was taken in; its largest similarity; to which text.

@@ -150,7 +150,7 @@ def test_a_world_resets_from_a_task_and_its_rule_holds_only_after_the_plan(name:
 
 
 def test_unknown_names_and_unreadable_rules_are_errors() -> None:
-    with pytest.raises(ValueError, match="unknown name 'mars'; known are phone, fsm"):
+    with pytest.raises(ValueError, match="unknown name 'mars'; known are .*fsm.*phone"):
         open_world("mars")
     with pytest.raises(ValueError, match="unknown rule 'eval'; known are phone_state"):
         holds({"rule": "eval"}, {})

@@ -6,6 +6,7 @@ import functools
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,9 @@ def test_what_only_waits_for_gold_misses_none_of_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     _commit(store, "unified/a", "x")
     scan = _commit(store, "hygiene/scan", "y", "unified/a")
-    stage = GraphStage("hygiene/scan", ("gold/a",), "build_corpus", lambda work: scan, "a toy", ("file",), "1")
-    shown = metadata.describe(stage, scan, store)
+    reader = GraphStage("hygiene/scan", ("gold/a",), "build_corpus", lambda work: scan, "a toy", ("file",), "1")
+    assert metadata.describe(reader, scan, store)["not fresh"].value == "gold/a"
+    shown = metadata.describe(replace(reader, reads_gold=False), scan, store)
     assert "not fresh" not in shown and "sources without gold" not in shown
 
 

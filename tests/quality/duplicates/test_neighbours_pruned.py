@@ -149,7 +149,8 @@ def test_a_file_with_too_many_pairs_is_named(tmp_path: Path, monkeypatch: pytest
             return np.repeat(vectors_of(1, 1, 8, 1, 0.0, set()), len(texts), axis=0)
 
     path = tmp_path / "a.jsonl"
-    path.write_text("".join(f'{{"id": "{n}", "text": "text {n}"}}\n' for n in range(20)))
+    words = [letter * 4 for letter in "abcdefghijklmnopqrst"]  # numbers would say different things
+    path.write_text("".join(f'{{"id": "{word}", "text": "press {word}"}}\n' for word in words))
     monkeypatch.setattr(commands, "Embedder", Same)
     monkeypatch.setattr(commands, "MAX_PAIRS", 100)
     with pytest.raises(ValueError, match=r"a\.jsonl: .*expected at most 100, found more") as error:
