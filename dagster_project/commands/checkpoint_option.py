@@ -9,7 +9,6 @@ from pathlib import Path
 from pipelines.home import default_home
 from pipelines.store import Store, StoreError, has_store
 from pipelines.store.choose_version import asset_folder
-from trainer.stages.checkpoints import MODEL
 
 TEXT = "a checkpoint folder, or its asset in the store: unified, checkpoints/unified@1f2e"
 _IN_STORE = re.compile(r"/assets/checkpoints/([a-z0-9_]+)/[0-9a-f]{16}(?:/[^/]+)?$")
@@ -30,7 +29,7 @@ def checkpoint(said: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"expected a folder or a checkpoint of {home}, found neither a folder {said!r} nor an asset: {error}"
         ) from None
-    return folder / MODEL if (folder / MODEL).is_dir() else folder
+    return next((found.parent for found in folder.glob("*/config.json")), folder)
 
 
 def name_of(folder: Path) -> str:
