@@ -15,11 +15,15 @@ from typing import Any
 
 UNITS = 1000
 PLAIN = {5: "PressBack", 6: "PressHome", 7: "PressEnter"}
-NATIVE = tuple(
-    str.split(
-        "android_api_level current_activity device_type results/action_type results/type_action "
-        "results/yx_lift results/yx_touch step_id"
-    )
+NATIVE = (
+    "android_api_level",
+    "current_activity",
+    "device_type",
+    "results/action_type",
+    "results/type_action",
+    "results/yx_lift",
+    "results/yx_touch",
+    "step_id",
 )
 ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
@@ -192,11 +196,14 @@ def episode_rows(file: str, text: str) -> list[dict[str, Any]]:
             provenance["rules"] = rules
         if step["result_action_type"] == 11:
             provenance["lossy"] = True
-        native = tuple(
-            str.split(
-                "step_id result_action_type result_action_text result_touch_yx result_lift_yx "
-                "coat_screen_desc image_path"
-            )
+        native = (
+            "step_id",
+            "result_action_type",
+            "result_action_text",
+            "result_touch_yx",
+            "result_lift_yx",
+            "coat_screen_desc",
+            "image_path",
         )
         made.append(
             {

@@ -18,8 +18,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 OUT = Path(__file__).parent / "results.json"
-THEMES = tuple(
-    str.split("basics tfrecord unify hygiene dedup judge_client gateway reader training trainer_peers online_rollouts")
+THEMES = (
+    "basics",
+    "tfrecord",
+    "unify",
+    "hygiene",
+    "dedup",
+    "judge_client",
+    "gateway",
+    "reader",
+    "training",
+    "trainer_peers",
+    "online_rollouts",
 )
 
 

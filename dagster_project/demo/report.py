@@ -151,11 +151,17 @@ def _specialist(store: Store, name: str) -> dict[str, Any] | None:
 
 def _online(store: Store, name: str) -> dict[str, Any] | None:
     counts = _counts(store, f"checkpoints/{name}")
-    names = tuple(
-        str.split(
-            "tasks updates rollouts lost_rollouts groups groups_with_signal success_before success_after "
-            "success_gain weight_delta"
-        )
+    names = (
+        "tasks",
+        "updates",
+        "rollouts",
+        "lost_rollouts",
+        "groups",
+        "groups_with_signal",
+        "success_before",
+        "success_after",
+        "success_gain",
+        "weight_delta",
     )
     return {key: counts[key] for key in names if key in counts} if counts else None
 

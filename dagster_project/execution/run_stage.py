@@ -36,11 +36,16 @@ PICTURE_PX, PICTURE_BYTES = (1600, 160), 150_000
 REASON = 2000
 """Characters of an error that go into Dagster's database; all of it is in the process's stderr."""
 FIGURES_EVERY_S = 300.0
-FIGURES = tuple(
-    str.split(
-        "train/loss train/reward train/success train/tokens_per_second eval/all_loss eval/reward "
-        "eval/success eval/step_success eval/trace_success"
-    )
+FIGURES = (
+    "train/loss",
+    "train/reward",
+    "train/success",
+    "train/tokens_per_second",
+    "eval/all_loss",
+    "eval/reward",
+    "eval/success",
+    "eval/step_success",
+    "eval/trace_success",
 )
 """Tags of `trainer.runtime.tracking` that show on the asset while it is made; TensorBoard has all of them."""
 

@@ -46,9 +46,16 @@ WORDS = {
 }
 """Kind of outcome → how it is said of what left, and of what entered."""
 _CONTENT = {
-    "steps": str.split(
-        "action_text instruction step_instruction split screenshot_sha256 target_box thought conclusion"
-    ),
+    "steps": [
+        "action_text",
+        "instruction",
+        "step_instruction",
+        "split",
+        "screenshot_sha256",
+        "target_box",
+        "thought",
+        "conclusion",
+    ],
     "samples": ["messages", "answer", "split", "images", "target_boxes", "objective"],
 }
 

@@ -24,13 +24,43 @@ from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from schemas.ids import canonical_json
 
-VERDICT = str.split(
-    "item_id round score alignment reachability disposition reason confidence judge model rubric_version"
-)
-STEP = str.split(
-    "source episode_id step_index split platform instruction action_text screenshot_sha256 native_action provenance"
-)
-SAMPLE = str.split("sample_id source split platform objective images answer licence parents provenance")
+VERDICT = [
+    "item_id",
+    "round",
+    "score",
+    "alignment",
+    "reachability",
+    "disposition",
+    "reason",
+    "confidence",
+    "judge",
+    "model",
+    "rubric_version",
+]
+STEP = [
+    "source",
+    "episode_id",
+    "step_index",
+    "split",
+    "platform",
+    "instruction",
+    "action_text",
+    "screenshot_sha256",
+    "native_action",
+    "provenance",
+]
+SAMPLE = [
+    "sample_id",
+    "source",
+    "split",
+    "platform",
+    "objective",
+    "images",
+    "answer",
+    "licence",
+    "parents",
+    "provenance",
+]
 GENERATED = "generated"
 Answer = dict[str, Any]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from dagster_project.lineage.corpus_versions import CorpusVersions, TracedItem
 from dagster_project.lineage.manifests import Manifests
@@ -15,7 +14,27 @@ from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 
-KINDS: dict[str, str] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+KINDS = {
+    "trained": "in the mixture",
+    "source_absent": "its source isn't there",
+    "row_absent": "no such native row",
+    "quarantined": "quarantined when it was mapped",
+    "rejected": "rejected by judge or repair",
+    "pending": "waits for a verdict",
+    "derived_otherwise": "other samples are derived from its row",
+    "renumbered": "its native row is another step",
+    "not_gold": "its row isn't gold",
+    "other_split": "not in the train split",
+    "contaminated": "held by an evaluation suite",
+    "unsafe": "unsafe",
+    "refused": "refused by people",
+    "without_picture": "a picture is missing",
+    "held_out_picture": "shows a held-out picture",
+    "duplicate": "a duplicate of what is kept",
+    "not_drawn": "packed, not drawn by the mixture's rates",
+    "not_packed": "not packed yet",
+    "no_mixture": "packed, and there is no mixture of these shards yet",
+}
 """Kind of outcome → what it means; the stages in the order of the graph."""
 
 

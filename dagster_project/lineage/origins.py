@@ -17,7 +17,16 @@ from pipelines import sources, suites
 from pipelines.store.code_revision import code_revision
 from pipelines.store.manifest import Manifest
 
-CONTRACT = tuple(str.split("stage preset action_space prompt_version prompt_digest code_version code_revision seeds"))
+CONTRACT = (
+    "stage",
+    "preset",
+    "action_space",
+    "prompt_version",
+    "prompt_digest",
+    "code_version",
+    "code_revision",
+    "seeds",
+)
 """What of a checkpoint's `lineage.json` says how it was made."""
 
 

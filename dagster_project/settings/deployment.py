@@ -20,8 +20,17 @@ from pipelines.unify.changes import ChangeBands
 from schemas.settings import Flag, Number, Settings, SettingsError, Whole, setting
 
 FILE = Path(__file__).parents[1] / "deployment.yaml"
-EMBEDDED = tuple(
-    str.split("agentnet aitw aitz android_control mind2web miniwob_demos omniact screen_annotation screenqa ui_refexp")
+EMBEDDED = (
+    "agentnet",
+    "aitw",
+    "aitz",
+    "android_control",
+    "mind2web",
+    "miniwob_demos",
+    "omniact",
+    "screen_annotation",
+    "screenqa",
+    "ui_refexp",
 )
 """Sources that have embedded data (a test holds this to the generator's own list, which is heavy to import)."""
 

@@ -15,7 +15,27 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from schemas.settings import SettingsError, problems, setting
 
 PREFIX = "VESPER_"
-ELSEWHERE: dict[str, str] = json.loads(Path(__file__).with_name("environment.json").read_text(encoding="utf-8"))
+ELSEWHERE = {
+    "HOME": "The store, and what lies beside it: by default `.vesper` in the current folder.",
+    "STORE_URL": "The object store that the home is a verified copy of (docs/store.md).",
+    "STORE_TIMEOUT_S": "Seconds that a request to the object store may take; not set: 60.",
+    "CODE_REVISION": "The commit that manifests name, where the code is no git checkout.",
+    "POSTGRES_URL": "The database of Dagster's history; not set: SQLite in the home.",
+    "SOURCES": "Folders with adapters of your own, as PATH lists them (docs/add-a-dataset.md).",
+    "STAGES": "Stages of the trainer of your own (docs/add-a-trainer-stage.md).",
+    "WEB_HOSTS": "Names under which a proxy shows the pages of `vesper web`.",
+    "BROWSER": "The Chromium to start; not set: one on PATH, else Playwright's own.",
+    "JUDGE_API_KEY": "The key of the judge's endpoint.",
+    "SERVE_API_KEY": "The key that `vesper serve` asks for; without one it listens on the loopback only.",
+    "DEVICES": "Where tasks are executed, as `generation.device` says it.",
+    "SITE_URL": "Where leased browsers find the sites' page, as `generation.site_url` says it.",
+    "GATEWAY_URL": "The authority that `vesper devices` asks.",
+    "GATEWAY_KEY": "The key of its clients.",
+    "GATEWAY_SECRET": "What the authority and its nodes sign tokens with.",
+    "VLLM_ENDPOINTS": "vLLM servers that online RL samples from, with commas between them.",
+    "VLLM_WEIGHTS_DIR": "The folder by which they take new weights.",
+    "LINES": "Whether progress is printed as lines where there is no terminal for bars.",
+}
 """Variables without their prefix that are read where they are needed, below this room."""
 
 

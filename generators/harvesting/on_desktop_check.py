@@ -21,11 +21,13 @@ import gi
 gi.require_version("Atspi", "2.0")
 from gi.repository import Atspi, GLib  # noqa: E402
 
-KINDS = tuple(
-    str.split(
-        "object:state-changed:focused object:state-changed:selected object:state-changed:armed "
-        "object:state-changed:pressed object:text-caret-moved object:active-descendant-changed"
-    )
+KINDS = (
+    "object:state-changed:focused",
+    "object:state-changed:selected",
+    "object:state-changed:armed",
+    "object:state-changed:pressed",
+    "object:text-caret-moved",
+    "object:active-descendant-changed",
 )
 LAYERS = ("menu", "popup menu", "combo box menu")
 SCREEN = Atspi.CoordType.SCREEN

@@ -141,9 +141,18 @@ def novelty(texts: Sequence[str], pool: Sequence[str], embedder: Embedder, epsil
 
 
 def _episodes(source: str, manifest: Manifest, removed: Removed) -> Iterator[dict[str, Any]]:
-    columns = str.split(
-        "episode_id step_index split platform app instruction screenshot_sha256 action_type episode_outcome provenance"
-    )
+    columns = [
+        "episode_id",
+        "step_index",
+        "split",
+        "platform",
+        "app",
+        "instruction",
+        "screenshot_sha256",
+        "action_type",
+        "episode_outcome",
+        "provenance",
+    ]
     steps = manifest.read("steps", Steps.schema, columns).filter(pa.compute.field("split") == "train")
     grouped: dict[str, list[dict[str, Any]]] = {}
     for row in steps.sort_by([("episode_id", "ascending"), ("step_index", "ascending")]).to_pylist():

@@ -32,8 +32,14 @@ WORDS = ("image/ui_annotations_text", "image/ui_annotations_ui_types")
 _FEW = ("goal_info", "current_activity", "device_type", "results/type_action")
 POINTS = ("results/yx_touch", "results/yx_lift")
 
-INTEGERS = tuple(
-    str.split("step_id episode_length android_api_level image/height image/width image/channels results/action_type")
+INTEGERS = (
+    "step_id",
+    "episode_length",
+    "android_api_level",
+    "image/height",
+    "image/width",
+    "image/channels",
+    "results/action_type",
 )
 TEXTS = ("goal_info", "current_activity", "device_type", "results/type_action")
 _LISTS = pa.list_(pa.float64())

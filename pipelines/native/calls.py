@@ -54,11 +54,21 @@ MODULES = frozenset({"", "pyautogui", "mobile", "browser", "computer"})
 OTHER = "other calls"
 ALIASES = dict(
     pair.split("=")
-    for pair in str.split(
-        "doubleClick=double_click rightClick=right_click moveTo=move_mouse hover=move_mouse write=type "
-        "back=navigate_back home=navigate_home go_backward=navigate_back answer=final_answer "
-        "response=final_answer terminate=final_answer sleep=wait longPress=long_press"
-    )
+    for pair in [
+        "doubleClick=double_click",
+        "rightClick=right_click",
+        "moveTo=move_mouse",
+        "hover=move_mouse",
+        "write=type",
+        "back=navigate_back",
+        "home=navigate_home",
+        "go_backward=navigate_back",
+        "answer=final_answer",
+        "response=final_answer",
+        "terminate=final_answer",
+        "sleep=wait",
+        "longPress=long_press",
+    ]
 )
 POINTED: Mapping[str, Callable[[Point], Action]] = {
     "click": Click,
@@ -87,10 +97,27 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 PLACES: Mapping[str, int] = dict.fromkeys(("drag", "swipe", "scroll"), 2) | dict.fromkeys(POINTED, 2)
 """Arguments without a name that a call may have, where that isn't one."""
 MODIFIERS = frozenset(
-    str.split(
-        "ctrl ctrlleft ctrlright control alt altleft altright shift shiftleft shiftright win winleft "
-        "winright super meta cmd command option fn"
-    )
+    [
+        "ctrl",
+        "ctrlleft",
+        "ctrlright",
+        "control",
+        "alt",
+        "altleft",
+        "altright",
+        "shift",
+        "shiftleft",
+        "shiftright",
+        "win",
+        "winleft",
+        "winright",
+        "super",
+        "meta",
+        "cmd",
+        "command",
+        "option",
+        "fn",
+    ]
 )
 LOSSES = (
     Loss("click", "Click", "kept"),

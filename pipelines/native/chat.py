@@ -11,10 +11,18 @@ from pipelines.mapping.adapter import RecordError
 
 _ROLES = dict(
     pair.split("=")
-    for pair in str.split(
-        "system=system human=user user=user gpt=assistant assistant=assistant model=assistant bot=assistant "
-        "function_call=assistant observation=user tool=user"
-    )
+    for pair in [
+        "system=system",
+        "human=user",
+        "user=user",
+        "gpt=assistant",
+        "assistant=assistant",
+        "model=assistant",
+        "bot=assistant",
+        "function_call=assistant",
+        "observation=user",
+        "tool=user",
+    ]
 )
 _PICTURE = re.compile(r"<image>(?:[^<\n]*</image>)?|<\|vision_start\|>.*?<\|vision_end\|>", re.DOTALL)
 

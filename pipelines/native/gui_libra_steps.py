@@ -36,11 +36,20 @@ _INSTRUCTION = re.compile(
 _REPLY = re.compile(r"\s*(?:<think(?:ing)?>(.*?)</think(?:ing)?>)?\s*<answer>(.*)</answer>\s*", re.DOTALL)
 _WORDS = {
     word.lower(): word
-    for word in tuple(
-        str.split(
-            "Click LongPress Write Select Scroll Swipe Wait NavigateBack NavigateHome OpenAPP "
-            "KeyboardPress Answer Terminate"
-        )
+    for word in (
+        "Click",
+        "LongPress",
+        "Write",
+        "Select",
+        "Scroll",
+        "Swipe",
+        "Wait",
+        "NavigateBack",
+        "NavigateHome",
+        "OpenAPP",
+        "KeyboardPress",
+        "Answer",
+        "Terminate",
     )
 }
 _NULLS: tuple[Any, ...] = (None, "None", "", [])

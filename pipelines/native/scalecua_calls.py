@@ -22,10 +22,25 @@ OTHER = "other calls"
 _SEVERAL = "several calls"
 _SCROLLS = re.compile(r"\bscroll\w*\b[^.\n]{0,40}?\b(up|down)(?:ward)?s?\b", re.IGNORECASE)
 _BY_PYAUTOGUI = frozenset(
-    str.split(
-        "click doubleClick tripleClick rightClick middleClick moveTo dragTo write typewrite press "
-        "hotkey wait sleep keyDown keyUp mouseDown mouseUp"
-    )
+    [
+        "click",
+        "doubleClick",
+        "tripleClick",
+        "rightClick",
+        "middleClick",
+        "moveTo",
+        "dragTo",
+        "write",
+        "typewrite",
+        "press",
+        "hotkey",
+        "wait",
+        "sleep",
+        "keyDown",
+        "keyUp",
+        "mouseDown",
+        "mouseUp",
+    ]
 )
 _OWN = (
     Loss("scroll", "Scroll(direction)", "lossy", "how far isn't kept; without words for it: ambiguous_direction"),

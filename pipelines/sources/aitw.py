@@ -62,11 +62,15 @@ from pipelines.native.tf_example import one, texts
 
 SPLIT_LIST = "splits/standard.json"
 
-_IN_NATIVE = tuple(
-    str.split(
-        "step_id results/action_type results/type_action results/yx_touch results/yx_lift "
-        "current_activity device_type android_api_level"
-    )
+_IN_NATIVE = (
+    "step_id",
+    "results/action_type",
+    "results/type_action",
+    "results/yx_touch",
+    "results/yx_lift",
+    "current_activity",
+    "device_type",
+    "android_api_level",
 )
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?|\.parquet)$")
 

@@ -54,10 +54,18 @@ TREES = ("element_anno/", "element_anno/element_anno/")
 _HEX = re.compile(r"[0-9a-f]{32}")
 _EPISODE = frozenset({"episode_id", "instruction", "steps"})
 _STEP = frozenset(
-    str.split(
-        "step_id image_path action touch_coord lift_coord type_text device_dim package_name "
-        "need_human_check interest_region"
-    )
+    [
+        "step_id",
+        "image_path",
+        "action",
+        "touch_coord",
+        "lift_coord",
+        "type_text",
+        "device_dim",
+        "package_name",
+        "need_human_check",
+        "interest_region",
+    ]
 )
 
 DESCRIPTOR = Descriptor(

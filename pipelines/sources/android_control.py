@@ -61,9 +61,16 @@ from schemas.actions import (
 SPLIT_LIST = "splits.json"
 _FILE = re.compile(r"(-\d+-of-\d+|\.tfrecords?(\.gz)?)$")
 _KNOWN = frozenset(
-    str.split(
-        "episode_id goal screenshots accessibility_trees screenshot_widths screenshot_heights actions step_instructions"
-    )
+    [
+        "episode_id",
+        "goal",
+        "screenshots",
+        "accessibility_trees",
+        "screenshot_widths",
+        "screenshot_heights",
+        "actions",
+        "step_instructions",
+    ]
 )
 _BINARY = frozenset({"screenshots", "accessibility_trees"})
 _ARGUMENTS = {

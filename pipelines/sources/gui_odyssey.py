@@ -56,7 +56,18 @@ SPLITS = ("random", "app", "device", "task")
 KEYS: dict[str, Action] = {"KEY_HOME": PressHome(), "KEY_BACK": PressBack(), "KEY_APPSELECT": PressRecent()}
 _EPISODE = frozenset({"episode_id", "device_info", "task_info", "step_length", "steps"})
 _STEP = frozenset(
-    str.split("step screenshot action info ps description intention context low_level_instruction sam2_bbox")
+    [
+        "step",
+        "screenshot",
+        "action",
+        "info",
+        "ps",
+        "description",
+        "intention",
+        "context",
+        "low_level_instruction",
+        "sam2_bbox",
+    ]
 )
 
 DESCRIPTOR = Descriptor(

@@ -49,10 +49,15 @@ from schemas.coordinates import centre_in_units
 
 TEST_APPS = ("Qunar", "duapp", "cloudweather", "pdfreader", "QQmail", "baicizhan", "zhuishushenqi", "QQmusic")
 GRAPH_FILES = frozenset(
-    str.split(
-        "all_action_id.json data_all2unique.json data_unique2all.json all_page_id.json "
-        "all_unique_page.json all_triple.json all_page_actions.json"
-    )
+    [
+        "all_action_id.json",
+        "data_all2unique.json",
+        "data_unique2all.json",
+        "all_page_id.json",
+        "all_unique_page.json",
+        "all_triple.json",
+        "all_page_actions.json",
+    ]
 )
 WORDS = ("click", "input", "press", "scroll", "zoom", "pinch")
 _KNOWN = frozenset({"round", "name", "unique_name", "valid", "start_APP", "history_actions", "action_space", "path"})

@@ -48,10 +48,28 @@ SIDE = ("metadata.json", "trace_info.json")
 ROOTS = ("", "raw_data/")
 WORDS = ("click", "swipe", "type")
 _KNOWN = frozenset(
-    str.split(
-        "trace_id goal instr app screen_w screen_h vh_w vh_h scale_x scale_y actions verb_str "
-        "obj_desc_str input_str ui_types screen_bboxes view_bboxes images raw_gestures ui_target_idxs"
-    )
+    [
+        "trace_id",
+        "goal",
+        "instr",
+        "app",
+        "screen_w",
+        "screen_h",
+        "vh_w",
+        "vh_h",
+        "scale_x",
+        "scale_y",
+        "actions",
+        "verb_str",
+        "obj_desc_str",
+        "input_str",
+        "ui_types",
+        "screen_bboxes",
+        "view_bboxes",
+        "images",
+        "raw_gestures",
+        "ui_target_idxs",
+    ]
 )
 Box = tuple[float, float, float, float]
 

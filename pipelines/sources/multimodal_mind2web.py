@@ -43,11 +43,20 @@ HELD_BYTES = 256 << 20
 """Rows of unfinished episodes held in memory; more of them wait on disk."""
 _SHARD = re.compile(r"(?P<split>.+?)-\d+-of-\d+.*\.parquet")
 _UNREAD = ("raw_html", "cleaned_html")
-_READ = tuple(
-    str.split(
-        "action_uid operation pos_candidates neg_candidates website domain subdomain annotation_id "
-        "confirmed_task screenshot action_reprs target_action_index target_action_reprs"
-    )
+_READ = (
+    "action_uid",
+    "operation",
+    "pos_candidates",
+    "neg_candidates",
+    "website",
+    "domain",
+    "subdomain",
+    "annotation_id",
+    "confirmed_task",
+    "screenshot",
+    "action_reprs",
+    "target_action_index",
+    "target_action_reprs",
 )
 _OTHER = "other operations"
 

@@ -49,10 +49,26 @@ FOLDERS = {
 }
 """Beginning of a file's name → folders that its archive may have been unpacked to."""
 ROLES = frozenset(
-    str.split(
-        "button link image text panel filler label icon unknown group pane window menu separator "
-        "statictext axgroup axbutton axstatictext"
-    )
+    [
+        "button",
+        "link",
+        "image",
+        "text",
+        "panel",
+        "filler",
+        "label",
+        "icon",
+        "unknown",
+        "group",
+        "pane",
+        "window",
+        "menu",
+        "separator",
+        "statictext",
+        "axgroup",
+        "axbutton",
+        "axstatictext",
+    ]
 )
 _ROW = frozenset({"img_filename", "elements"})
 _ELEMENT = frozenset({"instruction", "bbox", "data_type"})

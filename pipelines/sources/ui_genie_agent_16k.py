@@ -66,7 +66,19 @@ from schemas.coordinates import OffScreen, point_to_unit
 
 _KNOWN = frozenset({"messages", "images"})
 _ARGUMENTS = frozenset(
-    str.split("action action_desc action_info button coordinate coordinate2 direction som status text time")
+    [
+        "action",
+        "action_desc",
+        "action_info",
+        "button",
+        "coordinate",
+        "coordinate2",
+        "direction",
+        "som",
+        "status",
+        "text",
+        "time",
+    ]
 )
 _PICTURE = re.compile(r"(?:.*/)?(?:data/screenshots/([^/]+)/[^/]+|AMEX/screenshot/([^/]+)-\d+\.\w+)")
 _SIZE = re.compile(r"resolution is (\d{2,5})\s*[x×]\s*(\d{2,5})")

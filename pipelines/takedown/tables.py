@@ -20,11 +20,23 @@ import pyarrow.parquet as pq
 
 from pipelines.takedown.withdrawn import GENERATED, REASON, TakenDown
 
-_ID_COLUMNS = tuple(
-    str.split(
-        "source episode_id trajectory_id screenshot_sha256 sample_id task_id images parents provenance "
-        "instruction step_instruction answer thought conclusion messages text"
-    )
+_ID_COLUMNS = (
+    "source",
+    "episode_id",
+    "trajectory_id",
+    "screenshot_sha256",
+    "sample_id",
+    "task_id",
+    "images",
+    "parents",
+    "provenance",
+    "instruction",
+    "step_instruction",
+    "answer",
+    "thought",
+    "conclusion",
+    "messages",
+    "text",
 )
 _PLACE = tuple(rf'"{name}":"(?P<x>(?:[^"\\]|\\.)*)"' for name in ("file", "locator"))
 _RECORD = r'"record":"(?P<record>(?:[^"\\]|\\.)*)"'

@@ -67,7 +67,15 @@ def first_pictures(out: PartWriter, cards: Mapping[str, Manifest]) -> list[tuple
 
 def _drawable(unified: Manifest) -> Iterator[tuple[str, Row]]:
     """(group, row) of all rows with a picture."""
-    columns = str.split("episode_id step_index instruction screenshot_sha256 action_type action_text target_box")
+    columns = [
+        "episode_id",
+        "step_index",
+        "instruction",
+        "screenshot_sha256",
+        "action_type",
+        "action_text",
+        "target_box",
+    ]
     for path in unified.paths("steps"):
         for row in _rows(path, columns):
             if row["screenshot_sha256"] and row["action_text"]:

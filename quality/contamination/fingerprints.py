@@ -309,7 +309,17 @@ def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[st
 
 
 # --- test splits ------------------------------------------------------------------------------------------------------
-_STEP_COLUMNS = str.split("episode_id step_index split language app instruction screenshot_sha256 target_box source")
+_STEP_COLUMNS = [
+    "episode_id",
+    "step_index",
+    "split",
+    "language",
+    "app",
+    "instruction",
+    "screenshot_sha256",
+    "target_box",
+    "source",
+]
 
 
 def _split_items(store: Store, unified: Manifest, key: str) -> Iterator[tuple[dict[str, Any], bytes | None]]:
@@ -362,8 +372,15 @@ def subject(messages: str) -> str:
     return text.strip()
 
 
-_TEMPLATES = tuple(
-    str.split("navigation_no_thinking navigation plan caption region perception_point perception_list grounding")
+_TEMPLATES = (
+    "navigation_no_thinking",
+    "navigation",
+    "plan",
+    "caption",
+    "region",
+    "perception_point",
+    "perception_list",
+    "grounding",
 )
 _SLOT = re.compile(r"\\\{(\w+)\\\}")
 

@@ -31,11 +31,16 @@ from quality.review.people_decisions import KeepDecision, against, people_decisi
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table
 
-_CODE = tuple(
-    str.split(
-        "refinement/refine refinement/reconstruct refinement/repairs refinement/rewrite refinement/gold "
-        "review/people_decisions judges/cleaning safety/credentials safety/personal_numbers"
-    )
+_CODE = (
+    "refinement/refine",
+    "refinement/reconstruct",
+    "refinement/repairs",
+    "refinement/rewrite",
+    "refinement/gold",
+    "review/people_decisions",
+    "judges/cleaning",
+    "safety/credentials",
+    "safety/personal_numbers",
 )
 CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}.{RUBRIC_VERSION}"
 """With the rules' version: what they find proves every repair, whichever judge scores it."""

@@ -35,12 +35,18 @@ from schemas.tables import Column, Table
 
 ASSET = "hygiene/safety"
 CODE_VERSION = "1-" + code_digest(
-    tuple(
-        str.split(
-            "safety/scan safety/trigger_patches safety/triggers safety/trigger_match safety/trigger_scan "
-            "safety/trigger_facts safety/personal_data safety/personal_rules safety/personal_numbers "
-            "safety/credentials safety/licence_report"
-        )
+    (
+        "safety/scan",
+        "safety/trigger_patches",
+        "safety/triggers",
+        "safety/trigger_match",
+        "safety/trigger_scan",
+        "safety/trigger_facts",
+        "safety/personal_data",
+        "safety/personal_rules",
+        "safety/personal_numbers",
+        "safety/credentials",
+        "safety/licence_report",
     )
 )
 

@@ -29,17 +29,30 @@ NAMES = {
 """Key of a step's event → tag."""
 RL_NAMES = dict(
     pair.split("=")
-    for pair in str.split(
-        "loss=train/loss grad_norm=train/grad_norm learning_rate=train/learning_rate reward=train/reward "
-        "reward_std=train/reward_std success=train/success kl=train/kl entropy=train/entropy "
-        "clip_low=train/clip_ratio/low_mean clip_high=train/clip_ratio/high_mean "
-        "reply_tokens=train/completions/mean_length unfinished=train/completions/clipped_ratio "
-        "unparsable=train/completions/unparsable_ratio unreadable_share=train/completions/unreadable_share "
-        "steps=train/episode_steps rollouts=train/rollouts "
-        "lost=train/lost_rollouts replayed=train/replayed_rollouts judged=train/judged_rollouts "
-        "staleness=train/staleness sampling_logp_difference_mean=train/sampling/sampling_logp_difference/mean "
-        "sampling_logp_difference_max=train/sampling/sampling_logp_difference/max"
-    )
+    for pair in [
+        "loss=train/loss",
+        "grad_norm=train/grad_norm",
+        "learning_rate=train/learning_rate",
+        "reward=train/reward",
+        "reward_std=train/reward_std",
+        "success=train/success",
+        "kl=train/kl",
+        "entropy=train/entropy",
+        "clip_low=train/clip_ratio/low_mean",
+        "clip_high=train/clip_ratio/high_mean",
+        "reply_tokens=train/completions/mean_length",
+        "unfinished=train/completions/clipped_ratio",
+        "unparsable=train/completions/unparsable_ratio",
+        "unreadable_share=train/completions/unreadable_share",
+        "steps=train/episode_steps",
+        "rollouts=train/rollouts",
+        "lost=train/lost_rollouts",
+        "replayed=train/replayed_rollouts",
+        "judged=train/judged_rollouts",
+        "staleness=train/staleness",
+        "sampling_logp_difference_mean=train/sampling/sampling_logp_difference/mean",
+        "sampling_logp_difference_max=train/sampling/sampling_logp_difference/max",
+    ]
 )
 """Key of an update's event → tag; TRL's where it has one. Terms of the reward (`rewards/…`) keep their key."""
 LOOKS = ("look", "validation")

@@ -97,11 +97,17 @@ def online(context: Context, folder: Path) -> StageResult:
         "left_out": dict(left_out),
         **{
             word: found[word]
-            for word in tuple(
-                str.split(
-                    "updates groups groups_with_signal zero_variance_share rollouts lost_rollouts judged "
-                    "replayed weight_delta weight_delta_norm"
-                )
+            for word in (
+                "updates",
+                "groups",
+                "groups_with_signal",
+                "zero_variance_share",
+                "rollouts",
+                "lost_rollouts",
+                "judged",
+                "replayed",
+                "weight_delta",
+                "weight_delta_norm",
             )
         },
         "success_before": looks[0],

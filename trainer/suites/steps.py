@@ -49,10 +49,24 @@ RADIUS = 140.0
 WIDE = RewardConfig(delta1=RADIUS, delta2=RADIUS)
 STRICT = RewardConfig()
 MEASURES = ("type", "grounding", "step", "step_strict", "format")
-_COLUMNS = str.split(
-    "source episode_id step_index split platform app instruction step_instruction screenshot_sha256 "
-    "width_px height_px action_text target_box thought conclusion provenance"
-)
+_COLUMNS = [
+    "source",
+    "episode_id",
+    "step_index",
+    "split",
+    "platform",
+    "app",
+    "instruction",
+    "step_instruction",
+    "screenshot_sha256",
+    "width_px",
+    "height_px",
+    "action_text",
+    "target_box",
+    "thought",
+    "conclusion",
+    "provenance",
+]
 
 
 @dataclass(frozen=True, slots=True)

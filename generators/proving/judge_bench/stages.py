@@ -107,11 +107,14 @@ def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
     if name == "nano":
         inputs[NANO] = store.require(NANO).version
     code = code_digest(
-        tuple(
-            str.split(
-                "proving/judge_bench proving/figures proving/figure_rows proving/bench_report "
-                "proving/calibration statistics items/bench_folder"
-            )
+        (
+            "proving/judge_bench",
+            "proving/figures",
+            "proving/figure_rows",
+            "proving/bench_report",
+            "proving/calibration",
+            "statistics",
+            "items/bench_folder",
         )
     )
     spec = PartSpec("figures", digest([code, identity(judge), bench.data_version]))

@@ -43,9 +43,23 @@ NANO_SCROLL_PX = 220
 SIGNS = ".mark,.art,.arrow"
 """Pictures made of letters: nano's text isn't for them."""
 _HEARD = frozenset(
-    str.split(
-        "Alt Control Shift Meta ArrowLeft ArrowRight ArrowUp ArrowDown Enter Tab Escape Delete Backspace Home End"
-    )
+    [
+        "Alt",
+        "Control",
+        "Shift",
+        "Meta",
+        "ArrowLeft",
+        "ArrowRight",
+        "ArrowUp",
+        "ArrowDown",
+        "Enter",
+        "Tab",
+        "Escape",
+        "Delete",
+        "Backspace",
+        "Home",
+        "End",
+    ]
 )
 """Keys that may be pressed alone, or held for the last one; others do nothing on a site."""
 

@@ -30,10 +30,24 @@ FORMS = {
 """Regular expressions that a whole text has to match; they mean the same in Python and JavaScript."""
 KINDS = dict(
     pair.split("=")
-    for pair in str.split(
-        "heading=heading text=text notice=status link=link button=button tab=tab card=link row=link field=textbox "
-        "check=checkbox radio=radio combobox=combobox option=option brand=link nav=link footer=text"
-    )
+    for pair in [
+        "heading=heading",
+        "text=text",
+        "notice=status",
+        "link=link",
+        "button=button",
+        "tab=tab",
+        "card=link",
+        "row=link",
+        "field=textbox",
+        "check=checkbox",
+        "radio=radio",
+        "combobox=combobox",
+        "option=option",
+        "brand=link",
+        "nav=link",
+        "footer=text",
+    ]
 )
 """Kind of an element → its role."""
 CLICKABLE = frozenset(KINDS) - {"heading", "text", "notice", "footer"}

@@ -175,11 +175,28 @@ def _clock(rng: Random, ids: Ids) -> dict[str, Any]:
     return {"alarms": alarms, "cities": cities, "timer": {"total": 0, "left": 0, "running": False}}
 
 
-SWITCHES = tuple(
-    str.split(
-        "wifi mobile_data airplane hotspot data_saver bluetooth nfc casting dark rotate vibrate dnd saver "
-        "adaptive show_percent location camera_access mic_access find_phone auto_update backup"
-    )
+SWITCHES = (
+    "wifi",
+    "mobile_data",
+    "airplane",
+    "hotspot",
+    "data_saver",
+    "bluetooth",
+    "nfc",
+    "casting",
+    "dark",
+    "rotate",
+    "vibrate",
+    "dnd",
+    "saver",
+    "adaptive",
+    "show_percent",
+    "location",
+    "camera_access",
+    "mic_access",
+    "find_phone",
+    "auto_update",
+    "backup",
 )
 
 

@@ -17,11 +17,23 @@ from schemas.coordinates import centre, contains
 
 CLASSES = dict(
     pair.split("=")
-    for pair in str.split(
-        "listitem=LIST_ITEM button=BUTTON link=BUTTON tab=BUTTON image=IMAGE icon=PICTOGRAM textbox=TEXT_INPUT "
-        "combobox=TEXT_INPUT checkbox=CHECKBOX radio=RADIO_BUTTON switch=SWITCH option=LIST_ITEM text=TEXT "
-        "heading=TEXT slider=SLIDER"
-    )
+    for pair in [
+        "listitem=LIST_ITEM",
+        "button=BUTTON",
+        "link=BUTTON",
+        "tab=BUTTON",
+        "image=IMAGE",
+        "icon=PICTOGRAM",
+        "textbox=TEXT_INPUT",
+        "combobox=TEXT_INPUT",
+        "checkbox=CHECKBOX",
+        "radio=RADIO_BUTTON",
+        "switch=SWITCH",
+        "option=LIST_ITEM",
+        "text=TEXT",
+        "heading=TEXT",
+        "slider=SLIDER",
+    ]
 )
 SPLIT_FILES = {"train": "train", "validation": "valid", "test": "test"}
 

@@ -259,9 +259,18 @@ SOLVERS: dict[str, Callable[[Solver], None]] = {
 """Task → its oracle, tasks of several steps first."""
 APPS = dict(
     pair.split("=")
-    for pair in str.split(
-        "email=Mail social=Social search=Search phone=Contacts enter=Forms login=Forms form=Forms use=Forms "
-        "choose=Forms multi=Movies read=Tables"
-    )
+    for pair in [
+        "email=Mail",
+        "social=Social",
+        "search=Search",
+        "phone=Contacts",
+        "enter=Forms",
+        "login=Forms",
+        "form=Forms",
+        "use=Forms",
+        "choose=Forms",
+        "multi=Movies",
+        "read=Tables",
+    ]
 )
 """First word of a task → what its page is called; the others are "Widgets"."""

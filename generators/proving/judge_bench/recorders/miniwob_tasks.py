@@ -15,11 +15,17 @@ from generators.worlds.miniwob.miniwob_world import MiniwobNode, MiniwobWorld, o
 from generators.worlds.pages.page_task import evaluator
 
 GROUNDING_SEED = 51_000_000
-SINGLE = tuple(
-    str.split(
-        "click-button click-link click-tab focus-text-2 click-test-2 click-widget unicode-test "
-        "click-dialog-2 email-inbox-delete email-inbox-important"
-    )
+SINGLE = (
+    "click-button",
+    "click-link",
+    "click-tab",
+    "focus-text-2",
+    "click-test-2",
+    "click-widget",
+    "unicode-test",
+    "click-dialog-2",
+    "email-inbox-delete",
+    "email-inbox-important",
 )
 """Tasks of one click, taken every second time only: few defects apply to them."""
 MOST_STEPS = 16
