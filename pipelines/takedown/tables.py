@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.takedown.withdrawn import GENERATED, REASON, TakenDown
+from pipelines.training_data.chat_turns import with_prompts
 
 _ID_COLUMNS = (
     "source",
@@ -154,11 +155,11 @@ def id_rows(path: Path) -> pa.Table | None:
     kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
     if not kinds.keys() & {"episode_id", "trajectory_id", "sample_id", "task_id"}:
         return None
-    return file.read([name for name in _ID_COLUMNS if name in kinds and not _holds_bytes(kinds[name])])
+    return with_prompts(file.read([name for name in _ID_COLUMNS if name in kinds and not _holds_bytes(kinds[name])]))
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
+    return pa.types.is_list(kind) and _is_picture(kind.value_type)
 
 
 def texts_of(row: Mapping[str, Any]) -> Iterator[str]:

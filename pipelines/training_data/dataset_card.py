@@ -13,9 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipelines.markdown_text import markdown_text
-from pipelines.training_data.shards import SHARD
+from pipelines.training_data.shards import MEANINGS, SHARD
 from pipelines.whole_files import whole_file
-from schemas.tables import Samples
 
 DATA = "data"
 """Folder of the shards below that of the card."""
@@ -39,7 +38,7 @@ def _card(split: str, rows: int, counted: Mapping[str, Counter[str]]) -> str:
         f"| {name} | {', '.join(f'{markdown_text(value)} {count}' for value, count in sorted(values.items()))} |\n"
         for name, values in counted.items()
     )
-    columns = "".join(f"| `{f.name}` | {Samples.meanings[f.name]} |\n" for f in SHARD)
+    columns = "".join(f"| `{f.name}` | {MEANINGS[f.name]} |\n" for f in SHARD)
     return (
         f"{head}\n# Training samples for GUI agents\n\n{rows} samples, packed by Vesper (`vesper shard`). Load them "
         f'with their pictures by `datasets.load_dataset("THIS FOLDER", split="{split}")`.\n\n'

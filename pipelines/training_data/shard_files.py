@@ -7,15 +7,18 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.store.files import file_sha256
+from pipelines.training_data.chat_turns import prompts
 from schemas.ids import digest
 
 CACHE_BYTES = 512 * 2**20
+_FOR_OTHER_READERS = ("images.list.element.path", "messages.list.element.content.list.element.image_index")
 OPEN_FILES = 128
 """Open parquet files a thread keeps."""
 
@@ -93,15 +96,20 @@ class _RowGroupPictures:
         return [data[ends[n] : ends[n + 1]].tobytes() for n in range(self._rows[row], self._rows[row + 1])]
 
 
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return values
+
+
 class _RowGroup:
-    """A row group in memory, of which single rows are made."""
+    """A row group in memory, of which single rows are made; `messages` of either form (`chat_turns`) as JSON."""
 
     __slots__ = ("_columns", "_first", "_names", "_pictures", "size")
 
     def __init__(self, table: pa.Table, first: int) -> None:
         self._first, self.size = first, table.get_total_buffer_size()
         self._names = [name for name in table.column_names if name != "images"]
-        self._columns = [table[name].to_pylist() for name in self._names]
+        self._columns = [(prompts if name == "messages" else _values)(table[name]) for name in self._names]
         self._pictures = _RowGroupPictures(table["images"]) if "images" in table.column_names else None
 
     def row(self, row: int) -> dict[str, object]:
@@ -127,8 +135,7 @@ class _File:
         self._leaves = [
             path
             for path in paths
-            if (wanted is None or f"{path}.".startswith(wanted))
-            and not (path.startswith("images.") and path.endswith(".path"))  # which is for other readers
+            if (wanted is None or f"{path}.".startswith(wanted)) and path not in _FOR_OTHER_READERS
         ]
 
     def group(self, number: int) -> _RowGroup:

@@ -25,13 +25,14 @@ import pyarrow.parquet as pq
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.store.files import FileEntry
 from pipelines.store.images import open_image
+from pipelines.training_data.chat_turns import MEANING, TURNS, trained_turns
 from pipelines.training_data.removed import PEOPLE, SAFETY, Removed, removed_items
 from schemas.ids import digest
 from schemas.rows import SampleRow
 from schemas.tables import BOX, SPLITS, Column, Samples, Table
 
 ASSET = "mid_training/shards"
-CODE_VERSION = "3"
+CODE_VERSION = "4"
 ROW_GROUP_ROWS = 16
 SHARD_BYTES = 128 * 2**20
 """Of pictures and text before compression; a shard is closed once it has this much."""
@@ -62,19 +63,25 @@ def _feature(dtype: pa.DataType) -> dict[str, Any]:
         return {"feature": _feature(dtype.value_type), "length": dtype.list_size, "_type": "List"}
     if pa.types.is_list(dtype):
         return {"feature": _feature(dtype.value_type), "_type": "List"}
+    if pa.types.is_struct(dtype):
+        return {field.name: _feature(field.type) for field in dtype}
     return {"dtype": "float32" if dtype == pa.float32() else str(dtype), "_type": "Value"}
 
 
 def shard_schema() -> pa.Schema:
-    """`Samples` with `images` as list<struct<bytes, path>>, and the features key that `datasets` reads."""
+    """`Samples` with `images` as list<struct<bytes, path>>, `messages` as typed turns with the answer as the last (see
+    `chat_turns`), and the features key that `datasets` reads."""
+    other = {"images": pa.list_(IMAGE), "messages": TURNS}
     # `datasets` takes its features from the metadata only where a field is nullable; nulls are excluded by `Samples`.
-    fields = [pa.field(f.name, pa.list_(IMAGE) if f.name == "images" else f.type) for f in Samples.schema]
+    fields = [pa.field(f.name, other.get(f.name, f.type)) for f in Samples.schema]
     features = {field.name: _feature(field.type) for field in fields}
     metadata = {**(Samples.schema.metadata or {}), b"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema(fields, metadata={**metadata, b"vesper.table": b"shard"})
 
 
 SHARD = shard_schema()
+MEANINGS = {**Samples.meanings, "images": "the screenshots, encoded, in order of use", "messages": MEANING}
+"""What stands in each column of a shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +263,7 @@ def _shards(store: Store, samples: pa.Table, config: ShardConfig) -> Iterator[li
     groups: list[pa.Table] = []
     size = 0
     for start in range(0, samples.num_rows, config.row_group_rows):
-        group = _with_pictures(store, samples.slice(start, config.row_group_rows))
+        group = _filled(store, samples.slice(start, config.row_group_rows))
         if groups and size + group.nbytes > config.shard_bytes:
             yield groups
             groups, size = [], 0
@@ -266,14 +273,18 @@ def _shards(store: Store, samples: pa.Table, config: ShardConfig) -> Iterator[li
         yield groups
 
 
-def _with_pictures(store: Store, samples: pa.Table) -> pa.Table:
+def _filled(store: Store, samples: pa.Table) -> pa.Table:
+    """Samples with the bytes of their pictures and with their chats as turns."""
     pictures: dict[str, dict[str, Any]] = {}
     for sha in pc.unique(pc.list_flatten(samples["images"])).to_pylist():
         pictures[sha] = _picture(store, sha)
     filled = [[pictures[sha] for sha in images] for images in samples["images"].to_pylist()]
-    place = samples.schema.get_field_index("images")
-    table = samples.set_column(place, SHARD.field("images"), pa.array(filled, SHARD.field("images").type))
-    return pa.Table.from_arrays(table.columns, schema=SHARD)
+    chats = zip(samples["messages"].to_pylist(), samples["answer"].to_pylist(), strict=True)
+    made = {
+        "images": pa.array(filled, SHARD.field("images").type),
+        "messages": pa.array([trained_turns(messages, answer) for messages, answer in chats], TURNS),
+    }
+    return pa.Table.from_arrays([made.get(name, samples[name]) for name in SHARD.names], schema=SHARD)
 
 
 def _picture(store: Store, sha256: str) -> dict[str, Any]:
@@ -288,12 +299,14 @@ def _picture(store: Store, sha256: str) -> dict[str, Any]:
 
 
 def write_shard(path: Path, groups: Sequence[pa.Table], config: ShardConfig) -> None:
-    """A shard's file, each table a row group (or several, of `config.row_group_rows`)."""
-    leaves = _leaves()
+    """A shard's file, each table a row group (or several, of `config.row_group_rows`). Groups that were read from an
+    older shard keep its form."""
+    schema = groups[0].schema if groups else SHARD
+    leaves = _leaves(schema)
     pictures = "images.list.element.bytes"
     with pq.ParquetWriter(
         path,
-        SHARD,
+        schema,
         compression={leaf: "NONE" if leaf == pictures else "ZSTD" for leaf in leaves},
         use_dictionary=True,
         dictionary_pagesize_limit=_DICTIONARY_BYTES,
@@ -304,12 +317,12 @@ def write_shard(path: Path, groups: Sequence[pa.Table], config: ShardConfig) -> 
             writer.write_table(group, row_group_size=config.row_group_rows)
 
 
-def _leaves() -> list[str]:
-    """Paths of the parquet leaf columns of a shard."""
+def _leaves(schema: pa.Schema) -> list[str]:
+    """Paths of the parquet leaf columns of a schema."""
     sink = pa.BufferOutputStream()
-    pq.write_table(SHARD.empty_table(), sink)
-    schema = pq.ParquetFile(sink.getvalue()).schema
-    return [schema.column(i).path for i in range(len(schema.names))]
+    pq.write_table(schema.empty_table(), sink)
+    written = pq.ParquetFile(sink.getvalue()).schema
+    return [written.column(i).path for i in range(len(written.names))]
 
 
 def _totals(counts: Counter[str], index: pa.Table) -> dict[str, Any]:

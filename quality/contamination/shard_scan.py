@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
 from pipelines.store.images import ImageError, open_image, phash
+from pipelines.training_data.chat_turns import with_prompts
 from pipelines.training_data.mixture import SCAN
 from pipelines.training_data.shards import ASSET as SHARDS
 from quality.contamination.contamination import Hits, training_text_of
@@ -134,7 +135,7 @@ def _groups(path: object) -> Iterator[list[dict[str, Any]]]:
     """Row groups as dicts; `images` stays, `shas` names each picture by its bytes."""
     with pq.ParquetFile(path) as file:
         for group in range(file.metadata.num_row_groups):
-            rows = file.read_row_group(group, columns=_COLUMNS, use_threads=False).to_pylist()
+            rows = with_prompts(file.read_row_group(group, columns=_COLUMNS, use_threads=False)).to_pylist()
             for row in rows:
                 row["shas"] = [hashlib.sha256(image["bytes"] or b"").hexdigest() for image in row["images"]]
             yield rows

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.training_data.chat_turns import with_prompts
 from schemas.ids import digest
 
 if TYPE_CHECKING:
@@ -35,11 +36,12 @@ def sample_files(manifest: Manifest) -> list[Path]:
 
 
 def light_rows(manifest: Manifest, splits: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """All rows without their pictures, in the order of the files; `place` says where each lies."""
+    """All rows without their pictures, in the order of the files; `place` says where each lies. `messages` are JSON,
+    whichever form the shards have."""
     rows: list[dict[str, Any]] = []
     for number, path in enumerate(sample_files(manifest)):
         columns = [name for name in pq.read_schema(path).names if name != PICTURES]
-        for index, row in enumerate(pq.read_table(path, columns=columns).to_pylist()):
+        for index, row in enumerate(with_prompts(pq.read_table(path, columns=columns)).to_pylist()):
             if splits is None or row["split"] in splits:
                 rows.append({**row, "place": (number, index)})
     return rows

@@ -144,10 +144,10 @@ def test_memory_is_bounded_and_what_was_given_up_is_read_again(store: Store) -> 
 def test_a_row_group_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
     [path, *_] = store.require("mid_training/shards").paths("shard")
     group = pq.ParquetFile(path).metadata.row_group(0)
-    [messages] = [c for c in map(group.column, range(group.num_columns)) if c.path_in_schema == "messages"]
-    start = messages.dictionary_page_offset
+    [answer] = [c for c in map(group.column, range(group.num_columns)) if c.path_in_schema == "answer"]
+    start = answer.dictionary_page_offset
     data = bytearray(path.read_bytes())
-    data[start : start + messages.total_compressed_size] = bytes([255]) * messages.total_compressed_size
+    data[start : start + answer.total_compressed_size] = bytes([255]) * answer.total_compressed_size
     (tmp_path / "torn.parquet").write_bytes(data)
     with pytest.raises(ShardError, match=r"torn\.parquet: row group 0 can't be read"):
         ShardFiles([ShardRows.whole(tmp_path / "torn.parquet")]).row(0, 0, 0)

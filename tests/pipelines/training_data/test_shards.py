@@ -15,6 +15,7 @@ import pytest
 from goldmaker import commit_gold, gold
 
 from pipelines.store import Store, StoreError
+from pipelines.training_data.chat_turns import prompt
 from pipelines.training_data.shards import ShardConfig, ShardIndex, build_shards
 from schemas.tables import Samples
 
@@ -34,9 +35,10 @@ def test_each_training_sample_is_packed_once_with_its_own_picture(tmp_path: Path
         assert [hashlib.sha256(image["bytes"]).hexdigest() for image in row["images"]] == samples[row["sample_id"]][
             "images"
         ]
-        assert {k: v for k, v in row.items() if k != "images"} == {
-            k: v for k, v in samples[row["sample_id"]].items() if k != "images"
-        }
+        sample = samples[row["sample_id"]]
+        assert {**row, "images": sample["images"], "messages": prompt(row["messages"])} == sample
+        assert row["messages"][-1]["role"] == "assistant"
+        assert row["messages"][-1]["content"] == [{"type": "text", "text": row["answer"], "image_index": None}]
 
 
 def test_index_points_at_the_row_and_its_row_group(tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_plain_datasets_shows_pictures(tmp_path: Path) -> None:
         "d = datasets.load_dataset('parquet', data_files=sys.argv[1:], split='train')\n"
         "r = d[0]\n"
         "print(json.dumps([len(d), type(r['images'][0]).__mro__[1].__module__, r['images'][0].size, r['sample_id'],"
-        " str(d.features['images']), r['target_boxes']]))\n"
+        " str(d.features['images']), r['messages'], str(d.features['messages'])]))\n"
     )
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf"), "HF_DATASETS_OFFLINE": "1"}
     done = subprocess.run(
@@ -84,9 +86,11 @@ def test_plain_datasets_shows_pictures(tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    count, module, size, sample, feature, _ = json.loads(done.stdout.splitlines()[-1])
+    count, module, size, sample, feature, turns, form = json.loads(done.stdout.splitlines()[-1])
     assert count == manifest.rows("index") and module.startswith("PIL") and size == [96, 64]
     assert sample in manifest.read("index")["sample_id"].to_pylist() and "Image" in feature
+    packed = next(row for row in rows(manifest) if row["sample_id"] == sample)
+    assert turns == packed["messages"] and "'image_index': Value('int32')" in form
 
 
 def test_held_out_shards_hold_the_test_split_only(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from suitemaker import encode, make_suite, page, sample, suite_row, train_on
 
 from pipelines.store import PartSpec, Store, StoreError
 from pipelines.store.manifest import Manifest
+from pipelines.training_data.chat_turns import trained_turns
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import SHARD, build_shards
 from quality.contamination import shard_scan
@@ -53,7 +54,8 @@ def plant(store: Store, row: dict[str, Any], data: bytes) -> Manifest:
             for entry in source.files:
                 name, table = entry.path.rpartition("/")[2], pq.read_table(source.root / entry.path)
                 if entry.table == "shard" and name.startswith("train_set-0000"):
-                    shown = {**row, "images": [{"bytes": data, "path": "x.png"}]}
+                    turns = trained_turns(row["messages"], row["answer"])
+                    shown = {**row, "messages": turns, "images": [{"bytes": data, "path": "x.png"}]}
                     table = pa.concat_tables([table, pa.Table.from_pylist([shown], schema=SHARD)])
                 pq.write_table(table, out.path(name, table=entry.table), row_group_size=16)
             return {}
