@@ -95,6 +95,10 @@ class GuiWorldAdapter(Adapter):
             else:
                 yield Broken(file, "file", "unknown_schema", "expected Annotation/{train,benchmark}/<kind>.jsonl")
 
+    def count_items(self, record: Record) -> int:
+        """Key frames, and what is said or asked of the whole video."""
+        return _items(record.payload) if isinstance(record.payload, dict) else 1
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One video → samples. Raises `RecordError`: bad_value, no_platform."""
         row = record.payload

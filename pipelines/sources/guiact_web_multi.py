@@ -81,10 +81,14 @@ class GuiactWebMultiAdapter(Adapter):
     patterns = (f"**/*{guicourse.DATA}",)
     reader = guicourse.episodes
 
+    def count_items(self, record: Record) -> int:
+        """Actions of all rows; a row without a list of them is one item."""
+        return _count(record.payload) if isinstance(record.payload, list) else 1
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: bad_value, missing_field, empty_text."""
         rows: list[Any] = record.payload
-        items = sum(len(listed) if isinstance(listed := _label(row), list) else 1 for row in rows)
+        items = _count(rows)
         question = guicourse.question_of(rows[0], items)
         if record.native_id is None:
             raise RecordError(
@@ -109,6 +113,10 @@ class GuiactWebMultiAdapter(Adapter):
             due = here + 1
             number = _row(builder, raw, record, row, number, items)
         return notices(builder.finish(), found)
+
+
+def _count(rows: list[Any]) -> int:
+    return sum(len(listed) if isinstance(listed := _label(row), list) else 1 for row in rows)
 
 
 def _label(row: object) -> Any:

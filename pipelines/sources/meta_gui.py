@@ -123,6 +123,11 @@ class MetaGuiAdapter(Adapter):
             payload = {"actions": actions, "said": said, "turn": place, "file": file}
             yield Record(file, "document", payload, f"{_split(file)}/{folder.name}/{PurePosixPath(file).parent.name}")
 
+    def count_items(self, record: Record) -> int:
+        """Frames that have an action."""
+        actions = record.payload.get("actions") if isinstance(record.payload, dict) else None
+        return len(actions) if isinstance(actions, dict) else 1
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One turn → step rows. Raises `RecordError`: missing_field, empty_text."""
         actions, said, turn = (record.payload[name] for name in ("actions", "said", "turn"))

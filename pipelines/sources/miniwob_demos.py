@@ -121,6 +121,11 @@ class MiniwobDemosAdapter(Adapter):
             else:
                 yield Record(file, "file", demo, _SUFFIX.sub("", posixpath.basename(file)))
 
+    def count_items(self, record: Record) -> int:
+        """Gestures that the events of the states make."""
+        states = record.payload.get("states") if isinstance(record.payload, dict) else None
+        return len(_gestures(states)) if isinstance(states, list) else 0
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One demonstration → step rows. Raises `RecordError`: missing_field, empty_text, bad_value."""
         demo = record.payload
@@ -129,8 +134,7 @@ class MiniwobDemosAdapter(Adapter):
         states = demo["states"]
         if not states:
             raise RecordError("missing_field", "the demonstration has no states", items=0)
-        events = [event for place, state in enumerate(states) if (event := _event(place, state)) is not None]
-        gestures = read_gestures(events, states)
+        gestures = _gestures(states)
         utterance = demo.get("utterance")
         if not isinstance(utterance, str) or not utterance.strip():
             reason = "empty_text" if isinstance(utterance, str) else "missing_field"
@@ -164,6 +168,11 @@ def _unpack(raw: Raw, file: str) -> bytes:
     if len(data) > MAX_BYTES:
         raise RecordError("bad_value", f"more than {MAX_BYTES} bytes unpacked: taken for a bomb")
     return data
+
+
+def _gestures(states: list[object]) -> list[DomGesture]:
+    events = [event for place, state in enumerate(states) if (event := _event(place, state)) is not None]
+    return read_gestures(events, states)
 
 
 def _event(place: int, state: object) -> Event | None:

@@ -197,6 +197,10 @@ class ScreenAnnotationAdapter(Adapter):
             with raw.path(file).open(encoding="utf-8", errors="surrogateescape", newline="") as lines:
                 yield from _rows(file, csv.reader(lines, strict=True))
 
+    def count_items(self, record: Record) -> int:
+        """Elements that the annotation begins to list."""
+        return max(len(_START.findall(str(record.payload.get("screen_annotation")))), 1)
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → perception and grounding samples. Raises `RecordError`: unsafe_path, empty_text, bad_value."""
         row: dict[str, str] = record.payload

@@ -29,7 +29,7 @@ from pipelines.mapping.adapter import Adapter, Mapped, Raw, Record, RecordError,
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, picture_bytes, unknown_fields
-from pipelines.native.chat import exchanges, turns, without_pictures
+from pipelines.native.chat import exchanges, said_by, turns, without_pictures
 from pipelines.native.record_readers import parquet_rows
 from pipelines.prompts import grounding_text, point_answer
 
@@ -72,6 +72,13 @@ class UgroundAdapter(Adapter):
     patterns = ("**/*.parquet",)
     reader = parquet_rows
     """One row at a time; rows have no id that a page confirms."""
+
+    def count_items(self, record: Record) -> int:
+        """Questions with their answers, each a turn of the human and one of the model."""
+        try:
+            return max(said_by(json.loads(record.payload["conversations"]), "gpt", "assistant"), 1)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return 1
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screenshot → a grounding sample a pair. Raises `RecordError`: missing_field, bad_json."""

@@ -110,6 +110,11 @@ class WeblinxAdapter(Adapter):
                 name = file.split("/")[-2] if "/" in file else None
                 yield Record(file, found.locator, found.payload, name) if isinstance(found, Record) else found
 
+    def count_items(self, record: Record) -> int:
+        """Turns that aren't the instructor's."""
+        listed = record.payload.get("data") if isinstance(record.payload, dict) else None
+        return sum(not _instructs(turn) for turn in listed) if isinstance(listed, list) else 1
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One demonstration → step rows. Raises `RecordError`: missing_field, empty_text, unknown_split."""
         replay: Any = record.payload

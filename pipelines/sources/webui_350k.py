@@ -97,6 +97,11 @@ class Webui350kAdapter(Adapter):
                 continue
             yield Record(file, "document", tree, file.removesuffix(TREE))
 
+    def count_items(self, record: Record) -> int:
+        """Nodes with a name: an upper bound, for which of them are on the first screen stands in other files."""
+        nodes = record.payload.get("nodes") if isinstance(record.payload, dict) else None
+        return sum(map(_has_name, nodes)) if isinstance(nodes, list) else 1
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One page on one device → samples. Raises `RecordError`: missing_field, bad_frame."""
         nodes = record.payload.get("nodes") if isinstance(record.payload, dict) else None
@@ -151,9 +156,7 @@ def _visible(
     shown: list[dict[str, Any]] = []
     inner = hidden = 0
     for node in nodes:
-        if not isinstance(node, dict) or node.get("ignored") or not _value(node, "name").strip():
-            continue
-        if _value(node, "role") in SKIPPED:
+        if not isinstance(node, dict) or not _has_name(node):
             continue
         key = str(node.get("backendDOMNodeId"))
         if visible.get(key) is False or not _on_screen(boxes.get(key), size):
@@ -163,6 +166,12 @@ def _visible(
         else:
             shown.append(node)
     return shown, inner, hidden
+
+
+def _has_name(node: object) -> bool:
+    if not isinstance(node, dict) or node.get("ignored") or not _value(node, "name").strip():
+        return False
+    return _value(node, "role") not in SKIPPED
 
 
 def _value(node: Mapping[str, object], name: str) -> str:

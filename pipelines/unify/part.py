@@ -262,7 +262,7 @@ class _Part:
     def _refuse(self, record: Record, error: RecordError, native_id: str) -> None:
         """Quarantine a record whole."""
         self._counts.records_quarantined += 1
-        items = _sane(self._adapter.count_items(record) if error.items is None else error.items)
+        items = _sane(_items_by_shape(self._adapter, record) if error.items is None else error.items)
         self._counts.items_in += items
         reject = RejectedUnit("record", items, error.reason, error.detail, record.payload)
         if error.reason == REASON or (self._taken and self._taken.native(native_id)):
@@ -329,6 +329,16 @@ def _sane(items: int) -> int:
     """Items of one refused record: of more than any record of a dataset holds, only that many are counted. Else one
     damaged or forged number would hide the whole source."""
     return min(max(items, 0), MOST_ITEMS)
+
+
+def _items_by_shape(adapter: Adapter, record: Record) -> int:
+    """Native items of a record that was refused; 1 where its shape is so odd that the adapter can't count them."""
+    try:
+        return adapter.count_items(record)
+    except _OURS:
+        raise
+    except Exception:  # what made the record unfit to be mapped may make it unfit to be counted
+        return 1
 
 
 def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:

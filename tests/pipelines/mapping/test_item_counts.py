@@ -14,18 +14,7 @@ from pipelines.store import Store
 from pipelines.unify import part
 from pipelines.unify.unify import unify_source
 
-READ_DEEPER = {
-    "gui_world",
-    "guiact_web_multi",
-    "meta_gui",
-    "miniwob_demos",
-    "mobile3m",
-    "omniact",
-    "screen_annotation",
-    "uground",
-    "weblinx",
-    "webui_350k",
-}
+READ_DEEPER = {"meta_gui", "mobile3m", "omniact", "webui_350k"}
 """Sources whose items lie in texts, side files, or among others: only mapping counts them, and their own errors do."""
 
 
@@ -71,3 +60,19 @@ def test_no_single_record_counts_more_than_any_holds(tmp_path: Path, monkeypatch
     monkeypatch.setattr(type(sources.get("amex")), "records", forged)
     counts = unify_source(Store(tmp_path / "home"), "amex", raw).counts
     assert counts["items_in"] == part.MOST_ITEMS * counts["records_in"] == counts["items_quarantined"]
+
+
+def test_a_record_that_can_not_even_be_counted_costs_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native.fixture("uground").write(tmp_path / "raw")
+    raw, adapter = native.raw_of("uground", tmp_path / "raw"), type(sources.get("uground"))
+
+    def refuse(self: object, record: Record, *_: Raw) -> Any:
+        raise TypeError("a shape that nobody foresaw")
+
+    monkeypatch.setattr(adapter, "map", refuse)
+    monkeypatch.setattr(adapter, "count_items", refuse)
+    counts = unify_source(Store(tmp_path / "home"), "uground", raw).counts
+    assert counts["records_in"] == counts["records_quarantined"] > 1
+    assert counts["items_in"] >= counts["records_in"] - 1
