@@ -294,3 +294,12 @@ def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
             if isinstance(option, type) and issubclass(option, BaseModel):
                 found = option
     return found
+
+
+def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with what is given over it, settings within settings one by one; models of settings become plain."""
+    found = {name: value.given() if isinstance(value, Settings) else value for name, value in base.items()}
+    for name, value in given.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
+        found[name] = merged(found[name], value) if both else value
+    return found

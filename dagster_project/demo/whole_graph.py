@@ -2,7 +2,8 @@
 
 The judge bench with what is built from it, and the staircase, need nothing of the rest: they run beside it, in a second
 process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites (the job
-`evaluate_suites`) aren't run: they would take as long as all of it.
+`evaluate_suites`) aren't run: they would take as long as all of it. The first look (`demo.first_look`) runs without the
+second process.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.demo import report
+from dagster_project.demo import first_look, report
 from dagster_project.execution.run_stage import output_lock, own_group
 from dagster_project.settings import dagster_home, deployment
 from dagster_project.stages import graph, judges, sources
@@ -80,14 +81,19 @@ def run(report_path: Path) -> int:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # nothing is downloaded; read as transformers is loaded
     home = deployment.home()
     dagster_home.prepare(home)
+    brief = deployment.load().embedded.size == "tiny"
+    if brief:
+        first_look.shorten()
     settings = deployment.load()
     stages = {key: stage for key, stage in graph.stages(settings).items() if stage.job != "evaluate_suites"}
+    left_out = _apart() if brief else frozenset()
+    stages = {key: stage for key, stage in stages.items() if key not in left_out}
     runs = sum(ROUNDS if stage.by_round else 1 for stage in stages.values())
     print(f"Vesper demo: {len(stages)} assets into {home}", flush=True)
     progress = DemoProgress(runs)
     with output_lock(home, "demo"):
         end_killed()
-        _execute(progress)
+        _execute(progress, brief)
     names = sources.enabled(settings)
     built = report.make(Store(home), names, [key for key, stage in stages.items() if not stage.by_round])
     built["failed"] = progress.failed
@@ -100,6 +106,10 @@ def run(report_path: Path) -> int:
     print(report.text(built))
     for key, reason in progress.failed.items():
         print(f"failed: {key}: {reason.splitlines()[0]}", file=sys.stderr)
+    if left_out:
+        print(
+            f"A first look: few steps of training, and without {', '.join(sorted(left_out))}; `vesper demo` makes all."
+        )
     left = runs - progress.number
     print(
         f"{built['seconds']['total']:.0f} s; figures in {report_path}; "
@@ -128,15 +138,17 @@ def end_killed() -> None:
             history.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
-def _execute(progress: DemoProgress) -> None:
-    """The jobs one after the other, each as a run of its own in the instance's history; the second process beside."""
+def _execute(progress: DemoProgress, brief: bool) -> None:
+    """The jobs one after the other, each as a run of its own in the instance's history; the second process beside,
+    unless this is a brief demo."""
     context = multiprocessing.get_context("spawn")
     stated: Any = context.Queue()
     other = context.Process(target=_beside, args=(stated,))
     listening = threading.Thread(target=_listen, args=(stated, progress))
     with _runs(progress, beside=False) as runs:
-        other.start()
         listening.start()
+        if not brief:
+            other.start()
         try:
             for name in JOBS:
                 if name == "collect_rounds":
@@ -148,12 +160,19 @@ def _execute(progress: DemoProgress) -> None:
                     return
                 if not done and name in ("build_corpus", "train"):
                     break  # what comes after would train on a corpus of before
-            other.join()
+            if not brief:
+                other.join()
         finally:
-            other.kill()  # it has ended, or this process is ending early
-            other.join()
+            if not brief:
+                other.kill()  # it has ended, or this process is ending early
+                other.join()
             stated.put(None)
             listening.join()
+
+
+def _apart() -> frozenset[str]:
+    """What only proves things, and needs nothing of the rest."""
+    return frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})
 
 
 def _any_gold() -> bool:
@@ -187,13 +206,12 @@ def _runs(listener: Any, *, beside: bool) -> Iterator[Runs]:
     from dagster_project.assets import factory
 
     quiet()
-    apart = frozenset({STAIRCASE, *(stage.key for stage in judges.stages())})
     settings = deployment.load()
     loaded = definitions.build(settings, here=graph.stages(settings))
     factory.listeners.append(listener)
     try:
         with dg.DagsterInstance.get() as history:
-            yield Runs(loaded, history, apart, beside)
+            yield Runs(loaded, history, _apart(), beside)
     finally:
         factory.listeners.remove(listener)
 

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 from dagster_project.settings.environment import Environment
 from pipelines.home import default_home as home
 from pipelines.unify.changes import ChangeBands
-from schemas.settings import Flag, Number, Settings, SettingsError, Whole, setting
+from schemas.settings import Flag, Number, Settings, SettingsError, Whole, merged, setting
 
 FILE = Path(__file__).parents[1] / "deployment.yaml"
 EMBEDDED = (
@@ -312,7 +312,7 @@ def load(path: Path | None = None, **flags: object) -> Deployment:
     chosen = path or (environment.deployment or FILE)
     found = _load(chosen.resolve(), home())
     said = environment.over_deployment()
-    return found if not said and not flags else _checked(_over(_over(found.given(), said), flags), chosen.name)
+    return found if not said and not flags else _checked(merged(merged(found.given(), said), flags), chosen.name)
 
 
 @functools.lru_cache(maxsize=8)
@@ -340,12 +340,3 @@ def _without_nulls(said: object) -> Any:
     if isinstance(said, dict):
         return {name: _without_nulls(value) for name, value in said.items() if value is not None}
     return said
-
-
-def _over(base: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with what is said over it, settings within settings one by one."""
-    found = {name: value.given() if isinstance(value, Settings) else value for name, value in base.items()}
-    for name, value in said.items():
-        both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
-        found[name] = _over(found[name], value) if both else value
-    return found

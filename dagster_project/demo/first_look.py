@@ -1,0 +1,37 @@
+"""The first look, `vesper demo --size tiny`: the whole way from raw files to a merged agent in a few minutes.
+
+It trains a few steps where the demo trains until the figures move, from the small model that can already see, and
+leaves out what only proves things: the bench of judges with what is built from it, and the staircase.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from dagster_project.settings import deployment
+from schemas.settings import merged
+
+TRAINER: dict[str, Any] = {
+    # random weights would need all of the demo's steps before any figure says something
+    "weights": "nano_base",
+    "validation_rows": 16,
+    "midtrain": {"max_steps": 24, "warmup_steps": 4},
+    "offline": {
+        "updates": 2,
+        "eval_steps": 2,
+        "validation_limit": 8,
+        "held_out_limit": 12,
+        "offline_grounding": {"updates": 2, "prompts": 8, "eval_steps": 2},
+    },
+    "online": {"updates": 1, "tasks_per_update": 2, "reference": {"episodes": 2}},
+    "merge": {"validation_rows": 8},
+    "evaluate": {"grounding": 40, "navigation": 16},
+}
+"""Settings of training in place of those of the preset; what the deployment or $VESPER_TRAINER says wins."""
+
+
+def shorten() -> None:
+    """Give this process, and those that it starts, the short settings of training."""
+    os.environ["VESPER_TRAINER"] = json.dumps(merged(TRAINER, deployment.load().trainer))
