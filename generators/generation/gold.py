@@ -18,12 +18,11 @@ from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from quality.refinement.gold import Rejects
+from quality.safety.licence_report import RUNS_LICENCE
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Screens, Steps, Trajectories
 
 CODE_VERSION = f"1.{DERIVE_VERSION}"
-LICENCE = "own"
-"""Vesper's own worlds and runs."""
 
 
 def build_generated(store: Store) -> Manifest:
@@ -57,7 +56,7 @@ def _round(out: PartWriter, verified: Manifest) -> dict[str, Any]:
     kept = steps.filter(pc.is_in(steps["episode_id"], value_set=good))
     screens = verified.read("screens", Screens.schema)
     shown = pc.is_in(screens["screenshot_sha256"], value_set=kept["screenshot_sha256"].combine_chunks())
-    samples = derive_samples(kept, screens.filter(shown), licence=LICENCE, synthetic=True)
+    samples = derive_samples(kept, screens.filter(shown), licence=RUNS_LICENCE, synthetic=True)
     bad = [row for row in rows.to_pylist() if not row["verified"]]
     out.table("steps", kept)
     out.table("screens", screens.filter(shown))

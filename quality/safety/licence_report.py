@@ -17,6 +17,7 @@ from pipelines import sources as adapters
 from pipelines.markdown_text import markdown_text
 from pipelines.store import Store
 from pipelines.store.files import StoreError
+from pipelines.takedown.withdrawn import GENERATED
 from pipelines.training_data.mixture import ASSET as MIXTURE
 from pipelines.training_data.shards import ASSET as SHARDS
 from pipelines.unify.origin import made_here
@@ -25,6 +26,8 @@ from schemas.ids import digest
 Answer = Literal["yes", "no", "conditions", "unknown"]
 OWN_LICENCE = "Apache-2.0 (Vesper's own data in this form)"
 """Of data that Vesper's generator made where a publisher's files aren't."""
+RUNS_LICENCE = "own"
+"""Of trajectories that this deployment's devices recorded: they are whose devices ran."""
 Refuses = Callable[[str], str]
 """Licence → why the deployment's policy doesn't allow training on it; empty if it does."""
 
@@ -55,6 +58,7 @@ _FAMILIES: tuple[tuple[str, Terms], ...] = (
     (r"a?gpl", Terms("GPL", "conditions", "yes", True, "under the same licence, with source")),
     (r"apache", Terms("Apache-2.0", "yes", "yes", True, "licence text and notices go with it")),
     (r"\bmit\b", Terms("MIT", "yes", "yes", True, "copyright notice goes with it")),
+    (r"^own$", Terms("own", "yes", "yes", False, "recorded here; apps and sites on the screens keep their rights")),
     (r"\bbsd\b", Terms("BSD", "yes", "yes", True, "copyright notice goes with it")),
 )
 """By pattern over the descriptor's words; the first that matches."""
@@ -118,6 +122,8 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
         card = adapter.descriptor if adapter else None
         unified = store.current(f"unified/{name}")
         licence = OWN_LICENCE if unified and made_here(unified) else card.licence if card else "unknown"
+        if name == GENERATED:
+            licence = RUNS_LICENCE
         gold = store.current(f"gold/{name}")
         rows, share = mixed.get(name, (0, 0.0)) if mixed is not None else (None, None)
         lines.append(

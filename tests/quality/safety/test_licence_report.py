@@ -68,7 +68,7 @@ def test_figures_by_source(store: Store) -> None:
 
 def test_what_is_packed_is_listed_even_if_nobody_named_it(store: Store) -> None:
     before = inputs_digest(store, ["aitw"], lambda text: "")
-    index = pa.table({"source": ["aitw", "aitw", "stranger"]})
+    index = pa.table({"source": ["aitw", "aitw", "stranger", "generated"]})
     with store.build("mid_training/shards", code_version="1", parts=[PartSpec("a", "a")]) as build:
         build.run_part(PartSpec("a", "a"), lambda out: out.table("index", index))
         build.commit()
@@ -83,6 +83,7 @@ def test_what_is_packed_is_listed_even_if_nobody_named_it(store: Store) -> None:
     lines = {line.source: line for line in licence_report(store, ["aitw"])}
     assert (lines["aitw"].shards, lines["aitw"].mixture_rows, lines["aitw"].mixture_share) == (2, 3, 0.75)
     assert lines["stranger"].unknown and lines["stranger"].shards == 1
+    assert not lines["generated"].unknown and lines["generated"].licence == "own"  # trajectories of our own devices
     assert inputs_digest(store, ["aitw"], lambda text: "") != before
 
 
