@@ -27,28 +27,23 @@ from pipelines.mapping.adapter import (
     RecordScreen,
     RejectedUnit,
 )
-from pipelines.mapping.record_error import SourceError, is_of_the_name, with_fields
+from pipelines.mapping.record_error import is_of_the_name, with_fields
 from pipelines.mapping.unicode_text import element_without_nul
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
 from pipelines.takedown.withdrawn import REASON, taken_of
 from pipelines.unify.chunks import ChunkWriter
 from pipelines.unify.record_ids import OTHER, REPEAT, RecordIds
+from pipelines.unify.refused import CAUSED_BY_NO_RECORD, bounded, refused_items
 from pipelines.unify.tracked_raw import TrackedRaw
 from schemas.ids import canonical_json, digest
 from schemas.tables import Samples, Steps, check_rows
 
 IDS, READS = "ids", "reads"
 """Side files of a part: digests of its records (see `record_ids`), and what it read (see `tracked`)."""
-
-
 DAMAGES_NAMED = 20
 """Damaged files of a part that its counts name."""
-MOST_ITEMS = 100_000
-"""Items that one refused record counts at most."""
 logger = logging.getLogger(__name__)
-_OURS = (AssertionError, ImportError, MemoryError, NameError, SourceError)
-"""What no record causes: a fault of the code or of the machine ends the part."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ def _to_the_end(found: Iterator[_Found], files: Sequence[str]) -> Iterator[_Foun
         for one in found:
             last = one.file if isinstance(one.file, str) else last
             yield one
-    except _OURS:
+    except CAUSED_BY_NO_RECORD:
         raise
     except Exception as error:
         if isinstance(error, OSError) and not is_of_the_name(error):
@@ -216,7 +211,7 @@ class _Part:
         if isinstance(record, Broken):
             self._counts.records_in += 1
             self._counts.records_quarantined += 1
-            items = _sane(record.items)
+            items = bounded(record.items)
             self._counts.items_in += items
             self._broken.setdefault(record.file, record.reason)
             if record.ends:
@@ -262,7 +257,7 @@ class _Part:
     def _refuse(self, record: Record, error: RecordError, native_id: str) -> None:
         """Quarantine a record whole."""
         self._counts.records_quarantined += 1
-        items = _sane(_items_by_shape(self._adapter, record) if error.items is None else error.items)
+        items = refused_items(self._adapter, record, error.items)
         self._counts.items_in += items
         reject = RejectedUnit("record", items, error.reason, error.detail, record.payload)
         if error.reason == REASON or (self._taken and self._taken.native(native_id)):
@@ -325,27 +320,11 @@ class _Part:
             self._chunks.rows("screens", [row])
 
 
-def _sane(items: int) -> int:
-    """Items of one refused record: of more than any record of a dataset holds, only that many are counted. Else one
-    damaged or forged number would hide the whole source."""
-    return min(max(items, 0), MOST_ITEMS)
-
-
-def _items_by_shape(adapter: Adapter, record: Record) -> int:
-    """Native items of a record that was refused; 1 where its shape is so odd that the adapter can't count them."""
-    try:
-        return adapter.count_items(record)
-    except _OURS:
-        raise
-    except Exception:  # what made the record unfit to be mapped may make it unfit to be counted
-        return 1
-
-
 def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:
     """Native records are hostile until mapped: a shape the adapter didn't foresee costs the record, not the run."""
     try:
         mapped = adapter.map(record, raw)
-    except (RecordError, *_OURS):
+    except (RecordError, *CAUSED_BY_NO_RECORD):
         raise
     except KeyError as error:
         raise RecordError("missing_field", f"expected a field {error.args[0]!r}") from error
@@ -391,7 +370,7 @@ def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: RecordBatch
         mapped = adapter.map_batch(batch, raw)
         _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
         return mapped
-    except _OURS:
+    except CAUSED_BY_NO_RECORD:
         raise
     except Exception as error:
         if isinstance(error, OSError) and not is_of_the_name(error):

@@ -22,7 +22,7 @@ CORPUS, MIXTURE, HELDOUT, TASKS = (
 )
 BASE = TrainerStage(
     name="base",
-    title="random weights",
+    title="base",
     description="Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared "
     "with.",
     make="trainer.stages.checkpoints:base",

@@ -11,7 +11,7 @@ import pytest
 from pipelines import sources
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordError
 from pipelines.store import Store
-from pipelines.unify import part
+from pipelines.unify import refused
 from pipelines.unify.unify import unify_source
 
 READ_DEEPER = {"meta_gui", "mobile3m", "omniact", "webui_350k"}
@@ -59,7 +59,7 @@ def test_no_single_record_counts_more_than_any_holds(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(type(sources.get("amex")), "records", forged)
     counts = unify_source(Store(tmp_path / "home"), "amex", raw).counts
-    assert counts["items_in"] == part.MOST_ITEMS * counts["records_in"] == counts["items_quarantined"]
+    assert counts["items_in"] == refused.MOST_ITEMS * counts["records_in"] == counts["items_quarantined"]
 
 
 def test_a_record_that_can_not_even_be_counted_costs_itself_alone(

@@ -1,0 +1,30 @@
+"""How many native items go with a record that is refused whole."""
+
+from __future__ import annotations
+
+from pipelines.mapping.adapter import Adapter, Record
+from pipelines.mapping.record_error import SourceError
+
+MOST_ITEMS = 100_000
+"""Items that one refused record counts at most."""
+CAUSED_BY_NO_RECORD = (AssertionError, ImportError, MemoryError, NameError, SourceError)
+"""A fault of the code or of the machine ends the part."""
+
+
+def bounded(items: int) -> int:
+    """Items of one refused record: of more than any record of a dataset holds, only that many are counted. Else one
+    damaged or forged number would hide the whole source."""
+    return min(max(items, 0), MOST_ITEMS)
+
+
+def refused_items(adapter: Adapter, record: Record, stated: int | None) -> int:
+    """Native items of a record that was refused: those that the error states, else what the record's shape says, and 1
+    where that is so odd that the adapter can't count them."""
+    if stated is not None:
+        return bounded(stated)
+    try:
+        return bounded(adapter.count_items(record))
+    except CAUSED_BY_NO_RECORD:
+        raise
+    except Exception:  # what made the record unfit to be mapped may make it unfit to be counted
+        return 1
