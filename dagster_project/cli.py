@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "generate": ("generate", "rounds of the generation loop: propose, run, verify, learn"),
     "dedup": ("data", "semantic duplicates of any list of texts"),
     "shard": ("data", "samples to shards that `datasets` opens with pictures"),
+    "export": ("export", "corpus, tasks or a checkpoint in the form that another trainer loads"),
     "train": ("training", "make a checkpoint from a store's corpus"),
     "eval": ("evaluate", "a checkpoint or a served model on any suite, beside its controls"),
     "serve": ("serve_model", "a checkpoint behind the OpenAI protocol, on this machine"),

@@ -20,7 +20,7 @@ from pipelines.mapping.adapter import Raw
 from pipelines.store import Check, PartSpec, Store
 from pipelines.store.files import file_sha256
 from pipelines.store.manifest import Manifest
-from pipelines.training_data.dataset_card import DATA, write_card
+from pipelines.training_data.dataset_card import DATA, write_shard_card
 from pipelines.training_data.shards import build_shards
 from pipelines.unify.changes import ChangeBands
 from pipelines.unify.unify import unify_source
@@ -135,7 +135,7 @@ def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dic
     index = manifest.read("index")
     pq.write_table(index, out_dir / "index.parquet")
     packed = pa.compute.is_in(table["sample_id"], index["sample_id"].combine_chunks())
-    write_card(out_dir, table.filter(packed), splits)
+    write_shard_card(out_dir, table.filter(packed), splits)
     return write_report(
         out_dir,
         {

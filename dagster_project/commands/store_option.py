@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 def add_store(parser: argparse.ArgumentParser, told: str = "the store") -> None:
     """Add `--home`: the store that a command works on, $VESPER_HOME unless another is given. `--data`, under which
-    the entry points promise it, is the same option."""
+    the entry points promise it, and `--store` are the same option."""
     text = f"{told} ($VESPER_HOME)"
-    parser.add_argument("--home", "--data", dest="home", metavar="DIR", type=Path, default=named_home(), help=text)
+    flags = ("--home", "--data", "--store")
+    parser.add_argument(*flags, dest="home", metavar="DIR", type=Path, default=named_home(), help=text)
 
 
 def open_store(home: Path) -> Store:

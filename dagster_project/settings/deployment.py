@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from dagster_project.settings.environment import Environment
+from pipelines.exports.filters import Filters
 from pipelines.home import default_home as home
 from pipelines.unify.changes import ChangeBands
 from schemas.settings import Flag, Number, Settings, SettingsError, Whole, merged, setting
@@ -196,6 +197,17 @@ class Alerts(Settings):
     ui: Url | None = setting(None, "The webserver's URL, to link to the run.")
 
 
+class ExportSettings(Filters):
+    """An export of the corpus as an asset; what it takes, as `vesper export --help` says."""
+
+    form: str = setting(..., "trl, ms-swift, llama-factory, verl, webdataset or hub.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _alone(cls, said: object) -> object:
+        return {"form": said} if isinstance(said, str) else said
+
+
 class Preflight(Settings):
     """What is looked at before a run starts."""
 
@@ -248,6 +260,9 @@ class Deployment(Settings):
     upstream: Upstream = setting(Upstream(), "Whether the hub is asked for new revisions.")
     freshness: dict[str, Hours] = setting({}, "Group or asset → hours after which the UI shows it as late.")
     alerts: Alerts = setting(Alerts(), "Who is alerted of failures.")
+    exports: tuple[ExportSettings, ...] = setting(
+        (), "Forms in which the corpus is kept beside its shards (exports/<form>): names, or a form with its filters."
+    )
     preflight: Preflight = setting(Preflight(), "What is looked at before a run starts.")
     trainer: dict[str, Any] = setting(
         {}, "Settings of training (see Trainer below) over what the preset says; $VESPER_TRAINER goes over these."

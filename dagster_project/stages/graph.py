@@ -8,6 +8,7 @@ from __future__ import annotations
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import (
     corpus,
+    exports,
     generation,
     hygiene,
     judges,
@@ -37,6 +38,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         *generation.stages(deployment),
         review.refusals(deployment, [*names, SOURCE]),
         *corpus.stages(deployment, names),
+        *exports.stages(deployment),
         *training.stages(),
         *requested,
         *leaderboard.stages([stage.key for stage in requested]),

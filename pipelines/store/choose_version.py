@@ -71,8 +71,13 @@ def committed(root: Path) -> list[Path]:
 def asset_folder(store: Store, name: str) -> Path:
     """`checkpoints/unified`, or `checkpoints/unified@1f2e` with the beginning of a version → the folder of the current
     or that version, with all of its files in it. Raises `StoreError` if there is none."""
+    return complete(named_version(store, name))
+
+
+def named_version(store: Store, name: str) -> Manifest:
+    """The version that a name means, as `asset_folder` takes it. Raises `StoreError` if there is none."""
     asset, _, version = name.partition("@")
-    return complete(_named(versions(store, asset), asset, version) if version else store.require(asset))
+    return _named(versions(store, asset), asset, version) if version else store.require(asset)
 
 
 def promote(

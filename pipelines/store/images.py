@@ -18,10 +18,10 @@ from PIL import ExifTags, Image, ImageFile, ImageOps
 MAX_PIXELS = 40_000_000
 """Largest picture decoded (an 8K screen has 33 million); more is taken for a decompression bomb."""
 MAX_SIDE_PX = 40_000
-_EXTENSIONS = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif", "BMP": "bmp"}
+EXTENSIONS = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif", "BMP": "bmp"}
 """What Pillow calls a picture → the ending of its file. Of a JPEG with more pictures behind it (MPO, as phones write),
 every reader takes the first."""
-_OPENED = [kind for kind in _EXTENSIONS if kind != "MPO"]  # Pillow finds MPO while it opens a JPEG
+_OPENED = [kind for kind in EXTENSIONS if kind != "MPO"]  # Pillow finds MPO while it opens a JPEG
 _PAPER = (255, 255, 255, 255)
 """What shows through transparent pixels: the white of a browser's page."""
 _SIDEWAYS = frozenset({5, 6, 7, 8})
@@ -94,7 +94,7 @@ def _opened(data: bytes) -> Image.Image:
 
 def _decode(data: bytes) -> _Decoded:
     opened = _opened(data)
-    ext = _EXTENSIONS[str(opened.format)]
+    ext = EXTENSIONS[str(opened.format)]
     try:
         opened.load()
         animated = opened.format != "MPO" and getattr(opened, "is_animated", False)

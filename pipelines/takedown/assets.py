@@ -33,6 +33,7 @@ from schemas.ids import digest
 
 RENDERED = frozenset({".gif", ".html", ".jpeg", ".jpg", ".md", ".png", ".svg", ".webp"})
 """Files of a version that show records without naming them: they go from versions that read a changed one."""
+_EXPORTS = "exports/"
 _KEEP_RENDERED = ("checkpoints/", "bench/", "raw/")
 
 
@@ -96,6 +97,8 @@ class VersionRewriter:
         suffix = Path(entry.path).suffix
         if suffix in RENDERED and reads != old.inputs and not old.asset.startswith(_KEEP_RENDERED):
             return 0, None
+        if old.asset.startswith(_EXPORTS) and reads != old.inputs:
+            return 0, None  # its tars name no row; the graph writes it again from shards without the records
         if suffix not in (".parquet", ".jsonl"):
             return 0, entry
         key = (old.root, entry.path)

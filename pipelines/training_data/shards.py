@@ -74,9 +74,14 @@ def shard_schema() -> pa.Schema:
     other = {"images": pa.list_(IMAGE), "messages": TURNS}
     # `datasets` takes its features from the metadata only where a field is nullable; nulls are excluded by `Samples`.
     fields = [pa.field(f.name, other.get(f.name, f.type)) for f in Samples.schema]
-    features = {field.name: _feature(field.type) for field in fields}
-    metadata = {**(Samples.schema.metadata or {}), b"huggingface": json.dumps({"info": {"features": features}})}
+    metadata = {**(Samples.schema.metadata or {}), **features_of(fields)}
     return pa.schema(fields, metadata={**metadata, b"vesper.table": b"shard"})
+
+
+def features_of(fields: Sequence[pa.Field]) -> dict[bytes, str]:
+    """The metadata of a schema from which `datasets` knows what columns hold, pictures among them."""
+    features = {field.name: _feature(field.type) for field in fields}
+    return {b"huggingface": json.dumps({"info": {"features": features}})}
 
 
 SHARD = shard_schema()

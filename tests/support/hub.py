@@ -57,10 +57,10 @@ class Hub:
 
 
 @contextmanager
-def serve(hub: Hub) -> Iterator[str]:
-    """Run it; the URL is the endpoint. Everything is stopped at the end."""
+def serve(hub: Hub, handler: type[_Handler] | None = None) -> Iterator[str]:
+    """Run it; the URL is the endpoint. Everything is stopped at the end. `handler`: one that answers more."""
 
-    class Handler(_Handler):
+    class Handler(handler or _Handler):  # type: ignore[misc]
         shared = hub
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

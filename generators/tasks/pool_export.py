@@ -1,0 +1,150 @@
+"""The task pool in the forms in which RL trainers load prompts: TRL, verl, and a dataset repository.
+
+A prompt is what a policy is asked before its first action: the goal without a history, and the first screen where the
+task begins from a recorded one. Tasks of worlds begin from a state instead (`initial_state`), which a rollout sets up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.exports import trl, verl
+from pipelines.exports.filters import Filters
+from pipelines.exports.folder import ExportPlan, Report, export_folder, finish
+from pipelines.exports.form import IMAGES, ExportForm, datasets_schema, images
+from pipelines.exports.records import Picture, ext_of
+from pipelines.prompts import messages, navigation_text
+from pipelines.store import Manifest, Store
+from pipelines.training_data.chat_turns import Turn, trained_turns
+from pipelines.training_data.dataset_card import Card, Group
+from quality.refinement.gold import licence_of
+from schemas.tables import Tasks
+
+OWN = "own"
+"""Licence of tasks that Vesper's own worlds and rounds gave."""
+_NO_EFFECT = ("objective", "split", "score", "mixture")
+_FIELDS = [(field.name, field.type) for field in Tasks.schema]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTask:
+    """A task with its prompt."""
+
+    row: dict[str, Any]
+    group: Group
+    turns: list[Turn]
+    pictures: tuple[Picture, ...]
+    index: int
+
+
+def _trl(task: PoolTask) -> dict[str, object]:
+    return {"prompt": trl.typed_turns(task.turns), "images": images(task.pictures), **task.row}
+
+
+def _verl(task: PoolTask) -> dict[str, object]:
+    extra = {**task.row, "index": task.index, "split": task.group.split}
+    return verl.row(task.group.source, task.turns, task.pictures, "gui/navigation", str(task.row["evaluator"]), extra)
+
+
+def _hub(task: PoolTask) -> dict[str, object]:
+    return {**task.row, "images": images(task.pictures)}
+
+
+_PARQUET = "data/{split}-{part}.parquet"
+_LOAD = 'data = datasets.load_dataset("THIS FOLDER", split="train")'
+POOL: dict[str, ExportForm[PoolTask]] = {
+    "trl": ExportForm(
+        name="trl",
+        loader="TRL (`GRPOTrainer`)",
+        files=_PARQUET,
+        row=_trl,
+        schema=datasets_schema([("prompt", trl.TYPED_TURNS), ("images", IMAGES), *_FIELDS]),
+        loading=f"{_LOAD}\nGRPOTrainer(model, reward_funcs=[reward], train_dataset=data)",
+        notes="A reward function gets the columns by name: `evaluator` is the rule, `initial_state` the start.",
+    ),
+    "verl": ExportForm(
+        name="verl",
+        loader="verl (`RLHFDataset`)",
+        files=_PARQUET,
+        row=_verl,
+        schema=verl.schema([("index", pa.int64()), ("split", pa.string()), *_FIELDS]),
+        loading="python -m verl.trainer.main_ppo data.train_files='[THIS FOLDER/data/train-00000.parquet]'",
+        language="bash",
+        notes="`reward_model.ground_truth` is the rule that decides the task (`evaluator`), as JSON.",
+    ),
+    "hub": ExportForm(
+        name="hub",
+        loader="`datasets`, from this folder or from a hub",
+        files=_PARQUET,
+        row=_hub,
+        schema=datasets_schema([*_FIELDS, ("images", IMAGES)]),
+        loading=_LOAD,
+    ),
+}
+
+
+def export_pool(
+    store: Store,
+    pool: Manifest,
+    form: str,
+    folder: Path,
+    filters: Filters | None = None,
+    report: Report = lambda line: None,
+) -> dict[Group, int]:
+    """Export the tasks that filters leave → tasks by group. A second call goes on where the first was stopped.
+
+    Raises `ValueError` for filters that mean nothing to tasks or leave none, and as `export_folder` does.
+    """
+    kind, filters = POOL[form], filters or Filters()
+    if unfit := [name for name in _NO_EFFECT if getattr(filters, name)]:
+        raise ValueError(f"--{unfit[0]}: expected source, licence or platform for a pool, found {unfit[0]}")
+    chosen = _choose(pool, filters)
+    settings = {"form": kind.version, "filters": filters.plain()}
+    plan = ExportPlan("pool", form, pool.asset, pool.version, settings)
+    groups = export_folder(folder, kind, plan, lambda taken: _tasks(store, chosen, taken), filters.shard_mb, report)
+    card = Card(
+        title=f"Tasks for GUI agents, for {kind.loader}",
+        about=f"{sum(groups.values())} tasks, exported by `vesper export pool --to {form}`.\n\n"
+        f"```{kind.language}\n{kind.loading}\n```\n\n{kind.notes}",
+        groups=groups,
+        data_files={"train": kind.files.format(split="train", part="*")},
+        columns=Tasks.meanings,
+        lineage={pool.asset: pool.version, **dict(sorted(pool.inputs.items()))},
+    )
+    finish(folder, card, {})
+    return groups
+
+
+def _choose(pool: Manifest, filters: Filters) -> list[tuple[dict[str, Any], Group]]:
+    chosen, seen = [], set()
+    for row in pool.read("tasks", Tasks.schema).sort_by("task_id").to_pylist():
+        group = _group(row)
+        seen.add(group.source)
+        if filters.takes(group):
+            chosen.append((row, group))
+    if not chosen:
+        there = ", ".join(sorted(seen)) or "no task"
+        raise ValueError(f"{pool.asset}: expected tasks that the filters leave, found none; its sources are {there}")
+    return chosen
+
+
+def _group(row: Mapping[str, Any]) -> Group:
+    """A task inferred from a recording has its source and licence; others are of their world."""
+    recorded = json.loads(row["initial_state"]).get("source")
+    source = str(recorded or row["target"].partition("/")[0])
+    return Group(source, licence_of(source) if recorded else OWN, "", row["platform"], "train")
+
+
+def _tasks(store: Store, chosen: Sequence[tuple[dict[str, Any], Group]], taken: int) -> Iterator[PoolTask]:
+    for index, (row, group) in enumerate(chosen[taken:], taken):
+        sha256 = json.loads(row["initial_state"]).get("screenshot_sha256")
+        path = store.screen_path(sha256) if sha256 else None
+        pictures = (Picture(path.read_bytes(), ext_of(path.name)),) if path else ()
+        asked = messages("navigation", navigation_text(row["instruction"], (), thinking=True), len(pictures))
+        yield PoolTask(row, group, trained_turns(asked, "")[:-1], pictures, index)

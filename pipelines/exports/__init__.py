@@ -1,0 +1,1 @@
+"""Exports: the corpus in the forms that other trainers load, in parts that a killed run goes on after."""

@@ -1,0 +1,44 @@
+"""What of the corpus is exported: settings that a deployment and a command read without loading any data code."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import TYPE_CHECKING, Literal
+
+from schemas.settings import Flag, Settings, Whole, setting
+
+if TYPE_CHECKING:
+    from pipelines.training_data.dataset_card import Group
+
+
+class Filters(Settings):
+    """What of the corpus is exported, and in files of which size."""
+
+    source: tuple[str, ...] = setting((), "Only these sources; none: all.")
+    licence: tuple[str, ...] = setting((), "Only licences that match one of these patterns (Apache-*); none: all.")
+    platform: tuple[Literal["mobile", "web", "desktop"], ...] = setting((), "Only these platforms; none: all.")
+    objective: tuple[Literal["perception", "vqa", "grounding", "navigation"], ...] = setting(
+        (), "Only these objectives; none: all."
+    )
+    split: tuple[Literal["train", "validation", "test"], ...] = setting((), "Only these splits; none: all.")
+    score: Whole | None = setting(
+        None,
+        "Only what a judge scored at least so high, 0 to 10: the sample, and all that it was made from.",
+        ge=0,
+        le=10,
+    )
+    mixture: Flag = setting(False, "Rows and repeats of mid_training/mixture, instead of each row once.")
+    shard_mb: Whole = setting(256, "Size in MB from which a file is closed and the next begun.", ge=1)
+
+    def takes(self, group: Group) -> bool:
+        """Whether rows of a group are taken, whatever their score."""
+        licence = any(fnmatch.fnmatchcase(group.licence.lower(), pattern.lower()) for pattern in self.licence)
+        return (licence or not self.licence) and all(
+            not wanted or found in wanted
+            for wanted, found in (
+                (self.source, group.source),
+                (self.platform, group.platform),
+                (self.objective, group.objective),
+                (self.split, group.split),
+            )
+        )

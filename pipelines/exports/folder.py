@@ -1,0 +1,132 @@
+"""An export as a folder: written part by part with receipts, so that a run that was killed goes on where it was.
+
+DIR/data/…            the parts        DIR/README.md      the card
+DIR/images/ab/….png   loose pictures   DIR/LICENSES.md    each source, its licence, its rows
+DIR/.export/          plan.json (what is exported: a folder takes no other), and a receipt a part
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from pipelines.exports.form import ExportForm
+from pipelines.exports.parts import Exported, WrittenPart, write_parts
+from pipelines.exports.records import Picture
+from pipelines.store.files import file_sha256
+from pipelines.training_data.dataset_card import Card, Group, card_texts
+from pipelines.whole_files import put_json, whole_file
+from schemas.ids import canonical_json
+
+RECEIPTS = ".export"
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """What an export is made of; equal plans give equal bytes."""
+
+    kind: str
+    """corpus, pool or checkpoint."""
+    form: str
+    asset: str
+    version: str
+    settings: Mapping[str, object]
+    """What changes the bytes beside that: filters, size of files, version of the form."""
+
+    def plain(self) -> dict[str, object]:
+        """As JSON values."""
+        return {
+            "kind": self.kind,
+            "form": self.form,
+            "asset": self.asset,
+            "version": self.version,
+            "settings": dict(self.settings),
+        }
+
+
+def open_folder(folder: Path, plan: ExportPlan) -> None:
+    """Make `folder` the place of an export, or find it to be one of the same plan. Raises `ValueError` if it holds
+    something else."""
+    path = folder / RECEIPTS / "plan.json"
+    if path.is_file():
+        found = path.read_text(encoding="utf-8")
+        if found.strip() != canonical_json(plan.plain()):
+            raise ValueError(
+                f"{folder}: expected the export that was begun there to be of {plan.asset}@{plan.version} with these "
+                f"settings, found {found.strip()[:300]}; give another folder, or delete this one"
+            )
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder}: expected no folder, an empty one or an export, found other files in it")
+    put_json(path, plan.plain())
+
+
+def export_folder(
+    folder: Path,
+    form: ExportForm[Exported],
+    plan: ExportPlan,
+    records_from: Callable[[int], Iterator[Exported]],
+    limit_mb: int,
+    report: Report = lambda line: None,
+) -> dict[Group, int]:
+    """Write what is missing of an export; `records_from` gives the records from a position on → rows by group.
+
+    Raises `ValueError` if the folder holds something else (see `open_folder`).
+    """
+    open_folder(folder, plan)
+    done = list(_receipts(folder))
+    taken = sum(part.rows for part in done)
+    names = (f"{number:05d}" for number in count(len(done)))
+
+    def put_picture(picture: Picture) -> None:
+        if not (path := folder / picture.path).exists():  # a name by content: what is there is what would be written
+            with whole_file(path) as written:
+                written.write_bytes(picture.data)
+
+    def place(name: str) -> AbstractContextManager[Path]:
+        return whole_file(folder / name, alone=True)
+
+    for part in write_parts(form, records_from(taken), limit_mb, names, place, put_picture):
+        path = folder / part.name
+        receipt = {**part.plain(), "bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        put_json(folder / RECEIPTS / f"part-{len(done):05d}.json", receipt)
+        done.append(part)
+        report(f"{part.name}: {part.rows} rows, {path.stat().st_size} bytes")
+    return total(done)
+
+
+def total(parts: list[WrittenPart]) -> dict[Group, int]:
+    """Rows by group over all parts."""
+    groups: Counter[Group] = Counter()
+    for part in parts:
+        groups.update(part.groups)
+    return dict(groups)
+
+
+def _receipts(folder: Path) -> Iterator[WrittenPart]:
+    """The parts that are there, up to the first that is missing or has another size: what comes after it is written
+    again."""
+    for number in count():
+        path = folder / RECEIPTS / f"part-{number:05d}.json"
+        try:
+            plain = json.loads(path.read_text(encoding="utf-8"))
+            part = WrittenPart.parsed(plain)
+            whole = (folder / part.name).stat().st_size == plain["bytes"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+        if not whole:
+            return
+        yield part
+
+
+def finish(folder: Path, card: Card, beside: Mapping[str, str]) -> None:
+    """Write the card, the licence file and what else stands beside the parts."""
+    for name, text in {**beside, **card_texts(card)}.items():
+        with whole_file(folder / name) as part:
+            part.write_text(text, encoding="utf-8")

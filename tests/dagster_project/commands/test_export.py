@@ -1,0 +1,131 @@
+"""`vesper export` as its user runs it: what it writes, what it says of mistakes, and a push to a stand-in hub."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from corpusmaker import build_checkpoints, commit, light_source, light_tasks
+from hub_uploads import HubTakingUploads, serve_uploads
+
+from dagster_project import cli
+from pipelines.store import Store
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.shards import build_shards
+
+LOAD = """
+import json, sys, datasets
+data = datasets.load_dataset(sys.argv[1], split="train")
+print(json.dumps([len(data), data[0]["messages"][-1]["role"], data[0]["images"][0].size]))
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source with verdicts, shards, a mixture, tasks, and checkpoints with an evaluation."""
+    folder = tmp_path_factory.mktemp("store")
+    store = Store(folder / "home")
+    light_source(store, folder / "raw", "toy", 1)
+    commit(store, "hygiene/duplicates", {}, {"displaced": displaced()})
+    build_shards(store, ["toy"])
+    build_mixture(store)
+    light_tasks(store, "toy")
+    build_checkpoints(store)
+    made = store.require("checkpoints/unified")
+    files = {"model/config.json": b"{}", "model/model.safetensors": b"w" * 2000, "model/README.md": b"theirs"}
+    commit(store, "checkpoints/unified", made.inputs, files=files)
+    version = store.require("checkpoints/unified").version
+    commit(
+        store, "evaluations/unified", {"checkpoints/unified": version}, counts={"grounding hit": 0.625, "samples": 8}
+    )
+    return store.home
+
+
+def displaced() -> object:
+    from quality.duplicates.dedup import DISPLACED
+
+    return DISPLACED.empty_table()
+
+
+def export(home: Path, *words: str | Path) -> int:
+    return cli.main(["export", *map(str, words), "--store", str(home)])
+
+
+def test_each_kind_is_written_with_card_and_licences(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(home, "corpus", "--to", "trl", "--objective", "vqa", "--score", "9", tmp_path / "corpus") == 0
+    assert export(home, "pool", "--to", "verl", tmp_path / "pool") == 0
+    assert export(home, "checkpoint", "--to", "hub", "--asset", "unified", tmp_path / "model") == 0
+    said = capsys.readouterr().out
+    assert "rows of mid_training/shards@" in said and "1 rows of task_pool/shards@" in said
+    card = (tmp_path / "corpus/README.md").read_text()
+    assert "| objective | vqa" in card and "grounding" not in card and "| `gold/toy` |" in card
+    model = (tmp_path / "model/README.md").read_text()
+    assert "| grounding hit | 0.6250 |" in model and "pipeline_tag: image-text-to-text" in model
+    assert "| toy | MIT |" in (tmp_path / "model/LICENSES.md").read_text()
+    assert (tmp_path / "model/model.safetensors").read_bytes() == b"w" * 2000
+
+
+def test_a_version_is_named_by_its_beginning(home: Path, tmp_path: Path) -> None:
+    version = Store(home).require("mid_training/shards").version
+    assert export(home, "corpus", "--to", "webdataset", "--asset", f"@{version[:6]}", tmp_path / "out") == 0
+    assert json.loads((tmp_path / "out/.export/plan.json").read_text())["version"] == version
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("pool", "--to", "ms-swift"),
+            "trl, verl, hub for a pool, found 'ms-swift' (it is there for a corpus)",
+        ),
+        (("corpus", "--to", "tlr"), "found 'tlr' (did you mean trl?)"),
+        (("corpus", "--to", "trl", "--push", "a/b"), "--push: expected --to hub"),
+        (("corpus", "--to", "trl", "--platform", "tv"), "platform.0: expected mobile, web or desktop, found 'tv'"),
+        (("corpus", "--to", "trl", "--source", "x"), "expected rows that filters leave, found none; it holds toy (MIT"),
+        (("pool", "--to", "trl", "--score", "3"), "--score: expected source, licence or platform for a pool"),
+        (("checkpoint", "--to", "hub", "--source", "x"), "--source: expected no filter for a checkpoint"),
+        (("corpus", "--to", "trl", "--asset", "@ffff"), "expected one of"),
+    ],
+)
+def test_mistakes_are_named(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    assert export(home, *words, tmp_path / "out") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert said in line and not (tmp_path / "out/data").exists()
+
+
+def test_a_push_puts_the_export_on_a_hub_and_datasets_loads_it(home: Path, tmp_path: Path) -> None:
+    hub = HubTakingUploads()
+    with serve_uploads(hub) as url:
+        environment = {**os.environ, "HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_test"}
+        environment |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+
+        def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+            whole = [sys.executable, *map(str, command)]
+            return subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=200, check=False)
+
+        vesper = ("-m", "dagster_project.cli", "export")
+        words = ("--to", "hub", "--store", home, "--push")
+        done = run(*vesper, "corpus", *words, "acme/gui", tmp_path / "corpus")
+        assert done.returncode == 0, done.stderr
+        files = hub.repositories["acme/gui"][-1][1]
+        ours = {name for name in files if not name.startswith(".git")}
+        assert ours == {"README.md", "LICENSES.md", "data/train-00000.parquet"}
+        loaded = run("-c", LOAD, "acme/gui")
+        assert loaded.returncode == 0, loaded.stderr
+        rows, role, size = json.loads(loaded.stdout.splitlines()[-1])
+        assert rows > 20 and role == "assistant" and size == [96, 64]
+        assert run(*vesper, "checkpoint", *words, "acme/agent", tmp_path / "model").returncode == 0
+        assert {"config.json", "model.safetensors", "README.md"} <= set(hub.repositories["acme/agent"][-1][1])
+        assert [one["visibility"] for one in hub.made] == ["private", "private"]
+        hub.refuses = "you may not write here"
+        refused = run(*vesper, "corpus", *words, "acme/other", tmp_path / "corpus")
+        assert refused.returncode == 2 and "--push acme/other: expected" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
