@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "refine bench": ("refine_bench", "what refinement makes of a corpus with planted low fidelity"),
     "scan": ("safety", "planted triggers, personal data and credentials in a folder"),
     "review": ("review", "people verify sampled items on a local page"),
+    "browse": ("browse", "the corpus on a local page: filter, look, compare, tag, send to review, export"),
     "gateway": ("devices", "phones, browsers and desktops that many agents share"),
     "devices": ("devices", "list, register and reach them; an emulated phone"),
     "harvest": ("harvest", "web pages and desktop programs to screens with elements, a source like any other"),

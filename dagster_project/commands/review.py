@@ -16,8 +16,10 @@ from quality.items.folder import read_directory
 from quality.judges.registry import build_judge
 from quality.review import server
 from quality.review.label_studio import export_tasks, import_tasks
+from quality.review.marks import review_requests
 from quality.review.promote import promote as promote_store
-from quality.review.queue import ASSET, build_queue, ever_queued, open_folder, open_queue
+from quality.review.queue import ASSET, build_queue, ever_queued, open_folder
+from quality.review.requested import open_with_requests
 from quality.review.sampling import QueueConfig
 from quality.review.server import Review
 from quality.review.verdict_store import VerdictStore, answers_path
@@ -103,17 +105,41 @@ def _opened(options: argparse.Namespace) -> tuple[OpenQueue, VerdictStore]:
         queue = open_folder(options.folder, QueueConfig(size=options.size, seed=options.seed))
         return queue, VerdictStore(answers_path(options.folder))
     store = _store(options)
-    return open_queue(store), VerdictStore(answers_path(store.home))
+    return open_with_requests(store), VerdictStore(answers_path(store.home))
 
 
 def _wait_for_queue(home: Path) -> None:
-    """Until the store has a queue that passed its checks: a service starts before the first corpus is built."""
+    """Until the store has a queue that passed its checks, or somebody asked for a review: a service starts before the
+    first corpus is built."""
     stated = False
-    while not (has_store(home) and (built := Store(home).current(ASSET)) and built.checks_passed):
+    while not (has_store(home) and (_queued(Store(home)) or review_requests(home))):
         if not stated:
             print(f"nothing is queued in {home} yet: waiting for {ASSET}", flush=True)
             stated = True
         time.sleep(QUEUE_POLL_S)
+
+
+def _queued(store: Store) -> bool:
+    built = store.current(ASSET)
+    return built is not None and built.checks_passed
+
+
+class _Newer:
+    """The queue again once somebody asked for more (`vesper browse`), so that it is on the page without a restart."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._held = self._asked()
+
+    def _asked(self) -> int:
+        return len(review_requests(self._home))
+
+    def __call__(self) -> OpenQueue | None:
+        asked = self._asked()
+        if asked == self._held:
+            return None
+        self._held = asked
+        return open_with_requests(Store(self._home))
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -123,7 +149,8 @@ def serve(options: argparse.Namespace) -> int:
     if options.wait and options.folder is None:
         _wait_for_queue(options.home)
     queue, answers = _opened(options)
-    review = server.Review(queue, answers, options.annotators)
+    newer = _Newer(options.home) if options.folder is None else lambda: None
+    review = server.Review(queue, answers, options.annotators, newer)
 
     def report(url: str) -> None:
         print(f"{len(queue.rows)} items, {options.annotators} people each; answers in {answers.path}")
@@ -171,7 +198,7 @@ def import_file(options: argparse.Namespace) -> int:
     """Label Studio → answers."""
     queue, answers = _opened(options)
     items = read_directory(options.folder).items if options.folder else ()
-    queued = {item.item_id for item in items} if options.folder else ever_queued(_store(options))
+    queued = {item.item_id for item in items} if options.folder else ever_queued(_store(options)) | set(queue.rows)
     read = asdict(import_tasks(options.file, queue, answers, queued))
     gone = read.pop("gone")
     print(", ".join(f"{name.replace('_', ' ')} {count}" for name, count in read.items()))

@@ -5,7 +5,8 @@
   that a record was asked about. So all answers go; the bills stay. What was judged stays judged: only parts that are
   rebuilt ask again.
 - Vectors of texts and looks of pictures go by their keys.
-- Answers of people go by item; a promoted set that holds one goes whole, to be promoted again.
+- Answers of people and their marks go by item; a promoted set that holds one goes whole, to be promoted again, and so
+  does what `vesper browse` keeps ready.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import TakenDown
 from quality.evidence.embedding import VectorCache
 from quality.model_client.errors import ModelError
+from quality.review.marks import marks_path
+from quality.review.verdict_store import answers_path
 
 
 @dataclass
@@ -37,7 +40,7 @@ class Forgotten:
     answers: int = 0
     vectors: int = 0
     people: int = 0
-    """Answers of people, and items that were given to them."""
+    """Answers of people, their marks, and items that were given to them."""
     sets: list[str] = field(default_factory=list)
     """Promoted sets of people's answers."""
 
@@ -47,7 +50,9 @@ def forget(home: Path, taken: TakenDown) -> Forgotten:
     done = Forgotten()
     done.answers = _forget_answers(home)
     done.vectors = sum(_forget_vectors(folder, taken) for folder in _vector_folders(home))
-    done.people = _forget_people(home / "feedback" / "review.sqlite", taken)
+    done.people = _forget_people(answers_path(home), ("verdicts", "assignments"), taken)
+    done.people += _forget_people(marks_path(home), ("marks",), taken)
+    shutil.rmtree(home / "cache" / "browse", ignore_errors=True)  # texts and small pictures, made again on use
     done.sets = _forget_sets(home, "feedback/human_verdicts", taken)
     return done
 
@@ -86,13 +91,13 @@ def _forget_vectors(folder: Path, taken: TakenDown) -> int:
     return count
 
 
-def _forget_people(path: Path, taken: TakenDown) -> int:
+def _forget_people(path: Path, tables: tuple[str, ...], taken: TakenDown) -> int:
     if not path.is_file():
         return 0
     with _opened(path) as base:
         base.create_function("taken", 1, lambda item: _is_of(str(item), taken))
         count = 0
-        for table in ("verdicts", "assignments"):
+        for table in tables:
             count += base.execute(f"DELETE FROM {table} WHERE taken(item_id)").rowcount
     return count
 

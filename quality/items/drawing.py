@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from PIL import Image, ImageDraw
 
@@ -16,6 +17,27 @@ RED, BLUE, GREEN = (230, 30, 50), (30, 90, 230), (20, 160, 70)
 MAX_SIDE_PX = 1280
 DRAWING_VERSION = "1"
 """Goes into the judge's cache key: another drawing is another question."""
+
+
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Gesture:
+    """What of an action can be drawn, in 0..1000: a point, or a path from its start to its end."""
+
+    point: Place | None = None
+    path: tuple[Place, Place] | None = None
+
+
+def gesture_of(action: Action | None) -> Gesture:
+    """The drawable part of an action. A Scroll with only a direction is the finger's path through the middle."""
+    point = getattr(action, "box", None)
+    if point is not None:
+        return Gesture(point=point)
+    if isinstance(action, Drag):
+        return Gesture(path=(action.start, action.end))
+    return Gesture(path=_finger_path(action)) if isinstance(action, Scroll) else Gesture()
 
 
 def draw_action(
@@ -33,14 +55,11 @@ def draw_action(
     if target_box is not None:
         box = [_to_px(target_box[i], image.size[i % 2]) for i in range(4)]
         draw.rectangle((*box[:2], max(box[2], box[0]), max(box[3], box[1])), outline=GREEN, width=width)
-    point = getattr(action, "box", None)
-    if point is not None:
-        _ring(draw, _place(point, image.size), max(image.size) / 50, width)
-    elif isinstance(action, Drag):
-        _arrow(draw, _place(action.start, image.size), _place(action.end, image.size), width)
-    elif isinstance(action, Scroll):
-        start, end = _finger_path(action)
-        _arrow(draw, _place(start, image.size), _place(end, image.size), width)
+    gesture = gesture_of(action)
+    if gesture.point is not None:
+        _ring(draw, _place(gesture.point, image.size), max(image.size) / 50, width)
+    elif gesture.path is not None:
+        _arrow(draw, _place(gesture.path[0], image.size), _place(gesture.path[1], image.size), width)
     return image
 
 

@@ -36,7 +36,8 @@ from quality.model_client.errors import ModelError
 from quality.model_client.spending import CeilingReached
 from quality.review.agreement import agreement, consensus
 from quality.review.calibrate import HumanSet, Pair, gate, judge_agreement, pairs_of, report
-from quality.review.queue import OpenQueue, open_earlier, open_queue
+from quality.review.queue import OpenQueue, open_earlier
+from quality.review.requested import REQUESTED, open_with_requests
 from quality.review.verdict_store import HumanVerdict, ReviewError, VerdictStore, answers_path
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Screens, Steps, Table
@@ -81,13 +82,14 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
     path = answers_path(store.home)
     if not path.is_file():
         raise ReviewError(f"{path}: nobody has answered yet; run `vesper review serve`")
-    queue = open_queue(store, elements=True)
+    queue = open_with_requests(store, elements=True)
     answers = VerdictStore(path)
     try:
         given = answers.verdicts()
     finally:
         answers.close()
-    drawn = frozenset(queue.rows)
+    # What somebody asked for by hand is no random sample: it is settled like the rest, and measures nobody.
+    drawn = frozenset(item_id for item_id, row in queue.rows.items() if row["band"] != REQUESTED)
     queue = _with_earlier(store, queue, given)
     said = [
         one for one in given if one.item_id in queue.items and queue.trajectories[one.item_id].digest == one.content

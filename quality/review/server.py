@@ -1,19 +1,11 @@
-"""The review page's server: 127.0.0.1 only, for the people who were given its address.
+"""The review page's server: 127.0.0.1 only, for the people who were given its address (`quality.review.page_server`).
 
-The address holds a token made at each start, and all else lies below it; there is no cookie, which a browser would
-send to every other port of this machine. Every request must name this server as its Host and mustn't come from another
-page; a POST must bear this page's own Origin, as JSON (`pipelines.http_guard`).
-Scripts run only from the package's own file (Content-Security-Policy). Pictures are requested by item id and place; no
-path comes from outside. An answer is on disk before it is confirmed.
+Pictures are requested by item id and place; no path comes from outside. An answer is on disk before it is confirmed.
 """
 
 from __future__ import annotations
 
-import hmac
-import json
 import math
-import secrets
-import socket
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict
@@ -22,19 +14,17 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from pipelines.http_guard import FRAMING, App, Guard, Scope
-from pipelines.ports import named_port
+from pipelines.http_guard import App
 from quality.review.agreement import Disagreement, agreement, disagreements
+from quality.review.page_server import Refused, answered, file_routes, guarded_page, page_key, posted, serve_page
 from quality.review.queue import OpenQueue
 from quality.review.trajectories import FULL_PX, THUMB_PX
 from quality.review.verdict_store import DECISIONS, HumanVerdict, ReviewError, VerdictStore, check_name
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
-HOST = "127.0.0.1"
 PAGE = Path(__file__).parent / "page"
 FILES = {
     "/": ("index.html", "text/html"),
@@ -42,69 +32,36 @@ FILES = {
     "/review.js": ("review.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-MAX_BODY = 64 * 1024
+REFUSED: Refused = (ReviewError,)
 CACHED_PICTURES = 400
 AHEAD = 3
 """Items that the page holds ready, so that a decision is followed by the next item at once."""
-
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    **FRAMING,
-}
-
-
-class BehindToken:
-    """ASGI layer: answers only below `/<token>/`, and takes the token off the path. No websockets, no long bodies."""
-
-    def __init__(self, app: App, token: str) -> None:
-        self._app, self._token = app, token
-
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Answer, or pass on."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-        if scope["type"] != "http":
-            return
-        from starlette.responses import PlainTextResponse
-
-        status, why = self._refuses(scope)
-        if status:
-            await PlainTextResponse(f"refused: {why}\n", status, dict(HEADERS))(scope, receive, send)
-            return
-        path = "/" + scope["path"].partition("/")[2].partition("/")[2]
-        await self._app({**scope, "path": path, "raw_path": path.encode()}, receive, send)
-
-    def _refuses(self, scope: Scope) -> tuple[int, str]:
-        """(status, reason), or (0, "")."""
-        token, slash, _ = scope["path"].removeprefix("/").partition("/")
-        if not slash or not _same(token, self._token):
-            return 403, "open the address that `vesper review serve` printed at this start; it holds a token"
-        if scope["method"] not in ("GET", "HEAD", "POST"):
-            return 405, "GET and POST only"
-        length = dict(scope["headers"]).get(b"content-length", b"")
-        if scope["method"] == "POST" and (not length.isdigit() or int(length) > MAX_BODY):
-            return 413, f"expected a body of at most {MAX_BODY} bytes, with its length"
-        return 0, ""
-
-
-def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 class Review:
     """What the page asks for: plain data in, plain data out. Raises `ReviewError` on what isn't allowed."""
 
-    def __init__(self, queue: OpenQueue, answers: VerdictStore, overlap: int = 2) -> None:
+    def __init__(
+        self,
+        queue: OpenQueue,
+        answers: VerdictStore,
+        overlap: int = 2,
+        newer: Callable[[], OpenQueue | None] = lambda: None,
+    ) -> None:
+        """`newer` gives the queue again where items were asked for since it was last called, else None."""
         if overlap < 1:
             raise ReviewError(f"--annotators: expected at least 1 person an item, found {overlap}")
-        self.queue = queue
         self.answers = answers
         self.overlap = overlap
-        self._contents = {item_id: one.digest for item_id, one in queue.trajectories.items()}
-        self._order = {item_id: place for place, item_id in enumerate(queue.rows)}
+        self._newer = newer
         self._pictures: OrderedDict[tuple[str, int, int], bytes | None] = OrderedDict()
         self._lock = Lock()
+        self._adopt(queue)
+
+    def _adopt(self, queue: OpenQueue) -> None:
+        self.queue = queue
+        self._contents = {item_id: one.digest for item_id, one in queue.trajectories.items()}
+        self._order = {item_id: place for place, item_id in enumerate(queue.rows)}
 
     def join(self, body: object) -> object:
         return {"annotator": self.answers.join(_text(body, "annotator"))}
@@ -133,6 +90,8 @@ class Review:
     def upcoming(self, annotator: str) -> object:
         """The next items, first to last, whole: the page shows them without asking again."""
         name = self.answers.join(annotator)
+        if (queue := self._newer()) is not None:
+            self._adopt(queue)
         names = self.answers.upcoming(name, self._contents, self.overlap, AHEAD)
         return {"items": [self._item(item_id) for item_id in names], "state": self.state(name)}
 
@@ -251,7 +210,6 @@ def _text(body: object, name: str, default: str | None = None) -> str:
 
 def make_app(review: Review, port: int, token: str) -> App:
     """The ASGI application, guarded."""
-    from starlette.applications import Starlette
     from starlette.routing import Route
 
     posts = {"/api/join": review.join, "/api/verdict": review.decide, "/api/undo": review.undo}
@@ -262,47 +220,16 @@ def make_app(review: Review, port: int, token: str) -> App:
         "/api/disagreements": (review.differing, "annotator"),
     }
     routes = [
-        *(Route(path, partial(_file, name, kind), methods=["GET"]) for path, (name, kind) in FILES.items()),
+        *file_routes(PAGE, FILES),
         *(Route(path, partial(_get, call, name), methods=["GET"]) for path, (call, name) in gets.items()),
-        *(Route(path, partial(_post, call), methods=["POST"]) for path, call in posts.items()),
+        *(Route(path, partial(posted, call, REFUSED), methods=["POST"]) for path, call in posts.items()),
         Route("/picture", partial(_picture, review), methods=["GET"]),
     ]
-    app: Starlette = Starlette(routes=routes)
-    hosts = {f"{HOST}:{port}", f"localhost:{port}"}
-    guarded = Guard(app, hosts=hosts, entrance=lambda path: path == "/", needs_origin=True, headers=HEADERS)
-    return BehindToken(guarded, token)
-
-
-async def _file(name: str, kind: str, request: Request) -> Response:
-    from starlette.responses import FileResponse
-
-    return FileResponse(PAGE / name, media_type=kind, headers={"Cache-Control": "no-cache"})
+    return guarded_page(routes, port, token, "vesper review serve")
 
 
 async def _get(call: Callable[[str], Any], name: str, request: Request) -> Response:
-    return await _answer(call, request.query_params.get(name, ""))
-
-
-async def _post(call: Callable[[Any], Any], request: Request) -> Response:
-    from starlette.responses import JSONResponse
-
-    body = await request.body()
-    try:
-        plain = json.loads(body)
-    except (ValueError, RecursionError):
-        return JSONResponse({"error": "expected JSON"}, 400)
-    return await _answer(call, plain)
-
-
-async def _answer(call: Callable[[Any], Any], given: object) -> Response:
-    from starlette.concurrency import run_in_threadpool
-    from starlette.responses import JSONResponse
-
-    try:
-        plain = await run_in_threadpool(call, given)
-    except ReviewError as error:
-        return JSONResponse({"error": str(error)}, 400)
-    return JSONResponse(plain, headers={"Cache-Control": "no-store"})
+    return await answered(call, request.query_params.get(name, ""), REFUSED)
 
 
 async def _picture(review: Review, request: Request) -> Response:
@@ -326,21 +253,5 @@ async def _picture(review: Review, request: Request) -> Response:
 def serve(review: Review, port: int = 0, told: Callable[[str], None] = print) -> None:
     """Serve until interrupted; `told` is given the address once it can be opened. Raises `OSError` if the port is
     taken."""
-    import uvicorn
-
-    token = secrets.token_urlsafe(24)
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with named_port(HOST, port):
-            listener.bind((HOST, port))
-        listener.listen(128)
-        real = listener.getsockname()[1]
-        config = uvicorn.Config(
-            make_app(review, real, token),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=3,
-        )
-        told(f"http://{HOST}:{real}/{token}/")
-        uvicorn.Server(config).run(sockets=[listener])
+    token = page_key(None, "")
+    serve_page(lambda real: make_app(review, real, token), token, port, told)

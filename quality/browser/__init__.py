@@ -1,0 +1,1 @@
+"""A local page on which people browse the corpus: filter, look, compare, mark, send to review, export."""

@@ -1,0 +1,150 @@
+"""One item in full: its row, its pictures with what is drawn on them, all verdicts, and its episode as a film strip."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from quality.browser.corpus import Loaded
+from quality.browser.rows import IndexedPart
+from quality.browser.search import find, plain_gesture
+from quality.items.item import Row, base_id
+from quality.review.requested import rows_where
+
+VERDICT = (
+    "item_id",
+    "round",
+    "score",
+    "alignment",
+    "reachability",
+    "disposition",
+    "reason",
+    "confidence",
+    "judge",
+    "model",
+)
+MOST_ELEMENTS = 400
+"""Elements of a screen that are drawn over it."""
+
+
+def details(loaded: Loaded, item_id: str) -> Row:
+    """All that is known of an item without its history: `card`; `row`; `frames` (pictures in order, each with boxes,
+    gesture and texts; `here` marks those of the item itself); `verdicts`, first round first. Raises `ViewError`."""
+    card = find(loaded, item_id)
+    parts = loaded.parts[str(card["source"])]
+    unit, found = str(card["unit"]), Row()
+    if unit == "sample":
+        found = _sample(parts, item_id.partition(":")[2])
+    elif unit in ("step", "episode"):
+        found = _episode(parts, item_id)
+    frames = found.get("frames", [])
+    _add_elements(parts, frames)
+    own = found.get("names", [item_id])
+    judged = _verdicts(parts, [*own, *(frame["id"] for frame in frames)])
+    last = {base_id(row["item_id"]): row["score"] for row in judged}
+    for frame in frames:
+        frame["score"] = last.get(frame["id"])
+    verdicts = [row for row in judged if base_id(row["item_id"]) in own]
+    return {"card": card, "row": found.get("row", {}), "frames": frames, "verdicts": verdicts}
+
+
+def _read(parts: Sequence[IndexedPart], group: str, table: str, column: str, values: Sequence[str]) -> list[Row]:
+    """Rows of a table of a source's parts; `group`: gold, unified or verdicts."""
+    paths = [path for part in parts if (path := part.path(getattr(part, group), table)) is not None]
+    return rows_where(paths, column, values)
+
+
+def _sample(parts: Sequence[IndexedPart], sample_id: str) -> Row:
+    rows = _read(parts, "gold", "samples", "sample_id", [sample_id]) or _read(
+        parts, "unified", "samples", "sample_id", [sample_id]
+    )
+    if not rows:
+        return {}
+    row, images = rows[0], rows[0]["images"]
+    names = [f"sample:{sample_id}", *(base_id(parent) for parent in row["parents"])]
+    frames = [
+        {
+            "id": names[0],
+            "picture": sha,
+            "here": True,
+            "boxes": row["target_boxes"] if place + 1 == len(images) else [],
+            **plain_gesture(row["answer"] if place + 1 == len(images) else None),
+            "caption": f"picture {place + 1} of {len(images)}" if len(images) > 1 else "",
+        }
+        for place, sha in enumerate(images)
+    ]
+    shown = {
+        "messages": _plain(row["messages"]),
+        "answer": row["answer"],
+        "parents": row["parents"],
+        "tokens": row["tokens"],
+        "synthetic": row["synthetic"],
+        "provenance": _plain(row["provenance"]),
+    }
+    acted = [_episode(parts, name) for name in names[1:] if name.startswith("step:")]
+    if row["objective"] == "navigation" and len(acted) == 1 and acted[0] and frames:
+        # A navigation answer writes its action between tags: the step that it came from has the same one to draw.
+        here = next((frame for frame in acted[0]["frames"] if frame["here"]), None)
+        frames[-1] |= {name: here[name] for name in ("point", "path")} if here else {}
+    return {"row": shown, "frames": frames, "names": names}
+
+
+def _episode(parts: Sequence[IndexedPart], item_id: str) -> Row:
+    """An episode's frames; of a step those of its episode, with its own marked."""
+    rest = item_id.partition(":")[2].partition("/")[2]
+    episode = rest.rpartition("/")[0] if item_id.startswith("step:") else rest
+    steps = {row["step_index"]: row for row in _read(parts, "unified", "steps", "episode_id", [episode])}
+    gold = {row["step_index"]: row for row in _read(parts, "gold", "steps", "episode_id", [episode])}
+    frames = []
+    for index in sorted({*steps, *gold}):
+        row = gold.get(index) or steps[index]
+        name = f"step:{row['source']}/{episode}/{index}"
+        frames.append(
+            {
+                "id": name,
+                "picture": row["screenshot_sha256"],
+                "here": name == item_id or item_id.startswith("episode:"),
+                "gold": index in gold,
+                "boxes": [row["target_box"]] if row["target_box"] else [],
+                **plain_gesture(row["action_text"]),
+                "caption": row["action_text"] or "last screen",
+                "before": steps[index]["action_text"] if index in steps else None,
+                **{key: row[key] for key in ("step_instruction", "thought", "conclusion")},
+            }
+        )
+    rows = [gold.get(index) or steps[index] for index in sorted({*steps, *gold})]
+    if not rows:
+        return {}
+    first = rows[0]
+    shown = {key: first[key] for key in ("instruction", "app", "language", "episode_outcome", "width_px", "height_px")}
+    own = [frame["id"] for frame in frames if frame["here"]]
+    return {"row": shown, "frames": frames, "names": [f"episode:{first['source']}/{episode}", *own]}
+
+
+def _add_elements(parts: Sequence[IndexedPart], frames: Iterable[Row]) -> None:
+    """What the sources know to be on the item's own screens."""
+    shown = [frame for frame in frames if frame["here"] and frame["picture"]]
+    shas = sorted({frame["picture"] for frame in shown})
+    rows = {
+        row["screenshot_sha256"]: row
+        for group in ("gold", "unified")
+        for row in _read(parts, group, "screens", "screenshot_sha256", shas)
+    }
+    for frame in shown:
+        row: Mapping[str, object] = rows.get(frame["picture"], {})
+        elements = row.get("elements") or []
+        assert isinstance(elements, list)
+        frame["elements"] = [one for one in elements if one["box"]][:MOST_ELEMENTS]
+
+
+def _verdicts(parts: Sequence[IndexedPart], names: Sequence[str]) -> list[Row]:
+    wanted = [f"{name}{round_}" for name in names for round_ in ("", *(f"@r{number}" for number in range(1, 10)))]
+    rows = [row for group in ("verdicts", "gold") for row in _read(parts, group, "verdicts", "item_id", wanted)]
+    return [{key: row[key] for key in VERDICT} for row in sorted(rows, key=lambda r: (r["round"], r["item_id"]))]
+
+
+def _plain(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
