@@ -5,13 +5,15 @@ from __future__ import annotations
 from dagster_project.stages.stage import GraphStage
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import ASSET as SHARDS
+from quality.browser.view import browse_line
 
 MODEL = "config.json"
 """Stands beside the weights of a checkpoint."""
 
 
 def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
-    """Markdown with the lines for a version; empty where only Vesper reads it. Its folder holds all of its files."""
+    """Markdown with the lines for a version; empty where only Vesper reads it, and no item of it can be looked at. Its
+    folder holds all of its files."""
     folder, name = manifest.directory, f"{manifest.asset}@{manifest.version[:8]}"
     model = next((e.path for e in manifest.files if e.path.endswith(f"/{MODEL}")), None)
     if model is not None:
@@ -27,14 +29,18 @@ def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
     elif stage.table in tables:
         patterns = {table: f"*.{table}.parquet" for table in tables}
     else:
-        return ""
+        return _blocks("", browse_line(manifest.asset))
     lines = ["from datasets import load_dataset"]
     lines += [
         f'{table} = load_dataset("parquet", data_files="{folder}/{pattern}", split="train")'
         for table, pattern in patterns.items()
     ]
-    return _blocks("\n".join(lines) + "\n", f"vesper promote {manifest.asset} --list\nvesper explain ITEM_ID\n")
+    return _blocks(
+        "\n".join(lines) + "\n",
+        f"vesper promote {manifest.asset} --list\nvesper explain ITEM_ID\n{browse_line(manifest.asset)}",
+    )
 
 
 def _blocks(python: str, shell: str) -> str:
-    return f"```python\n{python}```\n```sh\n{shell}```\n"
+    blocks = (("python", python), ("sh", shell))
+    return "".join(f"```{language}\n{lines}```\n" for language, lines in blocks if lines)

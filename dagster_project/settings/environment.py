@@ -24,6 +24,7 @@ ELSEWHERE = {
     "SOURCES": "Folders with adapters of your own, as PATH lists them (docs/add-a-dataset.md).",
     "STAGES": "Stages of the trainer of your own (docs/add-a-trainer-stage.md).",
     "WEB_HOSTS": "Names under which a proxy shows the pages of `vesper web`.",
+    "BROWSE_KEY": "The token in the address of `vesper browse`, for links that last; not set: a new one each start.",
     "BROWSER": "The Chromium to start; not set: one on PATH, else Playwright's own.",
     "JUDGE_API_KEY": "The key of the judge's endpoint.",
     "SERVE_API_KEY": "The key that `vesper serve` asks for; without one it listens on the loopback only.",

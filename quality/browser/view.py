@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
+from pipelines.training_data.mixture import DUPLICATES
+from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from quality.browser.corpus import Loaded
 from quality.browser.rows import CODED, UNITS
 
@@ -137,3 +139,23 @@ def _number(name: str, text: str | None, low: int, high: int) -> int | None:
 def query_of(**filters: str | Sequence[str]) -> str:
     """The query string of a view, for links: `query_of(unit="step", source="aitz")`."""
     return urlencode({name: value for name, value in filters.items() if value}, doseq=True)
+
+
+def view_of_asset(asset: str) -> str | None:
+    """The query string of the view that shows what an asset holds; None for an asset without items to look at."""
+    group, _, name = asset.partition("/")
+    if group in ("raw", "unified", "verdicts", "gold", "cards"):
+        return query_of(source=name, state="gold" if group == "gold" else "")
+    if group == "generation":
+        return query_of(source="generated", unit="episode")
+    states = {SAFETY: "unsafe", CONTAMINATION: "contaminated", PEOPLE: "refused", DUPLICATES: "duplicate"}
+    if asset in states:
+        return query_of(state=states[asset])
+    return query_of(state="gold", split="train") if group == "mid_training" else None
+
+
+def browse_line(asset: str) -> str:
+    """The command that opens the corpus browser at what an asset holds, with its newline; empty where it shows
+    nothing of it."""
+    view = view_of_asset(asset)
+    return f"vesper browse --open --view '{view}'\n" if view else ""

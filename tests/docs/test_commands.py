@@ -203,7 +203,7 @@ def run_here(here: Path, corpus: Store, capsys: pytest.CaptureFixture[str]) -> C
             if words[0] in VESPER:
                 code: object = cli.main(words[1:])
             elif words[0] in PYTHON:
-                pytest.importorskip("duckdb", reason="the extra `docs` isn't installed (`make docs`)")
+                pytest.importorskip("duckdb", reason="the extra `dagster` isn't installed")
                 with pytest.raises(SystemExit) as ended:
                     run_as_program(ROOT / words[1], words[2:])
                 code = ended.value.code

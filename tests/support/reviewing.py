@@ -140,10 +140,15 @@ class Server:
 
 
 @contextmanager
-def served(*words: object, on_line: Callable[[str], None] = lambda line: None) -> Iterator[Server]:
-    """`vesper review serve …`, stopped when the block ends (SIGINT, as Ctrl+C); `on_line` hears what it prints."""
+def served(
+    *words: object,
+    command: tuple[str, ...] = ("review", "serve"),
+    on_line: Callable[[str], None] = lambda line: None,
+) -> Iterator[Server]:
+    """`vesper review serve …` (or another `command` that serves a page), stopped when the block ends (SIGINT, as
+    Ctrl+C); `on_line` hears what it prints."""
     process = subprocess.Popen(
-        vesper("review", "serve", *words),
+        vesper(*command, *words),
         cwd=ROOT,
         text=True,
         env=_environment(),
