@@ -60,11 +60,10 @@ def test_a_file_that_isnt_ours_is_refused(tmp_path: Path) -> None:
 
 
 def answer(store: Store, item_id: str, decision: str, name: str) -> None:
-    content = open_with_requests(store).trajectories[item_id].digest
+    seen = open_with_requests(store).trajectories[item_id].digest
+    request = f"request-{name}-{item_id}".replace("/", ".")
     answers = VerdictStore(answers_path(store.home))
-    answers.add(
-        HumanVerdict(item_id, name, "annotator", decision, request=f"request-{name}-{item_id}", content=content)
-    )
+    answers.add(HumanVerdict(item_id, name, "annotator", decision, request=request, content=seen))
     answers.close()
 
 
