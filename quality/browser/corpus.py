@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,17 +26,18 @@ import pyarrow.parquet as pq
 from pipelines import sources
 from pipelines.store import Store
 from pipelines.store.current_version import read_pointer
+from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from pipelines.whole_files import part_beside, whole_file
 from quality.browser.rows import CODED, INDEX, UNITS, VERSION, IndexedPart, index_part
-from quality.items.part import part_keys
 from schemas.ids import digest
 
 if TYPE_CHECKING:
     import duckdb
 
+FileHere = tuple[Manifest, FileEntry]
 GROUPS = ("unified", "verdicts", "gold")
 REMOVED = {SAFETY: "unsafe", CONTAMINATION: "contaminated", PEOPLE: "refused"}
 """Asset → the state of what it keeps from training. The first that names an item counts."""
@@ -70,8 +71,8 @@ class Loaded:
     base: duckdb.DuckDBPyConnection
     values: Mapping[str, Sequence[str]]
     """Column → its values in order; a row holds a value's place."""
-    parts: Mapping[str, Sequence[IndexedPart]]
-    """Source → its parts."""
+    parts: Mapping[tuple[str, str], IndexedPart]
+    """(source, key) → a part."""
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection for one thread."""
@@ -134,12 +135,12 @@ class Corpus:
         names = {path.parent.name for group in GROUPS for path in (root / group).glob("*/current.json")}
         found = []
         for source in sorted(names):
-            unified, verdicts, gold = (self.store.current(f"{group}/{source}") for group in GROUPS)
+            manifests = {group: self.store.current(f"{group}/{source}") for group in GROUPS}
             licence = _licence(source)
-            keys = [part_keys(one) if one is not None else {} for one in (unified, verdicts, gold)]
-            for key in sorted({*keys[0], *keys[2]}):
-                inputs = [VERSION, source, licence, *(one.get(key, {}) for one in keys)]
-                found.append((digest(inputs)[:32], IndexedPart(source, key, gold, unified, verdicts, licence)))
+            for key, files in sorted(_files_by_part(manifests).items()):
+                part = IndexedPart(source, key, licence, manifests["gold"] is not None, files)
+                named = sorted((*names_, entry.sha256) for names_, (_, entry) in files.items())
+                found.append((digest([VERSION, source, licence, part.judged, named])[:32], part))
         return found
 
     def _name(self, parts: Sequence[tuple[str, IndexedPart]]) -> str:
@@ -160,11 +161,8 @@ class Corpus:
         values: dict[str, list[str]] = {column: [] for column in CODED}
         for column, value in base.execute("SELECT col, name FROM coded ORDER BY col, code").fetchall():
             values[column].append(value)
-        by_source: dict[str, list[IndexedPart]] = {}
-        for _, part in parts:
-            by_source.setdefault(part.source, []).append(part)
         self._sweep(name, {digest_ for digest_, _ in parts})
-        return Loaded(name, base, values, by_source)
+        return Loaded(name, base, values, {(part.source, part.key): part for _, part in parts})
 
     def _build(self, path: Path, parts: Sequence[tuple[str, IndexedPart]]) -> None:
         import duckdb
@@ -252,6 +250,12 @@ def _licence(source: str) -> str:
     return adapter.descriptor.licence if adapter else "unknown"
 
 
-def iter_parts(loaded: Loaded, source: str) -> Iterator[IndexedPart]:
-    """Parts of a source."""
-    yield from loaded.parts.get(source, ())
+def _files_by_part(manifests: Mapping[str, Manifest | None]) -> dict[str, dict[tuple[str, str], FileHere]]:
+    """Part → (group, table) → its file. Costs lie beside the verdicts and aren't read."""
+    found: dict[str, dict[tuple[str, str], FileHere]] = {}
+    for group, manifest in manifests.items():
+        for entry in manifest.files if manifest is not None else ():
+            if manifest is not None and entry.table is not None:
+                stem = entry.path.rpartition("/")[2].removeprefix("part-").removesuffix(f".{entry.table}.parquet")
+                found.setdefault(stem, {})[group, entry.table] = (manifest, entry)
+    return found

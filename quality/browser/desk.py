@@ -15,7 +15,7 @@ from pipelines.store import Store
 from pipelines.takedown.withdrawn import MAX_REASON, TakenDown
 from pipelines.whole_files import whole_file
 from quality.browser.corpus import Loaded
-from quality.browser.search import find
+from quality.browser.search import find_all
 from quality.browser.view import ViewError
 from quality.items.item import Row
 from quality.review.marks import MAX_ITEMS, MarkStore, marks_path
@@ -170,4 +170,4 @@ def _require_items(loaded: Loaded, ids: Sequence[str]) -> list[Row]:
     """Cards of items that can be marked. Raises `ViewError` naming those that can't."""
     if records := [one for one in ids if not one.startswith(("sample:", "step:", "episode:"))]:
         raise ViewError(f"ids: expected samples, steps or episodes, found native records: {', '.join(records[:SHOWN])}")
-    return [find(loaded, one) for one in ids]
+    return find_all(loaded, ids)

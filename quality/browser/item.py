@@ -31,16 +31,16 @@ def details(loaded: Loaded, item_id: str) -> Row:
     """All that is known of an item without its history: `card`; `row`; `frames` (pictures in order, each with boxes,
     gesture and texts; `here` marks those of the item itself); `verdicts`, first round first. Raises `ViewError`."""
     card = find(loaded, item_id)
-    parts = loaded.parts[str(card["source"])]
+    part = loaded.parts[str(card["source"]), str(card["part"])]
     unit, found = str(card["unit"]), Row()
     if unit == "sample":
-        found = _sample(parts, item_id.partition(":")[2])
+        found = _sample(part, item_id.partition(":")[2])
     elif unit in ("step", "episode"):
-        found = _episode(parts, item_id)
+        found = _episode(part, item_id)
     frames = found.get("frames", [])
-    _add_elements(parts, frames)
+    _add_elements(part, frames)
     own = found.get("names", [item_id])
-    judged = _verdicts(parts, [*own, *(frame["id"] for frame in frames)])
+    judged = _verdicts(part, [*own, *(frame["id"] for frame in frames)])
     last = {base_id(row["item_id"]): row["score"] for row in judged}
     for frame in frames:
         frame["score"] = last.get(frame["id"])
@@ -48,19 +48,17 @@ def details(loaded: Loaded, item_id: str) -> Row:
     return {"card": card, "row": found.get("row", {}), "frames": frames, "verdicts": verdicts}
 
 
-def _read(parts: Sequence[IndexedPart], group: str, table: str, column: str, values: Sequence[str]) -> list[Row]:
-    """Rows of a table of a source's parts; `group`: gold, unified or verdicts."""
-    paths = [path for part in parts if (path := part.path(getattr(part, group), table)) is not None]
-    return rows_where(paths, column, values)
+def _read(part: IndexedPart, group: str, table: str, column: str, values: Sequence[str]) -> list[Row]:
+    """Rows of a table of the item's part: whatever an item was derived from lies in the same one."""
+    path = part.path(group, table)
+    return rows_where([path] if path is not None else [], column, values)
 
 
-def _sample(parts: Sequence[IndexedPart], sample_id: str) -> Row:
-    rows = _read(parts, "gold", "samples", "sample_id", [sample_id]) or _read(
-        parts, "unified", "samples", "sample_id", [sample_id]
-    )
-    if not rows:
+def _sample(part: IndexedPart, sample_id: str) -> Row:
+    found = [row for group in ("gold", "unified") for row in _read(part, group, "samples", "sample_id", [sample_id])]
+    if not found:
         return {}
-    row, images = rows[0], rows[0]["images"]
+    row, images = found[0], found[0]["images"]
     names = [f"sample:{sample_id}", *(base_id(parent) for parent in row["parents"])]
     frames = [
         {
@@ -81,7 +79,7 @@ def _sample(parts: Sequence[IndexedPart], sample_id: str) -> Row:
         "synthetic": row["synthetic"],
         "provenance": _plain(row["provenance"]),
     }
-    acted = [_episode(parts, name) for name in names[1:] if name.startswith("step:")]
+    acted = [_episode(part, name) for name in names[1:] if name.startswith("step:")]
     if row["objective"] == "navigation" and len(acted) == 1 and acted[0] and frames:
         # A navigation answer writes its action between tags: the step that it came from has the same one to draw.
         here = next((frame for frame in acted[0]["frames"] if frame["here"]), None)
@@ -89,12 +87,12 @@ def _sample(parts: Sequence[IndexedPart], sample_id: str) -> Row:
     return {"row": shown, "frames": frames, "names": names}
 
 
-def _episode(parts: Sequence[IndexedPart], item_id: str) -> Row:
+def _episode(part: IndexedPart, item_id: str) -> Row:
     """An episode's frames; of a step those of its episode, with its own marked."""
     rest = item_id.partition(":")[2].partition("/")[2]
     episode = rest.rpartition("/")[0] if item_id.startswith("step:") else rest
-    steps = {row["step_index"]: row for row in _read(parts, "unified", "steps", "episode_id", [episode])}
-    gold = {row["step_index"]: row for row in _read(parts, "gold", "steps", "episode_id", [episode])}
+    steps = {row["step_index"]: row for row in _read(part, "unified", "steps", "episode_id", [episode])}
+    gold = {row["step_index"]: row for row in _read(part, "gold", "steps", "episode_id", [episode])}
     frames = []
     for index in sorted({*steps, *gold}):
         row = gold.get(index) or steps[index]
@@ -121,14 +119,14 @@ def _episode(parts: Sequence[IndexedPart], item_id: str) -> Row:
     return {"row": shown, "frames": frames, "names": [f"episode:{first['source']}/{episode}", *own]}
 
 
-def _add_elements(parts: Sequence[IndexedPart], frames: Iterable[Row]) -> None:
+def _add_elements(part: IndexedPart, frames: Iterable[Row]) -> None:
     """What the sources know to be on the item's own screens."""
     shown = [frame for frame in frames if frame["here"] and frame["picture"]]
     shas = sorted({frame["picture"] for frame in shown})
     rows = {
         row["screenshot_sha256"]: row
         for group in ("gold", "unified")
-        for row in _read(parts, group, "screens", "screenshot_sha256", shas)
+        for row in _read(part, group, "screens", "screenshot_sha256", shas)
     }
     for frame in shown:
         row: Mapping[str, object] = rows.get(frame["picture"], {})
@@ -137,9 +135,9 @@ def _add_elements(parts: Sequence[IndexedPart], frames: Iterable[Row]) -> None:
         frame["elements"] = [one for one in elements if one["box"]][:MOST_ELEMENTS]
 
 
-def _verdicts(parts: Sequence[IndexedPart], names: Sequence[str]) -> list[Row]:
+def _verdicts(part: IndexedPart, names: Sequence[str]) -> list[Row]:
     wanted = [f"{name}{round_}" for name in names for round_ in ("", *(f"@r{number}" for number in range(1, 10)))]
-    rows = [row for group in ("verdicts", "gold") for row in _read(parts, group, "verdicts", "item_id", wanted)]
+    rows = [row for group in ("verdicts", "gold") for row in _read(part, group, "verdicts", "item_id", wanted)]
     return [{key: row[key] for key in VERDICT} for row in sorted(rows, key=lambda r: (r["round"], r["item_id"]))]
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.prompts import prompt_text
+from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
 from quality.items.item import Row, base_id
 from quality.review.sampling import ACTIONS
@@ -56,11 +57,13 @@ INDEX = pa.schema(
         ("boxes", pa.list_(pa.float32())),
         ("picture", pa.string()),
         ("phash", pa.uint64()),
+        ("part", pa.string()),
         ("names", pa.list_(pa.string())),
     ]
 )
-"""`drawn`: the action as text, where a picture shows one; `boxes`: four numbers a box; `names`: the ids under which
-stages after gold may speak of the item; `search`: what free text is looked for in, case folded."""
+"""`drawn`: the action as text, where a picture shows one; `boxes`: four numbers a box; `part`: the key of its part;
+`names`: the ids under which stages after gold may speak of the item; `search`: what free text is looked for in, case
+folded."""
 BOXES_SHOWN = 12
 _CODE = re.compile(r"([a-z][a-z0-9_]{2,40}): ")
 _STEPS = (
@@ -89,26 +92,29 @@ _SAMPLES = (
 )
 
 
+TableFiles = Mapping[tuple[str, str], tuple[Manifest, FileEntry]]
+"""(group, table) → the file of a part, and the version that names it. Groups are `unified`, `verdicts` and `gold`."""
+
+
 @dataclass(frozen=True)
 class IndexedPart:
-    """The tables of a part, by the manifests that hold it; `gold` or `unified` may have none."""
+    """The tables of one part of a source in all stages that have it. `judged`: whether its gold was built yet."""
 
     source: str
     key: str
-    gold: Manifest | None
-    unified: Manifest | None
-    verdicts: Manifest | None
     licence: str
+    judged: bool
+    files: TableFiles
 
-    def rows(self, manifest: Manifest | None, table: str, columns: Sequence[str]) -> list[Row]:
-        """Rows of a table of this part; none where there is no such table."""
-        path = self.path(manifest, table)
+    def rows(self, group: str, table: str, columns: Sequence[str]) -> list[Row]:
+        """Rows of a table; none where there is no such table."""
+        path = self.path(group, table)
         return [] if path is None else pq.read_table(path, columns=list(columns)).to_pylist()
 
-    def path(self, manifest: Manifest | None, table: str) -> Path | None:
-        """The file of a table of this part."""
-        name = f"part-{self.key}.{table}.parquet"
-        return next((path for path in manifest.paths(table) if path.name == name), None) if manifest else None
+    def path(self, group: str, table: str) -> Path | None:
+        """The file of a table. Raises `StoreError` if it isn't what was written."""
+        found = self.files.get((group, table))
+        return found[0].path(found[1]) if found is not None else None
 
 
 Verdicts = Mapping[str, Row]
@@ -128,13 +134,13 @@ def last_of(rows: Iterable[Row]) -> dict[str, Row]:
 def index_part(part: IndexedPart) -> pa.Table:
     """Rows of all items of a part, in the schema `INDEX`."""
     columns = ["item_id", "round", "score", "disposition", "reason", "judge"]
-    judged = last_of(row for one in (part.verdicts, part.gold) for row in part.rows(one, "verdicts", columns))
-    rejects = {base_id(r["item_id"]): r["reason"] for r in part.rows(part.gold, "rejects", ["item_id", "reason"])}
-    pending = {base_id(row["item_id"]) for row in part.rows(part.verdicts, "pending", ["item_id"])}
+    judged = last_of(row for group in ("verdicts", "gold") for row in part.rows(group, "verdicts", columns))
+    rejects = {base_id(r["item_id"]): r["reason"] for r in part.rows("gold", "rejects", ["item_id", "reason"])}
+    pending = {base_id(row["item_id"]) for row in part.rows("verdicts", "pending", ["item_id"])}
     hashes = {
         row["screenshot_sha256"]: row["phash"]
-        for one in (part.unified, part.gold)
-        for row in part.rows(one, "screens", ["screenshot_sha256", "phash"])
+        for group in ("unified", "gold")
+        for row in part.rows(group, "screens", ["screenshot_sha256", "phash"])
     }
     steps = _both(part, "steps", _STEPS, lambda row: (row["episode_id"], row["step_index"]))
     samples = _both(part, "samples", _SAMPLES, lambda row: row["sample_id"])
@@ -148,6 +154,7 @@ def index_part(part: IndexedPart) -> pa.Table:
         row["reason"] = row.get("reason") or rejects.get(row["item_id"], "")
         row["phash"] = hashes.get(row["picture"])
         row["search"] = f"{row['text']}\n{row['answer']}"[:SEARCHED].casefold()
+        row["part"] = part.key
         row["text"], row["answer"] = row["text"][:SHOWN], row["answer"][:SHOWN]
         for name in CODED:
             row[name] = row.get(name) or ""
@@ -156,8 +163,8 @@ def index_part(part: IndexedPart) -> pa.Table:
 
 def _both(part: IndexedPart, table: str, columns: Sequence[str], key: Any) -> dict[Any, Row]:
     """Rows of `unified` and of `gold` by key, gold's where both have one; `gold` says which it is."""
-    found = {key(row): {**row, "gold": False} for row in part.rows(part.unified, table, columns)}
-    return found | {key(row): {**row, "gold": True} for row in part.rows(part.gold, table, columns)}
+    found = {key(row): {**row, "gold": False} for row in part.rows("unified", table, columns)}
+    return found | {key(row): {**row, "gold": True} for row in part.rows("gold", table, columns)}
 
 
 def _judged(row: Row, names: Iterable[str], judged: Verdicts) -> Row:
@@ -178,7 +185,7 @@ def _state(part: IndexedPart, row: Row, pending: set[str]) -> str:
     """How far the item came in its own source; what stages after gold say of it is put over this."""
     if row["gold"]:
         return "gold"
-    if part.gold is None:
+    if not part.judged:
         return "no gold yet"
     return "pending" if pending.intersection(row["names"]) else "rejected"
 
@@ -277,7 +284,7 @@ def _question(messages: str) -> str:
 
 def _records_of(part: IndexedPart) -> Iterator[Row]:
     """Rows of native records that couldn't be mapped."""
-    for row in part.rows(part.unified, "quarantine", ["unit", "reason", "detail", "file", "record", "native"]):
+    for row in part.rows("unified", "quarantine", ["unit", "reason", "detail", "file", "record", "native"]):
         name = f"{part.source}/{row['file']}#{row['record']}"
         yield {
             "unit": "record",

@@ -111,7 +111,7 @@ class Browser:
     def export(self, body: object) -> object:
         """The chosen items as lines of JSON."""
         loaded = self.corpus.now()
-        return {"lines": "".join(self.desk.exported(search.find(loaded, one) for one in item_ids(body)))}
+        return {"lines": "".join(self.desk.exported(search.find_all(loaded, item_ids(body))))}
 
     def _tag(self, cards: Sequence[Row]) -> None:
         tags = self.desk.marks.tags_of(card["item_id"] for card in cards)

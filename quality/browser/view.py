@@ -27,8 +27,10 @@ ORDERS = {
     "-id": "rowid DESC",
     "source": "source ASC",
     "-source": "source DESC",
+    "mixed": "(rowid * 2654435761) % 4294967296",
 }
-"""Name of an order → SQL; items that it leaves equal come in order of their id, so that pages don't shift."""
+"""Name of an order → SQL; items that it leaves equal come in order of their id, so that pages don't shift. `mixed`
+scatters neighbours (Knuth's multiplicative hash), so that the first pages are a fair look at the whole."""
 TEXTS = ("q", "why", "cluster", "item")
 KNOWN = (*CODED, "unit", "tag", "min", "max", "scored", "sort", "page", *TEXTS)
 
@@ -119,7 +121,7 @@ class View:
     def order(self) -> str:
         """SQL of the order, total."""
         first = ORDERS[self.sort]
-        return f"{first}, rowid" if first and not first.startswith("rowid") else first or "rowid"
+        return first if first == "rowid DESC" else ", ".join(filter(None, (first, "rowid")))
 
 
 def _choice(name: str, value: str, known: Collection[str]) -> str:

@@ -15,6 +15,9 @@ from reviewing import Reviewer, Server, chromium, profile, run_vesper, served
 from generators.devices.browser import BrowserMissing, find_chromium
 from pipelines.store import Store
 from pipelines.training_data.shards import build_shards
+from quality.judges.registry import JudgeConfig, build_judge
+from quality.refinement.gold import build_gold
+from quality.refinement.rewriters import build_rewriter
 from quality.review.refusals import find_refused
 
 pytestmark = pytest.mark.slow
@@ -94,68 +97,73 @@ def shards_of(store: Store) -> set[str]:
     return set(store.require("mid_training/shards").read("index")["sample_id"].to_pylist())
 
 
-def test_the_worst_samples_go_to_review_and_out_of_the_next_corpus(tmp_path: Path, browser: Browser) -> None:
+def send_to_review(ann: Visitor, name: str = "") -> None:
+    """By keyboard: the item that the keyboard is on, and no other."""
+    ann.page.keyboard.press("x")
+    assert ann.chosen == [ann.focused()]
+    ann.page.keyboard.press("r")
+    if name:  # asked for once, then known
+        ann.page.fill("#ask-who", name)
+    ann.page.keyboard.press("Enter")
+    ann.wait("() => document.getElementById('told').open")
+    assert ann.page.inner_text("#told-title") == "1 item in the review queue"
+    ann.page.keyboard.press("Escape")
+    ann.page.keyboard.press("x")
+
+
+def test_the_worst_samples_go_to_review_and_change_the_next_corpus(tmp_path: Path, browser: Browser) -> None:
     store = Store(tmp_path / "home")
-    write_raw(tmp_path / "raw")
-    build_source(store, tmp_path / "raw", "aitz")
-    build_corpus(store, ["aitz"])
+    write_raw(tmp_path / "raw", questions=14)
+    build_source(store, tmp_path / "raw", "screenqa")
+    build_corpus(store, ["screenqa"])
     packed = shards_of(store)
     with served("--home", store.home, command=BROWSE) as server, profile(browser) as context:
         ann = Visitor(context, server.url)
-        ann.open("source=aitz&state=gold&split=train&sort=score")
-        worst = ann.ids[:10]
-        scores = ann.page.locator("#grid .badge.score").all_inner_texts()[:10]
-        assert len(worst) == 10 and [int(one) for one in scores] == sorted(int(one) for one in scores)
+        ann.open("source=screenqa&sort=score")
+        worst, scores = ann.ids[:10], ann.page.locator("#grid .badge.score").all_inner_texts()[:10]
+        reasons = ann.page.locator("#grid .reason").all_inner_texts()[:10]
+        assert [int(one) for one in scores] == [2] * 10 and all("blank_box" in reason for reason in reasons)
         ann.page.locator("#grid a").first.focus()
-        bad = ann.focused()
-        assert bad == worst[0] and bad.removeprefix("sample:") in packed
-
-        ann.page.keyboard.press("Enter")  # why it scored so, and where it came from and went
-        ann.wait("() => document.querySelectorAll('#chain h3').length > 5")
-        chain = ann.page.inner_text("#chain")
-        assert "raw/aitz" in chain and "mid_training/shards" in chain and "1 in the mixture" in chain
-        assert ann.page.inner_text("#about .verdict") and ann.page.locator("#picture img").count() == 1
-        ann.page.keyboard.press("Escape")
-        ann.wait("id => document.activeElement.closest('li')?.dataset.id === id", bad)
-
-        ann.page.keyboard.press("x")
-        assert ann.chosen == [bad]
-        ann.page.keyboard.press("r")
-        ann.page.fill("#ask-who", "ann")
-        ann.page.keyboard.press("Enter")
-        ann.wait("() => document.getElementById('told').open")
-        assert ann.page.inner_text("#told-title") == "1 item in the review queue"
+        rejected = ann.focused()
+        assert rejected == worst[0] and rejected.removeprefix("sample:") not in packed
+        send_to_review(ann, "ann")
 
         with served("--home", store.home, "--annotators", 1) as review:
             bob = Reviewer(context, "bob")
             bob.open(review.url)
-            assert bob.item == bad
-            bob.answer("4")
-            ann.page.bring_to_front()
-            ann.page.keyboard.press("Escape")
-            ann.page.keyboard.press("x")
-            ann.page.keyboard.press("ArrowRight")
-            other = ann.focused()
-            ann.page.keyboard.press("x")
-            ann.page.keyboard.press("r")
-            ann.page.keyboard.press("Enter")  # the name is known by now
-            ann.wait("() => document.getElementById('told').open")
-            bob.open(review.url)  # the page that is running has it, too
-            assert bob.item == other
+            assert bob.item == rejected
             bob.answer("1")
+            ann.page.bring_to_front()
+            ann.open("source=screenqa&state=gold&split=train&sort=score")
+            ann.page.locator("#grid a").first.focus()
+            gold = ann.focused()
+            assert gold.removeprefix("sample:") in packed
+            ann.page.keyboard.press("Enter")  # where it came from, and where it went
+            ann.wait("() => document.querySelectorAll('#chain h3').length > 5")
+            chain = ann.page.inner_text("#chain")
+            assert "raw/screenqa" in chain and "mid_training/shards" in chain and "in the mixture" in chain
+            assert ann.page.inner_text("#about .verdict") and ann.page.locator("#picture img").count() == 1
+            ann.page.keyboard.press("Escape")
+            ann.wait("id => document.activeElement.closest('li')?.dataset.id === id", gold)
+            send_to_review(ann)
+            bob.open(review.url)  # the page that was running has it, too
+            assert bob.item == gold
+            bob.answer("4")
         promoted = run_vesper("review", "promote", "--home", store.home, "--annotators", 1)
         assert promoted.returncode == 0 and "2 settled" in promoted.stdout, promoted.stderr
-        find_refused(store, ["aitz"])
-        build_shards(store, ["aitz"])
-        assert packed - shards_of(store) == {bad.removeprefix("sample:")}
+        config = JudgeConfig()
+        build_gold(store, "screenqa", build_judge(config), build_rewriter(config))
+        find_refused(store, ["screenqa"])
+        build_shards(store, ["screenqa"])
+        after = shards_of(store)
+        assert gold.removeprefix("sample:") not in after and rejected.removeprefix("sample:") in after
         ann.page.bring_to_front()
-        ann.page.keyboard.press("Escape")
         for _ in range(100):
-            ann.open("source=aitz&state=refused")
+            ann.open("source=screenqa&state=refused")
             if ann.ids:
                 break
             ann.page.wait_for_timeout(200)
-        assert ann.ids == [bad] and ann.errors == []
+        assert ann.ids == [gold] and ann.errors == []
 
 
 def test_everything_can_be_done_by_keyboard_and_lies_in_the_address(server: Server, browser: Browser) -> None:
