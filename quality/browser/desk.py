@@ -21,29 +21,6 @@ from quality.items.item import Row
 from quality.review.marks import MAX_ITEMS, MarkStore, marks_path
 from quality.review.verdict_store import check_name
 
-EXPORTED = (
-    "item_id",
-    "unit",
-    "source",
-    "platform",
-    "split",
-    "objective",
-    "action",
-    "score",
-    "disposition",
-    "objection",
-    "reason",
-    "judge",
-    "state",
-    "cluster",
-    "licence",
-    "text",
-    "answer",
-    "picture",
-    "boxes",
-    "point",
-    "path",
-)
 SHOWN = 8
 """Items that a message names."""
 
@@ -141,8 +118,7 @@ class Desk:
             for item in items:
                 tags.setdefault(item, []).append(tag)
         for card in cards:
-            row = {name: card[name] for name in EXPORTED}
-            yield json.dumps({**row, "tags": sorted(tags.get(card["item_id"], []))}, ensure_ascii=False) + "\n"
+            yield json.dumps({**card, "tags": sorted(tags.get(card["item_id"], []))}, ensure_ascii=False) + "\n"
 
 
 def takedown_folder(home: Path) -> Path:

@@ -11,18 +11,6 @@ from quality.browser.search import find, plain_gesture
 from quality.items.item import Row, base_id
 from quality.review.requested import rows_where
 
-VERDICT = (
-    "item_id",
-    "round",
-    "score",
-    "alignment",
-    "reachability",
-    "disposition",
-    "reason",
-    "confidence",
-    "judge",
-    "model",
-)
 MOST_ELEMENTS = 400
 """Elements of a screen that are drawn over it."""
 
@@ -138,7 +126,7 @@ def _add_elements(part: IndexedPart, frames: Iterable[Row]) -> None:
 def _verdicts(part: IndexedPart, names: Sequence[str]) -> list[Row]:
     wanted = [f"{name}{round_}" for name in names for round_ in ("", *(f"@r{number}" for number in range(1, 10)))]
     rows = [row for group in ("verdicts", "gold") for row in _read(part, group, "verdicts", "item_id", wanted)]
-    return [{key: row[key] for key in VERDICT} for row in sorted(rows, key=lambda r: (r["round"], r["item_id"]))]
+    return sorted(rows, key=lambda row: (row["round"], row["item_id"]))
 
 
 def _plain(text: str) -> object:

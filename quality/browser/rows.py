@@ -22,6 +22,7 @@ from pipelines.store.manifest import Manifest
 from quality.items.item import Row, base_id
 from quality.review.sampling import ACTIONS
 from schemas.ids import item_episode, item_sample, item_step
+from schemas.tables import Samples, Steps, Table
 
 VERSION = "1"
 """Of the index: raised by whoever changes what a row holds."""
@@ -66,30 +67,8 @@ INDEX = pa.schema(
 folded."""
 BOXES_SHOWN = 12
 _CODE = re.compile(r"([a-z][a-z0-9_]{2,40}): ")
-_STEPS = (
-    "episode_id",
-    "step_index",
-    "split",
-    "platform",
-    "instruction",
-    "step_instruction",
-    "screenshot_sha256",
-    "action_type",
-    "action_text",
-    "target_box",
-)
-_SAMPLES = (
-    "sample_id",
-    "split",
-    "platform",
-    "objective",
-    "images",
-    "messages",
-    "answer",
-    "target_boxes",
-    "licence",
-    "parents",
-)
+_UNREAD = ("native_action", "provenance", "thought", "conclusion")
+"""Long columns that no row of the index shows."""
 
 
 TableFiles = Mapping[tuple[str, str], tuple[Manifest, FileEntry]]
@@ -117,7 +96,11 @@ class IndexedPart:
         return found[0].path(found[1]) if found is not None else None
 
 
-Verdicts = Mapping[str, Row]
+def _read_of(table: type[Table]) -> list[str]:
+    return [name for name in table.schema.names if name not in _UNREAD]
+
+
+LastVerdicts = Mapping[str, Row]
 """Item id without its version → its last verdict, as a row."""
 
 
@@ -142,8 +125,8 @@ def index_part(part: IndexedPart) -> pa.Table:
         for group in ("unified", "gold")
         for row in part.rows(group, "screens", ["screenshot_sha256", "phash"])
     }
-    steps = _both(part, "steps", _STEPS, lambda row: (row["episode_id"], row["step_index"]))
-    samples = _both(part, "samples", _SAMPLES, lambda row: row["sample_id"])
+    steps = _both(part, "steps", _read_of(Steps), lambda row: (row["episode_id"], row["step_index"]))
+    samples = _both(part, "samples", _read_of(Samples), lambda row: row["sample_id"])
     rows = [
         *_steps_of(part, steps, judged),
         *_samples_of(part, samples, judged, steps),
@@ -167,7 +150,7 @@ def _both(part: IndexedPart, table: str, columns: Sequence[str], key: Any) -> di
     return found | {key(row): {**row, "gold": True} for row in part.rows("gold", table, columns)}
 
 
-def _judged(row: Row, names: Iterable[str], judged: Verdicts) -> Row:
+def _judged(row: Row, names: Iterable[str], judged: LastVerdicts) -> Row:
     """The worst verdict on any of `names`, as columns; an abstention is worse than none, better than a score."""
     known = [judged[name] for name in names if name in judged]
     if not known:
@@ -190,7 +173,7 @@ def _state(part: IndexedPart, row: Row, pending: set[str]) -> str:
     return "pending" if pending.intersection(row["names"]) else "rejected"
 
 
-def _steps_of(part: IndexedPart, steps: Mapping[tuple[str, int], Row], judged: Verdicts) -> Iterator[Row]:
+def _steps_of(part: IndexedPart, steps: Mapping[tuple[str, int], Row], judged: LastVerdicts) -> Iterator[Row]:
     """Rows of steps, and of their episodes."""
     episodes: dict[str, list[Row]] = {}
     for key in sorted(steps):
@@ -243,7 +226,7 @@ def _common(part: IndexedPart, row: Row, unit: str, name: str, names: Sequence[s
 
 
 def _samples_of(
-    part: IndexedPart, samples: Mapping[str, Row], judged: Verdicts, steps: Mapping[tuple[str, int], Row]
+    part: IndexedPart, samples: Mapping[str, Row], judged: LastVerdicts, steps: Mapping[tuple[str, int], Row]
 ) -> Iterator[Row]:
     for sample_id in sorted(samples):
         sample = samples[sample_id]

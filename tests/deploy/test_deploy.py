@@ -180,6 +180,7 @@ def test_what_refers_to_something_refers_to_what_is_there() -> None:
 
 # --- what containers are given ----------------------------------------------------------------------------------------
 ELSEWHERE = {
+    "VESPER_BROWSE_KEY": "the service browse alone has it",
     "VESPER_CODE_REVISION": "the image has it from its build",
     "VESPER_LINES": "the demo sets it",
     "VESPER_PAGES_ARCHIVE": "for a script that isn't in the image",
@@ -266,7 +267,9 @@ def test_compose_passes_on_every_setting() -> None:
     services = composed()["services"]
     assert all(_given(name, said) == given for name in ("settings", "daemon", "web"))
     store = {name for name in given if name.startswith(("VESPER_STORE_", "VESPER_HOME"))}
-    assert store <= set(_given("review", said)), "it reads the store, too"
+    for page in ("review", "browse"):
+        assert store <= set(_given(page, said)), "it reads the store, too"
+    assert _given("browse", {**said, "VESPER_BROWSE_KEY": "k" * 24})["VESPER_BROWSE_KEY"] == "k" * 24
     assert services["postgres"]["environment"].keys() & _told() == set()
 
 
@@ -292,7 +295,7 @@ def test_the_chart_passes_on_all_of_its_environment_and_what_is_secret() -> None
     assert set(map(tuple, sources({}).values())) == {("vesper-environment",)}
     secret = sources({"environmentSecret": "keys"})
     told = {name for name, given in secret.items() if given == ["vesper-environment", "keys"]}
-    assert told == {"vesper-code", "vesper-review"}
+    assert told == {"vesper-code", "vesper-review", "vesper-browse"}
 
 
 def test_the_volume_is_of_the_clusters_default_class_unless_another_is_named() -> None:
