@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from tqdm import tqdm
 
 from pipelines import sources
 from pipelines.store import Store
@@ -167,7 +168,7 @@ class Corpus:
     def _build(self, path: Path, parts: Sequence[tuple[str, IndexedPart]]) -> None:
         import duckdb
 
-        tables = [self._indexed(name, part) for name, part in parts]
+        tables = [self._indexed(name, part) for name, part in tqdm(parts, "index", unit=" parts", disable=None)]
         staged = pa.concat_tables(tables) if tables else INDEX.empty_table()
         with part_beside(path) as beside:
             beside.unlink()  # DuckDB makes its file itself

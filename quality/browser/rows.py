@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.prompts import prompt_text
@@ -139,9 +140,10 @@ def index_part(part: IndexedPart) -> pa.Table:
         row["search"] = f"{row['text']}\n{row['answer']}"[:SEARCHED].casefold()
         row["part"] = part.key
         row["text"], row["answer"] = row["text"][:SHOWN], row["answer"][:SHOWN]
-        for name in CODED:
-            row[name] = row.get(name) or ""
-    return pa.Table.from_pylist(rows, INDEX)
+    table = pa.Table.from_pylist(rows, INDEX)
+    for name in CODED:  # what an item doesn't have is an empty value of its own, which can be filtered by
+        table = table.set_column(INDEX.get_field_index(name), INDEX.field(name), pc.fill_null(table[name], ""))
+    return table
 
 
 def _both(part: IndexedPart, table: str, columns: Sequence[str], key: Any) -> dict[Any, Row]:

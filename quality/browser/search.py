@@ -41,13 +41,18 @@ def page_of(loaded: Loaded, view: View, tagged: Tagged) -> dict[str, object]:
     """`items`: the cards of the view's page; `total`: how many items the view has; `pages`."""
     cursor = loaded.cursor()
     where, given = view.where(loaded, tagged(view.tags) if view.tags else ())
-    [(total,)] = cursor.execute(f"SELECT count(*) FROM items WHERE {where}", given).fetchall()
-    start = (view.page - 1) * PAGE_ITEMS
-    # The row numbers first: the wide columns are then read for one page's rows alone, however deep it lies.
-    numbers = cursor.execute(
-        f"SELECT rowid FROM items WHERE {where} ORDER BY {view.order} LIMIT {PAGE_ITEMS} OFFSET ?", [*given, start]
+    # The row numbers first: the wide columns are then read for one page's rows alone, however deep it lies. What is
+    # found is kept for the count, so that a text is looked for once.
+    found = cursor.execute(
+        f"WITH hits AS MATERIALIZED (SELECT rowid, score, source FROM items WHERE {where}) "
+        f"SELECT rowid, (SELECT count(*) FROM hits) FROM hits ORDER BY {view.order} LIMIT {PAGE_ITEMS} OFFSET ?",
+        [*given, (view.page - 1) * PAGE_ITEMS],
     ).fetchall()
-    cards = cards_at(loaded, cursor, [number for (number,) in numbers])
+    if found:
+        total = found[0][1]
+    else:  # a page behind the last one
+        [(total,)] = cursor.execute(f"SELECT count(*) FROM items WHERE {where}", given).fetchall()
+    cards = cards_at(loaded, cursor, [number for number, _ in found])
     return {"items": cards, "total": total, "page": view.page, "pages": -(-total // PAGE_ITEMS), "version": loaded.name}
 
 

@@ -116,6 +116,7 @@ function showChips(query) {
 }
 
 function showCards(found, what) {
+  const held = byId("grid").contains(document.activeElement), before = cards[place]?.item_id;
   cards = found.items;
   place = 0;
   anchor = null;
@@ -128,7 +129,7 @@ function showCards(found, what) {
   byId("page-number").textContent = `page ${found.page.toLocaleString("en")} of ${found.pages.toLocaleString("en")}`;
   byId("previous").disabled = found.page <= 1;
   byId("next").disabled = found.page >= found.pages;
-  if (cards.length) setPlace(0, false);
+  if (cards.length) setPlace(cards.findIndex((card) => card.item_id === before), held);
   byId("results").dataset.version = found.version || "";
 }
 

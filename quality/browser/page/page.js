@@ -22,7 +22,7 @@ function render() {
   byId("item").hidden = id === null;
   if (query !== listed) {
     listed = query;
-    grid.show(params);
+    grid.show(params).then(neighbours);
   }
   if (id !== null) {
     item.show(id).then(neighbours);
@@ -60,7 +60,8 @@ const ids = () => (grid.selected.size ? [...grid.selected.keys()] : item.current
 
 function plural(count, one) { return `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`; }
 
-// Ask for a name and one more text; `send` may refuse, then the dialog stays open and says why.
+// Ask for a name and one more text; `send` may refuse, then the dialog stays open and says why. What it gives back is
+// done once the dialog is closed, so that the keyboard is where it was.
 function question({ title, text, label, known, confirm, yes, other, send }) {
   const dialog = byId("ask");
   byId("ask-title").textContent = title;
@@ -80,9 +81,10 @@ function question({ title, text, label, known, confirm, yes, other, send }) {
   const act = async (which) => {
     const who = byId("ask-who").value.trim();
     try {
-      await send({ who, value: byId("ask-value").value, confirm: byId("ask-confirm").value, other: which });
+      const then = await send({ who, value: byId("ask-value").value, confirm: byId("ask-confirm").value, other: which });
       localStorage.setItem("vesper-who", who);
       dialog.close();
+      then();
     } catch (error) {
       byId("ask-error").textContent = error.message;
     }
@@ -111,8 +113,7 @@ const ACTS = {
       label: "Tag", known: tags.map(([name]) => name), yes: "Tag", other: "Take this tag off",
       send: async ({ who, value, other }) => {
         const done = await ask("api/tag", null, { ids: chosen, name: value, who, remove: other });
-        say(`${plural(done.items, "item")} tagged`);
-        again();
+        return () => { say(`${plural(done.items, "item")} tagged`); again(); };
       },
     });
   },
@@ -123,7 +124,8 @@ const ACTS = {
       send: async ({ who }) => {
         const done = await ask("api/review", null, { ids: chosen, who });
         const left = done.left_out.length ? ` ${plural(done.left_out.length, "item")} without a picture can't be judged and stayed out.` : "";
-        tell(`${plural(done.asked.length, "item")} in the review queue`, `Open the review page to answer.${left}`, "vesper review serve\nvesper review promote\n");
+        return () => tell(`${plural(done.asked.length, "item")} in the review queue`, `Open the review page to answer.${left}`,
+          "vesper review serve\nvesper review promote\n");
       },
     });
   },
@@ -144,7 +146,7 @@ const ACTS = {
       label: "Reason", confirm: `Type ${chosen.length} to confirm`, yes: "File the list",
       send: async ({ who, value, confirm }) => {
         const done = await ask("api/takedown", null, { ids: chosen, who, reason: value, confirm: /^\d+$/.test(confirm) ? Number(confirm) : null });
-        tell("The list is filed", "Nothing is gone yet. Run this where the store is; it prints what went and proves that nothing is left:", `${done.command}\n`);
+        return () => tell("The list is filed", "Nothing is gone yet. Run this where the store is; it prints what went and proves that nothing is left:", `${done.command}\n`);
       },
     });
   },
