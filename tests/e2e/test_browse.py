@@ -236,7 +236,7 @@ def test_at_400_percent_nothing_scrolls_sideways(server: Server, browser: Browse
         ann = Visitor(context, server.url)
         ann.open("unit=step&source=aitz&why=box")
         assert not ann.scrolls_sideways() and not ann.page.evaluate("() => document.getElementById('filters').open")
-        ann.page.locator("#filters summary").click()
+        ann.page.locator("#filters > summary").click()
         assert not ann.scrolls_sideways()
         ann.page.locator("#grid a").first.click()
         ann.wait("() => document.querySelectorAll('#chain h3').length > 3")
