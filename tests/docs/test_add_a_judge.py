@@ -33,9 +33,25 @@ def test_the_page_s_judge_is_one(tmp_path: Path) -> None:
     for name in [word for word in environment if word.startswith("PYTEST_")]:  # a run of its own, not a worker's
         del environment[name]
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "register_landing", "-p", "no:cacheprovider", "-p", "no:xdist",
-         "-k", "landing", "tests/quality/judges/test_judge_contract.py"],
-        cwd=ROOT, env=environment, capture_output=True, text=True,
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "register_landing",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            "-k",
+            "landing",
+            "tests/quality/judges/test_judge_contract.py",
+        ],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-2000:]
     passed = re.search(r"(\d+) passed", ran.stdout)

@@ -1,4 +1,4 @@
-"""The stage of docs/add-a-trainer-stage.md, as it stands there: named in the environment, it is one as the others are."""
+"""The stage of docs/add-a-trainer-stage.md, as it stands there: named in the environment, it is one like the others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,20 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
-    "shape": {"hidden": 64, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate": 128, "vocab_size": 1536,
-              "vision_hidden": 64, "vision_depth": 2, "vision_heads": 2, "vision_intermediate": 96, "deepstack": [0],
-              "pixels": 12288},
+    "shape": {
+        "hidden": 64,
+        "layers": 2,
+        "heads": 2,
+        "kv_heads": 2,
+        "intermediate": 128,
+        "vocab_size": 1536,
+        "vision_hidden": 64,
+        "vision_depth": 2,
+        "vision_heads": 2,
+        "vision_intermediate": 96,
+        "deepstack": [0],
+        "pixels": 12288,
+    },
     "midtrain": {"max_steps": 2, "batch_size": 4, "warmup_steps": 0, "eval_steps": 0, "threads": 1},
     "halfway": {"share": 0.25},
 }
@@ -70,7 +81,10 @@ def test_the_page_s_stage_is_one(tmp_path: Path) -> None:
     }
     ran = subprocess.run(
         [sys.executable, "-c", SEEN, str(tmp_path / "home"), json.dumps(SETTINGS)],
-        cwd=ROOT, env=environment, capture_output=True, text=True,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-3000:]
     assert "halfway: Mean of random and mid-trained weights" in ran.stdout, ran.stdout[-2000:]
@@ -80,6 +94,9 @@ def test_what_is_no_stage_is_refused(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("one = 1\n", encoding="utf-8")
     ran = subprocess.run(
         [sys.executable, "-c", "import trainer.settings.stages"],
-        cwd=ROOT, env={**os.environ, "VESPER_STAGES": f"{tmp_path}/one.py:one"}, capture_output=True, text=True,
+        cwd=ROOT,
+        env={**os.environ, "VESPER_STAGES": f"{tmp_path}/one.py:one"},
+        capture_output=True,
+        text=True,
     )
     assert "expected a TrainerStage, found 1" in ran.stderr

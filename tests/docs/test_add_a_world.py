@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dagster_project.cli import main
+from generators.generation.learned import read_proposals
 from generators.generation.loop import LoopConfig
 from generators.generation.proposing.catalogue import Catalogue
 from generators.generation.proposing.proposers import arms
 from generators.generation.round_names import BANK, TRAJECTORIES, VERIFIED
-from generators.generation.learned import read_proposals
 from generators.generation.task_worlds.own_world import OwnWorld
 from generators.generation.task_worlds.registry import load_task_world, open_task_world
 from generators.policies.registry import ORACLES

@@ -21,8 +21,7 @@ from doc_blocks import SHELLS, Block, blocks, command_lines, same_words, simple_
 from doc_commands import PYTHON, ROOT, VESPER, run_as_program, said_to_ours, understand
 
 from dagster_project import cli
-from pipelines.store import choose_version
-from pipelines.store import Store
+from pipelines.store import Store, choose_version
 from quality.review.queue import Queue
 from schemas import tables
 from schemas.ids import item_step
@@ -116,18 +115,45 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
     build_corpus(store)
     build_checkpoints(store)
     task = {
-        "task_id": "a" * 32, "instruction": "Open the cart", "platform": "web", "target": "pages/shop",
-        "capabilities": [], "initial_state": "{}", "evaluator": "{}", "expected_steps": 2, "stratum": "easy",
-        "origin": "static", "parents": [item_step("aitz", "e", 0)],
+        "task_id": "a" * 32,
+        "instruction": "Open the cart",
+        "platform": "web",
+        "target": "pages/shop",
+        "capabilities": [],
+        "initial_state": "{}",
+        "evaluator": "{}",
+        "expected_steps": 2,
+        "stratum": "easy",
+        "origin": "static",
+        "parents": [item_step("aitz", "e", 0)],
     }
     run = {
-        "trajectory_id": "t-0", "task_id": "a" * 32, "policy": "scripted", "seed": 0, "ended": "finished", "turns": 2,
-        "answer": "", "outcome": "failed", "verified": False, "reason": "world: not met", "failure_kind": "task",
-        "votes": "[]", "end_state": "{}",
+        "trajectory_id": "t-0",
+        "task_id": "a" * 32,
+        "policy": "scripted",
+        "seed": 0,
+        "ended": "finished",
+        "turns": 2,
+        "answer": "",
+        "outcome": "failed",
+        "verified": False,
+        "reason": "world: not met",
+        "failure_kind": "task",
+        "votes": "[]",
+        "end_state": "{}",
     }
     spent = {
-        "trajectory_id": "t-0", "device": "local/fsm/1", "seconds": 2.0, "resumed": 0, "anew": 0, "failures": [],
-        "observe_s": [0.1], "decide_s": [0.1], "act_s": [0.1], "prompt_tokens": 0, "completion_tokens": 0,
+        "trajectory_id": "t-0",
+        "device": "local/fsm/1",
+        "seconds": 2.0,
+        "resumed": 0,
+        "anew": 0,
+        "failures": [],
+        "observe_s": [0.1],
+        "decide_s": [0.1],
+        "act_s": [0.1],
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
     }
     commit(store, "task_pool/shards", {}, {"tasks": Tasks.table([task])})
     commit(store, "generation/task_bank/round_001", {}, {"tasks": Tasks.table([task])})
@@ -139,8 +165,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
     kept = {name: duplicates.read(name) for name in ("displaced", "keep")}
     commit(store, "hygiene/duplicates", duplicates.inputs, {**kept, "pairs": Pairs.schema.empty_table()})
     hit = {
-        "item_id": "sample:x", "source": "aitz", "reason": "same picture", "suite": "aitz_test", "suite_item": "q1",
-        "because": "sha256", "text": "", "picture_sha256": "",
+        "item_id": "sample:x",
+        "source": "aitz",
+        "reason": "same picture",
+        "suite": "aitz_test",
+        "suite_item": "q1",
+        "because": "sha256",
+        "text": "",
+        "picture_sha256": "",
     }
     commit(store, "hygiene/contamination", {}, {"quarantine": pa.Table.from_pylist([hit])})
     return store
@@ -175,17 +207,25 @@ def stand_ins(store: Store) -> dict[str, str]:
     versions = {name: f"{name}@{store.require(name).version}" for name in ("gold/aitz", "unified/aitz", MIXTURE, MID)}
     [before] = {one.manifest.version for one in choose_version.versions(store, "gold/aitz")} - {refined.version}
     return {
-        "step:aitz/5020101251009000000/3": step, "step:aitz/5020101251009000000/5": step,
+        "step:aitz/5020101251009000000/3": step,
+        "step:aitz/5020101251009000000/5": step,
         "focus-text-2_C7600A209A_d1": shown["episode_id"],
         "screenqa/answers_and_bboxes/train.json#row 16": f"aitz/{refused['file']}#{refused['record']}",
-        "7f590bdb…d44d6": shown["screenshot_sha256"], "task:1dbfe3b7…": f"task:{'a' * 32}",
+        "7f590bdb…d44d6": shown["screenshot_sha256"],
+        "task:1dbfe3b7…": f"task:{'a' * 32}",
         "sample:4b97…": f"sample:{sample['sample_id']}",
-        "mid_training/mixture@62553a9e": versions[MIXTURE], "mid_trained@d1d2261c": versions[MID],
-        "gold/aitz@17b391e3": versions["gold/aitz"], "unified/aitz@aa9153b9043a0e11": versions["unified/aitz"],
+        "mid_training/mixture@62553a9e": versions[MIXTURE],
+        "mid_trained@d1d2261c": versions[MID],
+        "gold/aitz@17b391e3": versions["gold/aitz"],
+        "unified/aitz@aa9153b9043a0e11": versions["unified/aitz"],
         "be6ab347597ff7af": refined.version,  # after a rollback
-        "ITEM_ID": step, "gold/aitw": "gold/aitz", "gold/aitw@A": f"gold/aitz@{before}",
-        "gold/aitw@B": versions["gold/aitz"], "out/aitw": str(store.home.parent / "out"),
-        "mind2web": "aitz", ".vesper/incoming/mind2web": ".vesper/raw/aitz",
+        "ITEM_ID": step,
+        "gold/aitw": "gold/aitz",
+        "gold/aitw@A": f"gold/aitz@{before}",
+        "gold/aitw@B": versions["gold/aitz"],
+        "out/aitw": str(store.home.parent / "out"),
+        "mind2web": "aitz",
+        ".vesper/incoming/mind2web": ".vesper/raw/aitz",
     }
 
 

@@ -70,9 +70,19 @@ def test_figures_are_no_words() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["vesper unify aitz --row x", "vesper frobnicate", "vesper promote gold/aitz --lst", "make nothing",
-     "make demo FLAVOUR=1", "python -m trainer.nothing", "python docs/nothing.py", "python -m trainer base",
-     "torchrun --nproc-per-node 2 -m dagster_project.cli train nothing", "deploy/none.sh x", "frobnicate"],
+    [
+        "vesper unify aitz --row x",
+        "vesper frobnicate",
+        "vesper promote gold/aitz --lst",
+        "make nothing",
+        "make demo FLAVOUR=1",
+        "python -m trainer.nothing",
+        "python docs/nothing.py",
+        "python -m trainer base",
+        "torchrun --nproc-per-node 2 -m dagster_project.cli train nothing",
+        "deploy/none.sh x",
+        "frobnicate",
+    ],
 )
 def test_a_wrong_command_is_found(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(AssertionError):
