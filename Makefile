@@ -39,8 +39,8 @@ setup: .venv/.stamp ## the environment and a browser, once
 	@deploy/get_devices.sh
 	@touch $@
 
-demo: setup ## the whole graph on embedded data; prints what improved, leaves report.json
-	$(BIN)/vesper demo
+demo: setup ## the whole graph on embedded data; prints what improved, leaves report.json (SIZE=tiny: a first look)
+	$(BIN)/vesper demo $(if $(SIZE),--size $(SIZE))
 
 check: lint ## the inner loop: lint, and the tests that are quick and need no browser, device or server
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m "not slow and not real_parts"
