@@ -1,6 +1,6 @@
 """The environment of the peers that training is held against: TRL, mergekit, accelerate, LitData, MosaicML streaming.
 
-    python bench/peers_env.py FOLDER
+    python bench/peers_env.py FOLDER [--exports]
 
 makes it in FOLDER (some GB), where nothing of ours is installed; the peers are never dependencies. Everything that both
 environments have comes in our versions (constraints.txt), so that a comparison is of the code and not of two torches.
@@ -23,6 +23,29 @@ VARIABLE = "VESPER_PEERS_PYTHON"
 PEERS = ("trl==1.16.0", "mergekit==0.1.5", "accelerate==1.15.0")
 WITHOUT_PINS = ("litdata==0.2.76", "mosaicml-streaming==0.13.0")
 """Their pins contradict ours (numpy < 2.2, transformers < 5) for parts that aren't used; they get what they import."""
+EXPORTS = (
+    "addict==2.4.0",
+    "antlr4-python3-runtime==4.9.3",
+    "av==18.1.0",
+    "braceexpand==0.1.7",
+    "cloudpickle==3.1.2",
+    "codetiming==1.4.0",
+    "hydra-core==1.3.8",
+    "llamafactory==0.9.5",
+    "modelscope-hub==0.5.1",
+    "modelscope==1.40.2",
+    "ms-swift==4.6.0",
+    "omegaconf==2.4.0",
+    "orjson==3.13.0",
+    "peft==0.21.2",
+    "pyvers==0.2.3",
+    "ray==2.60.0",
+    "tensordict==0.15.3",
+    "torchdata==0.11.0",
+    "verl==0.9.1",
+    "webdataset==1.0.2",
+)
+"""What reads exports (`exports_read.py`), without the pins of each, and what those loaders import."""
 THEIR_IMPORTS = (
     "boto3",
     "brotli",
@@ -40,11 +63,12 @@ THEIR_IMPORTS = (
 )
 
 
-def make(folder: Path) -> Path:
-    """A whole environment in `folder`, made once → its interpreter. An unfinished one is completed."""
+def make(folder: Path, exports: bool = False) -> Path:
+    """A whole environment in `folder`, made once → its interpreter. An unfinished one is completed. `exports`: with the
+    peers that read exports, too."""
     python = folder / "bin" / "python"
     done = folder / "ready"
-    wanted = " ".join((*PEERS, *WITHOUT_PINS))
+    wanted = " ".join((*PEERS, *WITHOUT_PINS, *(EXPORTS if exports else ())))
     if done.is_file() and done.read_text() == wanted:
         return python
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -53,7 +77,8 @@ def make(folder: Path) -> Path:
     pins.write_text("".join(f"{pin}\n" for pin in re.findall(r"^[\w.-]+==[^\\\n]+", LOCK.read_text(), re.MULTILINE)))
     same = ["--constraint", str(pins)]
     subprocess.run([*install, *same, *PEERS, *THEIR_IMPORTS, "torch", "pillow"], check=True, stdout=sys.stderr)
-    subprocess.run([*install, "--no-deps", *WITHOUT_PINS], check=True, stdout=sys.stderr)
+    alone = (*WITHOUT_PINS, *(EXPORTS if exports else ()))
+    subprocess.run([*install, "--no-deps", *alone], check=True, stdout=sys.stderr)
     done.write_text(wanted)
     return python
 
@@ -88,7 +113,9 @@ def main() -> int:
         description="An environment with the peers of bench/.", epilog="example: python bench/peers_env.py /tmp/peers"
     )
     words.add_argument("folder", type=Path, help="where it goes; made anew or completed")
-    print(f"export {VARIABLE}={make(words.parse_args().folder)}")
+    words.add_argument("--exports", action="store_true", help="with LLaMA-Factory, ms-swift, verl and WebDataset")
+    options = words.parse_args()
+    print(f"export {VARIABLE}={make(options.folder, options.exports)}")
     return 0
 
 

@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from corpusmaker import commit
 from goldmaker import gold
+from tiny_published import published_tokenizer
 
 from generators.tasks.pool_export import export_pool
 from pipelines.exports.choose import choose, read
@@ -24,7 +26,8 @@ from pipelines.store.images import open_image
 from pipelines.training_data.shards import build_shards
 from schemas.tables import Tasks
 
-PYTHON = os.environ.get("VESPER_PEERS_PYTHON", "")
+PYTHON = os.environ.get("VESPER_PEERS_PYTHON", sys.executable)
+"""Ours has TRL and WebDataset; the others' pins contradict ours (`python bench/peers_env.py --exports FOLDER`)."""
 READER = Path(__file__).parents[2] / "bench" / "exports_read.py"
 MODULES = {
     "trl": "trl",
@@ -35,10 +38,12 @@ MODULES = {
     "pool-trl": "trl",
     "pool-verl": "verl",
 }
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not PYTHON, reason="$VESPER_PEERS_PYTHON names no interpreter (bench/peers_env.py makes one)"),
-]
+pytestmark = pytest.mark.slow
+TEMPLATE = (
+    "{% for turn in messages %}<|im_start|>{{ turn['role'] }}\n{% for part in turn['content'] %}"
+    "{% if part['type'] == 'image' %}<|image_pad|>{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
+    "{% endfor %}"
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +65,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def read_by(peer: str, folder: Path, tmp_path: Path) -> list[list]:
     if subprocess.run([PYTHON, "-c", f"import {MODULES[peer]}"], capture_output=True, check=False).returncode:
-        pytest.skip(f"$VESPER_PEERS_PYTHON has no {MODULES[peer]}")
+        pytest.skip(f"{PYTHON} has no {MODULES[peer]}; $VESPER_PEERS_PYTHON may name an interpreter that has")
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
     environment = {**os.environ, **offline, "MODELSCOPE_CACHE": str(tmp_path / "ms"), "PYTHONPATH": ""}
     out = tmp_path / "rows.jsonl"
@@ -68,6 +73,44 @@ def read_by(peer: str, folder: Path, tmp_path: Path) -> list[list]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in out.read_text().split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("what", ["shards", "export"])
+def test_the_vision_collator_of_trl_takes_shards_and_export(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    pytest.importorskip("trl", reason="the extra dev installs TRL")
+    from datasets import load_dataset
+    from transformers import LlavaProcessor
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+    from trl.data_utils import is_conversational
+    from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
+
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    shards = store.require("mid_training/shards")
+    export_corpus(store, shards, "trl", tmp_path / "out")
+    files = shards.paths("shard") if what == "shards" else sorted((tmp_path / "out/data").glob("*.parquet"))
+    names = [str(path) for path in files]
+    rows = load_dataset("parquet", data_files=names, split="train", cache_dir=str(tmp_path / "cache"))
+    side = {"height": 28, "width": 28}
+    processor = LlavaProcessor(
+        CLIPImageProcessorPil(size=side, crop_size=side),
+        published_tokenizer(),
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        chat_template=TEMPLATE,
+        image_token="<|image_pad|>",
+        num_additional_image_tokens=1,
+    )
+    some = [rows[place] for place in range(4)]
+    assert all(is_conversational(row) for row in some)
+    said = [(row["messages"][0]["content"][0]["text"], row["messages"][-1]["content"][0]["text"]) for row in some]
+    batch = DataCollatorForVisionLanguageModeling(processor)(some)
+    pad = "<|image_pad|>" * 4
+    for ids, (asked, answer) in zip(batch["input_ids"], said, strict=True):
+        text = processor.tokenizer.decode(ids).partition("<|endoftext|>")[0]
+        assert text == f"<|im_start|>user\n{asked}{pad}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
+    assert batch["pixel_values"].shape[0] == 4 and batch["labels"].shape == batch["input_ids"].shape
 
 
 def pixels(data: bytes) -> str:
