@@ -6,7 +6,6 @@ import argparse
 import os
 import time
 import webbrowser
-from pathlib import Path
 from urllib.parse import parse_qsl
 
 from dagster_project.commands.store_option import add_store, open_store
@@ -30,7 +29,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "  vesper browse --view 'unit=episode&max=3'      episodes that were scored 0 to 3"
     )
     add_store(parser)
-    parser.add_argument("--store", dest="home", metavar="DIR", type=Path, default=argparse.SUPPRESS, help="as --home")
     parser.add_argument("--host", default=HOST, help="a name of this machine's loopback (127.0.0.1), nothing else")
     parser.add_argument("--port", type=int, default=0, help="default: a free one")
     parser.add_argument("--open", action="store_true", help="open it in the web browser")
