@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from pipelines import sources
 from pipelines.mapping.adapter import Raw
-from pipelines.store import Check, PartSpec, Store
+from pipelines.store import CheckSpec, PartSpec, Store
 from pipelines.store.files import file_sha256
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.dataset_card import DATA, write_shard_card
@@ -29,6 +29,7 @@ from schemas.tables import Quarantine, Samples, Table
 
 SOURCE = "folder"
 """Name of the source whose gold the samples of a folder become."""
+ROWS = CheckSpec("rows", "`vesper shard` wrote no row")
 
 
 def unify_directory(
@@ -122,7 +123,7 @@ def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dic
     spec = PartSpec("samples", digest([file_sha256(path) for path in paths]))
     with store.build(f"gold/{SOURCE}", code_version="1", parts=[spec]) as build:
         build.run_part(spec, lambda writer: writer.table("samples", table))
-        build.commit(checks=[Check("rows", table.num_rows > 0, str(table.num_rows), "at least 1")])
+        build.commit(checks=[ROWS.check(table.num_rows > 0, table.num_rows, "at least 1", limit=1)])
     manifest = build_shards(store, [SOURCE], splits=splits)
     if not manifest.checks_passed:
         failed = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed)

@@ -1,42 +1,103 @@
-"""A manifest's checks as one blocking asset check: nothing downstream runs on data that failed."""
+"""A manifest's checks as asset checks by name: nothing downstream runs on data that failed one that blocks."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import dagster as dg
 
-from pipelines.store.manifest import Manifest
+from dagster_project.settings import deployment
+from dagster_project.stages.stage import GraphStage
+from pipelines.store.manifest import Check, CheckSpec, Manifest
 
-NAME = "checks_passed"
-FIELDS = {"check": "name", "passed": "passed", "blocking": "blocking", "found": "found", "expected": "expected"}
-"""Column of the table → field of `Check`."""
-
-
-def spec(key: dg.AssetKey) -> dg.AssetCheckSpec:
-    """The check of an asset."""
-    return dg.AssetCheckSpec(
-        NAME, asset=key, blocking=True, description="All checks of the manifest: what was found, what was expected."
-    )
+ALL = CheckSpec("checks_passed", "A check of the manifest failed; one that only warns shows as a warning")
+"""Stands for the checks of a stage that declares none."""
+RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
+LINE = r"^\| (?:<a [^>]*></a>)?`{}` \|(?:[^|]*\|){{2}}([^|]*)\|([^|]*)\|$"
+"""A check's line there: its name, whether it blocks, what a failure means, where to look first, what to do."""
 
 
-def result(manifest: Manifest) -> dg.AssetCheckResult:
-    """Passed iff the manifest has checks and all of them passed; each is listed with what was found.
+class UndeclaredCheck(ValueError):
+    """A manifest has a check that its stage doesn't declare, so that the graph has no place to show it."""
 
-    A failed check of the manifest that doesn't block is a WARN here: shown as failed, and downstream runs.
-    """
-    failed = [check for check in manifest.checks if not check.passed]
-    columns = [dg.TableColumn(name) for name in ("check", "passed", "blocking", "found", "expected")]
-    records = [dg.TableRecord({c.name: getattr(check, FIELDS[c.name]) for c in columns}) for check in manifest.checks]
-    passed = not failed and bool(manifest.checks)
-    blocked = not manifest.checks or not manifest.checks_passed
-    text = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in failed)
+
+def declared(stage: GraphStage) -> tuple[CheckSpec, ...]:
+    """What an asset is checked for."""
+    return stage.checks or (ALL,)
+
+
+def specs(stage: GraphStage) -> list[dg.AssetCheckSpec]:
+    """The checks of an asset: names, meanings and severities are known before anything runs."""
+    return [
+        dg.AssetCheckSpec(
+            spec.slug,
+            asset=dg.AssetKey(stage.key.split("/")),
+            blocking=spec.blocking,
+            description=f"If it fails: {spec.means}. What to do: docs/runbook.md#{spec.slug}",
+        )
+        for spec in declared(stage)
+    ]
+
+
+def results(stage: GraphStage, manifest: Manifest) -> list[dg.AssetCheckResult]:
+    """What each declared check found. One that wasn't made passes as "not applicable now" if it is made only
+    sometimes, and fails otherwise. Raises `UndeclaredCheck`."""
+    if not stage.checks:
+        return [_result(ALL, _all(manifest), manifest)]
+    made = {check.name: check for check in manifest.checks}
+    if unknown := sorted(set(made) - {spec.name for spec in stage.checks}):
+        listed = ", ".join(map(repr, unknown))
+        raise UndeclaredCheck(
+            f"{manifest.asset} {manifest.version}: expected the checks that its stage declares, found also {listed}; "
+            "give the stage a CheckSpec of that name (docs/add-an-asset.md)"
+        )
+    return [_result(spec, made.get(spec.name) or _absent(spec, manifest), manifest) for spec in stage.checks]
+
+
+def _result(spec: CheckSpec, check: Check, manifest: Manifest) -> dg.AssetCheckResult:
+    facts: dict[str, Any] = {  # numbers are plotted over the runs
+        "found": check.found if check.value is None else float(check.value),
+        "expected": check.expected if check.limit is None else float(check.limit),
+        "version": manifest.version,
+        **runbook(spec),
+    }
     return dg.AssetCheckResult(
-        check_name=NAME,
-        passed=passed,
-        severity=dg.AssetCheckSeverity.ERROR if blocked else dg.AssetCheckSeverity.WARN,
-        description=text or (None if passed else "the manifest has no checks"),
-        metadata={
-            "checks": dg.TableMetadataValue(records, dg.TableSchema(columns)),
-            "failed": len(failed),
-            "version": manifest.version,
-        },
+        check_name=spec.slug,
+        passed=check.passed,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        description=f"found {check.found}, expected {check.expected}",
+        metadata=facts,
     )
+
+
+def _absent(spec: CheckSpec, manifest: Manifest) -> Check:
+    if spec.sometimes and manifest.checks:
+        return spec.check(True, "nothing to check", "not applicable now")
+    return spec.check(False, "no such check in the manifest", "this check in every version")
+
+
+def _all(manifest: Manifest) -> Check:
+    """All checks as one, for a stage that doesn't say which there are; a manifest without any doesn't pass."""
+    failed = [check for check in manifest.checks if not check.passed]
+    found = "; ".join(f"{check.name}: found {check.found}, expected {check.expected}" for check in failed)
+    passed = not failed and bool(manifest.checks)
+    none = "no checks in the manifest" if not manifest.checks else f"{len(manifest.checks)} passed"
+    blocking = not manifest.checks or not manifest.checks_passed
+    return ALL.check(passed, found or none, "all checks passed", len(failed), 0, blocking=blocking)
+
+
+def runbook(spec: CheckSpec) -> dict[str, dg.MetadataValue]:
+    """What the runbook's line of a check says, as far as the page lies beside the code, and where that line is."""
+    anchor = f"runbook.md#{spec.slug}"
+    facts: dict[str, dg.MetadataValue] = {}
+    page = RUNBOOK.read_text(encoding="utf-8") if RUNBOOK.is_file() else ""
+    if line := re.search(LINE.format(re.escape(spec.name)), page, re.MULTILINE):
+        look_first, act = (re.sub(r"\]\((?!http)[^)]*\)", "]", cell).strip() for cell in line.groups())
+        facts = {"look first": dg.MetadataValue.md(look_first), "do": dg.MetadataValue.md(act)}
+    url = deployment.load().runbook
+    return {
+        **facts,
+        "runbook": dg.MetadataValue.url(f"{url}#{spec.slug}") if url else dg.MetadataValue.path(f"docs/{anchor}"),
+    }

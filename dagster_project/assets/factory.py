@@ -44,7 +44,7 @@ ROUNDS = dg.DynamicPartitionsDefinition(name="round")
 def build(
     stages: Mapping[str, GraphStage], late: Mapping[str, float] | None = None, here: Collection[str] = ()
 ) -> list[dg.AssetsDefinition]:
-    """One asset with one blocking check for each stage. `late`: hours after which a group or asset is late. `here`:
+    """One asset with its checks for each stage. `late`: hours after which a group or asset is late. `here`:
     stages that would have a process of their own, and run in this one all the same."""
     return [
         _asset(stage, stages, _freshness(stage, late or {}), stage.external and stage.key not in here)
@@ -95,7 +95,7 @@ def _asset(
         owners=list(stage.owners),
         tags=dict(stage.tags),
         metadata=metadata,
-        check_specs=[checks.spec(asset_key(stage.key))],
+        check_specs=checks.specs(stage),
         automation_condition=TAIL if stage.job in ("train", "evaluate_suites") and stage.deps else None,
         freshness_policy=freshness,
         pool=stage.pool,
@@ -114,10 +114,10 @@ def _asset(
                 report = Reporter(context.log.info, show_on(context))
                 given = replace(work(store, judge), on_event=report, progress=sys.stderr.isatty())
                 manifest = stage.run(replace(given, partition=partition))
+            result = _result(stage, manifest, store, context.instance, time.monotonic() - began)
         except Exception as error:
             _notify("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise
-        result = _result(stage, manifest, store, context.instance, time.monotonic() - began)
         left_out = (result.metadata or {}).get("not fresh")
         if isinstance(left_out, dg.TextMetadataValue):
             context.log.warning(
@@ -162,7 +162,7 @@ def _result(
     return dg.MaterializeResult(
         metadata={**metadata, "cost: seconds": round(seconds, 2)},
         data_version=dg.DataVersion(manifest.data_version),
-        check_results=[checks.result(manifest)],
+        check_results=checks.results(stage, manifest),
     )
 
 

@@ -13,7 +13,8 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from typing import Any
@@ -48,12 +49,12 @@ class PartlyDelivered(AlertError):
 @dataclass(frozen=True, slots=True)
 class Alert:
     """What is reported of a run. `job`: its name, or the assets of a run that is of no job. `failed`: (step, why) in
-    the order in which they failed. `warned`: (asset, what its check found) where that is new."""
+    the order in which they failed. `warned`: (asset, check, what it found) where that is new."""
 
     job: str
     run_id: str
     failed: tuple[tuple[str, str], ...] = ()
-    warned: tuple[tuple[str, str], ...] = ()
+    warned: tuple[tuple[str, str, str], ...] = ()
     succeeded: bool = False
     """Whether the run did, so that there is nothing to report but warnings."""
     retried: bool = False
@@ -72,7 +73,7 @@ class Alert:
         """The message, a line a fact."""
         lines = [self.subject, *(f"{name}: {value}" for name, value in self.tags)]
         for facts in (self.failed, self.warned):
-            lines += [f"- {name}: {reason}" for name, reason in facts[:STEPS]]
+            lines += [f"- {': '.join(fact)}" for fact in facts[:STEPS]]
             lines += [f"- and {len(facts) - STEPS} more"] * (len(facts) > STEPS)
         if not self.failed and not self.succeeded:
             lines.append("- no step failed: the run's process died, or it never started")
@@ -81,7 +82,7 @@ class Alert:
     def plain(self) -> dict[str, Any]:
         """As JSON; chat rooms show `text`."""
         failed = [{"step": step, "reason": reason} for step, reason in self.failed]
-        warned = [{"asset": asset, "found": found} for asset, found in self.warned]
+        warned = [{"asset": asset, "check": check, "found": found} for asset, check, found in self.warned]
         return {
             "text": self.text,
             "job": self.job,
@@ -175,12 +176,16 @@ def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Alert:
     """What is to be reported of a failed run."""
     run = context.dagster_run
     failed = []
+    blocked = defaultdict(list)  # by step: what Dagster itself says of them has their names on later lines
+    for step, one in failed_checks(context.instance, run, dg.AssetCheckSeverity.ERROR):
+        blocked[step].append(f"{one.asset_check_key.name}: {one.description}")
     for event in context.get_step_failure_events():
         data = event.step_failure_data
         said = data.user_failure_data.description if data.user_failure_data is not None else None
         error = data.error.cause or data.error if data.error is not None else None
         reason = said or (error.message if error is not None else "") or "no reason given"
-        failed.append((str(event.step_key), _line(reason)))
+        step = str(event.step_key)
+        failed.append((step, _line("; ".join(blocked[step]) or reason)))
     retried = run.tags.get("dagster/will_retry") == "true"
     return replace(_of(run, alerts), failed=tuple(failed), warned=new_warnings(context.instance, run), retried=retried)
 
@@ -195,19 +200,26 @@ def _line(reason: str) -> str:
     return reason.strip().splitlines()[0][:REASON] if reason.strip() else ""
 
 
-def new_warnings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[tuple[str, str], ...]:
-    """(asset, what was found) of each check that failed in a run without blocking and didn't say the same the time
-    before: what warns every night is reported once."""
-    found = {}
+def failed_checks(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, severity: dg.AssetCheckSeverity
+) -> Iterator[tuple[str, dg.AssetCheckEvaluation]]:
+    """(step, evaluation) of the checks of a severity that failed in a run."""
     for record in instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records:
         event = record.event_log_entry.dagster_event
         one = event.asset_check_evaluation_data if event is not None else None
-        if one is None or one.passed or one.severity != dg.AssetCheckSeverity.WARN:
-            continue
-        said = _line(one.description or one.check_name)
+        if event is not None and one is not None and not one.passed and one.severity == severity:
+            yield str(event.step_key), one
+
+
+def new_warnings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[tuple[str, str, str], ...]:
+    """(asset, check, what it found) of each check that failed in a run without blocking and didn't say the same the
+    time before: what warns every night is reported once."""
+    found = set()
+    for _, one in failed_checks(instance, run, dg.AssetCheckSeverity.WARN):
+        said = _line(one.description or "failed")
         if said != _said_before(instance, one.asset_check_key, run.run_id):
-            found[one.asset_key.to_user_string()] = said
-    return tuple(sorted(found.items()))
+            found.add((one.asset_key.to_user_string(), one.check_name, said))
+    return tuple(sorted(found))
 
 
 def _said_before(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> str | None:
@@ -218,7 +230,7 @@ def _said_before(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: 
         if record.run_id == run_id:
             reached = True
         elif reached and one is not None:
-            return None if one.passed else _line(one.description or one.check_name)
+            return None if one.passed else _line(one.description or "failed")
     return None
 
 

@@ -263,6 +263,9 @@ class Deployment(Settings):
     exports: tuple[ExportSettings, ...] = setting(
         (), "Forms in which the corpus is kept beside its shards (exports/<form>): names, or a form with its filters."
     )
+    runbook: Url | None = setting(
+        None, "Where the runbook is served (…/runbook.html), so that each check in the UI links to its line."
+    )
     preflight: Preflight = setting(Preflight(), "What is looked at before a run starts.")
     trainer: dict[str, Any] = setting(
         {}, "Settings of training (see Trainer below) over what the preset says; $VESPER_TRAINER goes over these."

@@ -45,6 +45,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         table="index",
         columns=ShardIndex,
         code_version=shards.CODE_VERSION,
+        checks=shards.CHECKS,
     )
     yield hygiene.scan(deployment, whole)
     yield stage(
@@ -55,6 +56,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         table="mixture",
         columns=Mixture,
         code_version=mixture.CODE_VERSION,
+        checks=mixture.CHECKS,
     )
     yield stage(
         HELDOUT,
@@ -65,6 +67,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         table="index",
         columns=ShardIndex,
         code_version=shards.CODE_VERSION,
+        checks=shards.HELDOUT_CHECKS,
     )
     yield from task_pool.stages(deployment, names)
     cards_of = tuple(f"cards/{name}" for name in names)
@@ -78,6 +81,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
             description=f"Dataset card of {name}: counts, actions, losses, quarantine reasons, twelve samples drawn.",
             kinds=("markdown",),
             code_version=card.CODE_VERSION,
+            checks=card.CHECKS,
         )
     yield stage(
         "cards/corpus",
@@ -86,6 +90,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         "The card of the whole corpus: sources, licences, actions, objectives.",
         kinds=("markdown",),
         code_version=card.CODE_VERSION,
+        checks=card.CORPUS_CHECKS,
     )
 
 

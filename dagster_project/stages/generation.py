@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import GraphStage, NamedFunction
+from generators.generation import gold, round_checks
 from generators.generation.round_names import BANK, CATALOGUE, GOLD, TRAJECTORIES, VERIFIED
 from generators.generation.round_tables import CatalogueRows
 from generators.generation.tables import SOURCE
+from generators.tasks import task_pool
 from generators.tasks.task_pool import GENERATED
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 
@@ -29,6 +31,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             "catalogue",
             "catalogue",
             CatalogueRows,
+            round_checks.CATALOGUE_CHECKS,
             "What targets can do, as far as functional maps, screens and verified runs of earlier rounds say: counts, "
             "coverage, why tasks failed.",
         ),
@@ -38,6 +41,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             "bank",
             "tasks",
             Tasks,
+            round_checks.BANK_CHECKS,
             "New tasks as executable contracts, like no task of the bank; the stratum mix is the same in every round.",
         ),
         (
@@ -46,6 +50,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             "trajectories",
             "trajectory_runs",
             TrajectoryRuns,
+            round_checks.TRAJECTORY_CHECKS,
             "What the policy made of the tasks, on leased devices; a crash costs the step in flight.",
         ),
         (
@@ -54,11 +59,12 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             "verified",
             "trajectories",
             Trajectories,
+            round_checks.VERIFIED_CHECKS,
             "Verdicts by rules, the world's own rule and several annotators; the yield, and the world's truth "
             "beside it.",
         ),
     ]
-    for key, deps, function, table, columns, description in lines:
+    for key, deps, function, table, columns, checks, description in lines:
         yield GraphStage(
             key=key,
             deps=deps,
@@ -69,6 +75,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             code_version=VERSION,
             table=table,
             columns=columns,
+            checks=checks,
             owners=deployment.owners,
             by_round=True,
             external=key == TRAJECTORIES,
@@ -84,6 +91,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
         code_version=VERSION,
         table="samples",
         columns=Samples,
+        checks=gold.CHECKS,
         owners=deployment.owners,
         tags={"source": SOURCE},
         description="Verified trajectories of all rounds as a source of the corpus, and the samples derived from them.",
@@ -97,6 +105,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
         code_version=VERSION,
         table="tasks",
         columns=Tasks,
+        checks=(task_pool.HAS_TASKS,),
         owners=deployment.owners,
         description="Tasks that a verified trajectory has done, with the steps that the shortest one took.",
     )

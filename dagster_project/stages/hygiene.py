@@ -10,6 +10,7 @@ from dagster_project.stages import sources
 from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
 from pipelines import suites
 from pipelines.mapping.adapter import Raw
+from pipelines.raw import rawdata
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import ASSET as SHARDS
@@ -31,6 +32,7 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
             kinds=("file",),
             needs=("files",),
             code_version=sources.RAW_VERSION,
+            checks=rawdata.CHECKS,
             tags={"evaluation": "true"},
             owners=deployment.source(name).owners or deployment.owners,
             description=f"{suite.card.title}: evaluation data, never trained on.\n\n{suite.card.origin}",
@@ -50,6 +52,7 @@ def _prints(name: str, dep: str, run: functools.partial[Manifest], deployment: D
         kinds=("parquet",),
         table="items",
         columns=fingerprints.Items,
+        checks=fingerprints.CHECKS,
         code_version=fingerprints.CODE_VERSION,
         owners=deployment.owners,
         tags={"evaluation": "true"},
@@ -85,6 +88,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         code_version=contamination.CODE_VERSION,
         table="hits",
         columns=contamination.Hits,
+        checks=contamination.CHECKS,
         owners=deployment.owners,
         description="Training items that evaluation data holds too, by picture and by words; they go to quarantine, "
         "each beside what it equals.",
@@ -98,6 +102,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         code_version=screen_owners.CODE_VERSION,
         table="copies",
         columns=screen_owners.Copies,
+        checks=screen_owners.CHECKS,
         owners=deployment.owners,
         description="Screens and recordings that several sources share, and the one source each belongs to.",
     )
@@ -110,6 +115,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         code_version=dedup.CODE_VERSION,
         table="pairs",
         columns=Pairs,
+        checks=dedup.CHECKS,
         owners=deployment.owners,
         description="Items that say the same about the same thing, by cosine similarity; `keep` is recomputed from the "
         "pairs, so a withdrawn source revives what it had displaced.",
@@ -128,6 +134,7 @@ def scan(deployment: Deployment, names: Sequence[str]) -> GraphStage:
         code_version=shard_scan.CODE_VERSION,
         table="leaks",
         columns=shard_scan.Leaks,
+        checks=shard_scan.CHECKS,
         owners=deployment.owners,
         description="The shards read as a trainer reads them: nothing of an evaluation suite may stand in them, "
         "whatever was removed before. The mixture refuses shards that haven't passed.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
 from trainer.stages.assets import STAGES, asset_of
-from trainer.suites.leaderboard import ASSET, CODE_VERSION, Standings, build_standings
+from trainer.suites.leaderboard import ASSET, CHECKS, CODE_VERSION, Standings, build_standings
 
 
 def stages(suites: Sequence[str]) -> Iterator[GraphStage]:
@@ -22,6 +22,7 @@ def stages(suites: Sequence[str]) -> Iterator[GraphStage]:
         code_version=CODE_VERSION,
         table="rows",
         columns=Standings,
+        checks=CHECKS,
         owners=("team:training",),
         description="Every checkpoint on every suite with its interval and the best control, the newest evaluations "
         "and all before them. suites/* and `vesper eval CKPT --suite NAME --record` add to it.",

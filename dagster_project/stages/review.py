@@ -26,6 +26,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         code_version=queue.CODE_VERSION,
         table="queue",
         columns=queue.Queue,
+        checks=queue.CHECKS,
         owners=deployment.owners,
         description="Items for people to verify, drawn where the judge is least sure and at random, every stratum in "
         "turn. `vesper review serve` shows them; `vesper review promote` makes the answers feedback/human_verdicts.",
@@ -43,6 +44,7 @@ def refusals(deployment: Deployment, names: Sequence[str]) -> GraphStage:
         code_version=refused.CODE_VERSION,
         table="quarantine",
         columns=refused.Quarantine,
+        checks=refused.CHECKS,
         owners=deployment.owners,
         description="What people agreed isn't right as it stands (feedback/human_verdicts, pinned by its digest): it "
         "doesn't train until it was repaired.",

@@ -23,6 +23,7 @@ def stage(deployment: Deployment, names: Sequence[str]) -> GraphStage:
         code_version=safety.CODE_VERSION,
         table="findings",
         columns=safety.Findings,
+        checks=safety.CHECKS,
         reads_gold=False,
         owners=deployment.owners,
         description="Screens with a planted trigger (blocking), personal data and credentials in what was asked and "

@@ -14,6 +14,7 @@ from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
 from generators.proving.embedded import sizes
 from pipelines import sources as adapters
 from pipelines.mapping.card import Descriptor, Download
+from pipelines.raw import rawdata
 from pipelines.raw.upstream import pulled_before
 from pipelines.unify import unify
 from quality.judges import verdicts
@@ -67,6 +68,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             description=f"Native files of {companion}, which other sources' records point to.",
             kinds=("file",),
             code_version=RAW_VERSION,
+            checks=rawdata.CHECKS,
             tags={"companion": "true"},
             needs=("files",),
             owners=deployment.source(companion).owners or deployment.owners,
@@ -92,6 +94,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
         run=NamedFunction(f"{FUNCTIONS}:raw", (card.id,)),
         kinds=("file",),
         code_version=RAW_VERSION,
+        checks=rawdata.CHECKS,
         needs=("files",),
         description=f"{card.title}: native files as they came.\n\n{card.origin}\n\nLicence: {card.licence}",
         **common,
@@ -104,6 +107,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
         code_version=f"{unify.CODE_VERSION}.{version}",
         table="steps" if step_source else "samples",
         columns=Steps if step_source else Samples,
+        checks=unify.CHECKS,
         needs=("beam",),
         description=f"{card.title} in the unified action space; what can't be mapped is quarantined with reasons.\n\n"
         f"Native frame: {card.frame}",
@@ -117,6 +121,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
         code_version=verdicts.CODE_VERSION,
         table="verdicts",
         columns=Verdicts,
+        checks=verdicts.CHECKS,
         pool="judge",
         needs=("judge",),
         description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
@@ -131,6 +136,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
         code_version=gold.CODE_VERSION,
         table="samples",
         columns=Samples,
+        checks=gold.CHECKS,
         pool="judge",
         needs=("judge",),
         description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "

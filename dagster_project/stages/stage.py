@@ -9,7 +9,7 @@ from typing import Any, Literal
 from dagster_project.settings.deployment import Deployment
 from pipelines.extensions import find_part
 from pipelines.store import Store
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import CheckSpec, Manifest
 from schemas.tables import Table
 
 Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train", "evaluate_suites"]
@@ -71,6 +71,8 @@ class GraphStage:
     table: str | None = None
     columns: type[Table] | None = None
     """The columns of `table`, with their meanings."""
+    checks: tuple[CheckSpec, ...] = ()
+    """What its manifests are checked for, each a check in the UI. None declared: one check stands for them all."""
     reads_gold: bool = True
     """Whether the gold that it depends on is read; false where it only comes after it."""
     external: bool = False

@@ -12,6 +12,7 @@ from dagster_project.stages.training import trainer_config
 from pipelines import sources as adapters
 from pipelines.store.manifest import Manifest
 from trainer.stages.suites import CODE_VERSION, asset_of, build_suite, inputs_of
+from trainer.suites.leaderboard import MEASURED
 from trainer.suites.registry import SUITES, Suite
 
 
@@ -40,6 +41,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             run=functools.partial(_run, name),
             kinds=("pytorch",),
             code_version=CODE_VERSION,
+            checks=(MEASURED,),
             external=True,
             owners=("team:training",),
             pool="trainer",

@@ -30,6 +30,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         deps=(),
         job="refresh_sources",
         run=_static_tasks,
+        checks=static_task_pool.CHECKS,
         needs=("browser",),
         description="Tasks from the functional maps of apps and sites.",
         **common,
@@ -39,6 +40,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         deps=(task_pool.STATIC, CONTAMINATION, *(f"gold/{name}" for name in names)),
         job="build_corpus",
         run=lambda work: _dynamic_tasks(work, with_gold(work, names)),
+        checks=task_pool.DYNAMIC_CHECKS,
         description="Tasks inferred from gold episodes; kept if no task of the pool is too similar.",
         **common,
     )
@@ -47,6 +49,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         deps=(task_pool.STATIC, task_pool.DYNAMIC, task_pool.GENERATED),
         job="build_corpus",
         run=lambda work: task_pool.build_shards(work.store),
+        checks=task_pool.SHARD_CHECKS,
         description="The pool by strata of expected steps, ready for sampling in proportion.",
         **common,
     )

@@ -12,6 +12,7 @@ from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
+from trainer.settings import stage_checks
 from trainer.settings.presets import configured
 from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.tree import over
@@ -44,6 +45,7 @@ def stages() -> Iterator[GraphStage]:
             description=description,
             kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"),
             code_version=CODE_VERSION,
+            checks=stage_checks.EVALUATION if evaluation else ENTRIES[name].checks,
             external=True,
             owners=("team:training",),
             table="records" if evaluation else None,
@@ -60,6 +62,7 @@ def stages() -> Iterator[GraphStage]:
         kinds=("pytorch",),
         external=True,
         code_version=staircase.CODE_VERSION,
+        checks=staircase.CHECKS,
         owners=("team:training",),
         pool="bench",
         needs=("trainer", "browser"),

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from generators.generation.feedback import require_verified
 from generators.generation.round_names import BANK
 from generators.generation.tables import SOURCE
-from generators.tasks.task_pool import GENERATED, PoolConfig, pool_row
+from generators.tasks.task_pool import GENERATED, HAS_TASKS, PoolConfig, pool_row
 from generators.tasks.task_spec import TaskSpec
 from pipelines.store import PartSpec, PartWriter, Store
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import Manifest
 from schemas.ids import digest, item_episode
 from schemas.tables import Steps, Tasks, Trajectories
 
@@ -48,7 +48,7 @@ def build_pool(store: Store, config: PoolConfig | None = None) -> Manifest:
     plain = {"edges": list(config.edges)}
     with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
-        check = Check("there are tasks", counts["tasks"] > 0, str(counts["tasks"]), "at least 1")
+        check = HAS_TASKS.check(counts["tasks"] > 0, counts["tasks"], "at least 1", limit=1)
         return build.commit(counts=counts, checks=[check])
 
 

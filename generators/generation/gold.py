@@ -16,13 +16,15 @@ from generators.generation.round_names import GOLD as ASSET
 from generators.generation.tables import SOURCE
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
-from pipelines.store.manifest import Check, Manifest
-from quality.refinement.gold import Rejects
+from pipelines.store.manifest import CheckSpec, Manifest
+from quality.refinement.gold import NOT_EMPTY, Rejects
 from quality.safety.licence_report import RUNS_LICENCE
 from schemas.ids import canonical_json, digest, item_episode
 from schemas.tables import Screens, Steps, Trajectories
 
 CODE_VERSION = f"1.{DERIVE_VERSION}"
+ALL_ENDED = CheckSpec("every trajectory is gold or rejected", "A trajectory is missing between verified and gold")
+CHECKS = (ALL_ENDED, NOT_EMPTY)
 
 
 def build_generated(store: Store) -> Manifest:
@@ -38,13 +40,8 @@ def build_generated(store: Store) -> Manifest:
                 totals[key] = totals.get(key, 0) + value
         whole = totals["verified"] + totals["not verified"]
         checks = [
-            Check(
-                "every trajectory is gold or rejected",
-                whole == totals["trajectories"],
-                str(whole),
-                str(totals["trajectories"]),
-            ),
-            Check("gold isn't empty", totals["steps"] > 0, str(totals["steps"]), "more than 0"),
+            ALL_ENDED.check(whole == totals["trajectories"], whole, totals["trajectories"]),
+            NOT_EMPTY.check(totals["steps"] > 0, totals["steps"], "more than 0", limit=0),
         ]
         return build.commit(counts={"rounds": len(rounds), **totals}, checks=checks)
 

@@ -26,6 +26,16 @@ from generators.generation.loop import LoopConfig, LoopParts, embedded_annotator
 from generators.generation.proposing.proposers import arms
 from generators.generation.proposing.task_bank import Proposed, TaskBank, propose
 from generators.generation.records import read_lines, write_lines
+from generators.generation.round_checks import (
+    ALL_EXECUTED,
+    COVERAGE_HELD,
+    EACH_ONCE,
+    FEW_UNTRUE,
+    HAS_FUNCTIONS,
+    INFRASTRUCTURE_HELD,
+    NO_TWO_ALIKE,
+    STRATA_FILLED,
+)
 from generators.generation.round_figures import figures
 from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused
@@ -33,12 +43,13 @@ from generators.generation.steering import EVALUATIONS
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
 from generators.tasks.strata import STRATA
+from generators.tasks.task_pool import HAS_TASKS
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.frozen import frozen_inputs
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import Manifest
 from quality.evidence.embedding import Embedder
 from schemas.ids import digest
 from schemas.tables import Tasks, TrajectoryRuns
@@ -78,8 +89,8 @@ def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
         before = store.current(f"{CATALOGUE}/{round_name(number - 1)}") if number > 1 else None
         least = before.counts["coverage"] if before is not None and config.feedback else 0.0
         checks = [
-            Check("there are functions", counts["functions"] > 0, str(counts["functions"]), "at least 1"),
-            Check("coverage doesn't fall", counts["coverage"] >= least, str(counts["coverage"]), f"at least {least}"),
+            HAS_FUNCTIONS.check(counts["functions"] > 0, counts["functions"], "at least 1", limit=1),
+            COVERAGE_HELD.check(counts["coverage"] >= least, counts["coverage"], f"at least {least}", limit=least),
         ]
         return build.commit(counts=counts, checks=checks)
 
@@ -127,14 +138,11 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     with store.build(f"{BANK}/{name}", code_version=BANK_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
         checks = [
-            Check(
-                "no two tasks of the bank are alike",
-                counts["closest"] < config.epsilon,
-                str(counts["closest"]),
-                f"below {config.epsilon}",
+            NO_TWO_ALIKE.check(
+                counts["closest"] < config.epsilon, counts["closest"], f"below {config.epsilon}", limit=config.epsilon
             ),
-            Check("there are tasks", counts["tasks"] > 0, str(counts["tasks"]), "at least 1"),
-            Check("every stratum has its share", not counts["short"], str(counts["short"]), "0", blocking=False),
+            HAS_TASKS.check(counts["tasks"] > 0, counts["tasks"], "at least 1", limit=1),
+            STRATA_FILLED.check(not counts["short"], counts["short"], 0),
         ]
         return build.commit(counts=counts, checks=checks)
 
@@ -234,8 +242,8 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         counts = build.run_part(spec, make).counts
         lost, whole = counts["infrastructure failures"], counts["trajectories"]
         checks = [
-            Check("every task was executed", whole == bank.counts["tasks"], str(whole), str(bank.counts["tasks"])),
-            Check("infrastructure held", _held(lost, whole), f"{lost} of {whole} lost", "at most half"),
+            ALL_EXECUTED.check(whole == bank.counts["tasks"], whole, bank.counts["tasks"]),
+            INFRASTRUCTURE_HELD.check(_held(lost, whole), f"{lost} of {whole} lost", "at most half", lost, whole / 2),
         ]
         return build.commit(counts=counts, checks=checks)
 
@@ -291,13 +299,13 @@ def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopPar
         once, wrong = counts["trajectories"] == counts["different trajectories"], counts["false positives"]
         checked = counts.get("verified with a rule", counts["verified"])  # older rounds: every task had one
         checks = [
-            Check("every trajectory once", once, str(counts["different trajectories"]), str(counts["trajectories"])),
-            Check(
-                "the world's truth contradicts few",
+            EACH_ONCE.check(once, counts["different trajectories"], counts["trajectories"]),
+            FEW_UNTRUE.check(
                 wrong <= FALSE_POSITIVES * checked,
                 f"{wrong} of {checked}",
                 f"at most {FALSE_POSITIVES:.0%}",
-                blocking=False,
+                wrong,
+                FALSE_POSITIVES * checked,
             ),
         ]
         return build.commit(counts=counts, checks=checks)

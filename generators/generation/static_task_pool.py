@@ -8,9 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from generators.generation.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
-from generators.tasks.task_pool import CODE_VERSION, STATIC, PoolConfig, pool_row, tasks_table
-from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from generators.tasks.task_pool import CODE_VERSION, HAS_TASKS, STATIC, PoolConfig, pool_row, tasks_table
+from pipelines.store import CheckSpec, Manifest, PartSpec, PartWriter, Store
 from schemas.ids import digest
+
+ORACLES_WORK = CheckSpec("most oracles complete their task", "More than a quarter of the worlds' own plans fail")
+CHECKS = (HAS_TASKS, ORACLES_WORK)
 
 
 def build_static(
@@ -38,12 +41,13 @@ def build_static(
     with store.build(STATIC, code_version=CODE_VERSION, config=plain, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
         checks = [
-            Check("there are tasks", counts["tasks"] > 0, str(counts["tasks"]), "at least 1"),
-            Check(
-                "most oracles complete their task",
+            HAS_TASKS.check(counts["tasks"] > 0, counts["tasks"], "at least 1", limit=1),
+            ORACLES_WORK.check(
                 4 * counts["failed"] <= max(counts["tried"], 1),
                 f"{counts['failed']} of {counts['tried']} failed",
                 "at most a quarter",
+                counts["failed"],
+                counts["tried"] / 4,
             ),
         ]
         return build.commit(counts=counts, checks=checks)

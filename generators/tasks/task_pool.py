@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from generators.tasks.strata import METHOD_EDGES, STRATA, stratum
 from generators.tasks.task_spec import FINAL_KEYFRAME, task_id_of
-from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from pipelines.store import CheckSpec, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data.removed import Removed, removed_items
 from quality.duplicates.same_text import VERSION as MEANING_VERSION
 from quality.duplicates.same_text import DistinctTexts
@@ -37,6 +37,12 @@ INDEX = pa.schema([("task_id", pa.string()), ("stratum", pa.string()), ("shard",
 
 Proposer = Callable[[Mapping[str, Any]], Iterable[str]]
 """An episode (instruction, platform, screenshot_sha256, expected_steps) → instructions of tasks it suggests."""
+HAS_TASKS = CheckSpec("there are tasks", "The pool or the round's bank is empty")
+ALL_NEW = CheckSpec("every kept task is new", "A kept task is as similar to another as a duplicate")
+EACH_TASK_ONCE = CheckSpec("each task once", "A task id occurs twice")
+ALL_IN_STRATA = CheckSpec("every task is in a stratum", "A task's expected steps fit no stratum")
+DYNAMIC_CHECKS = (ALL_NEW,)
+SHARD_CHECKS = (EACH_TASK_ONCE, ALL_IN_STRATA, HAS_TASKS)
 
 
 def own_instruction(episode: Mapping[str, Any]) -> list[str]:
@@ -125,7 +131,10 @@ def build_dynamic(
         counts = build.run_part(spec, make).counts
         found = f"{counts['nearest_kept']:.4f}"
         new = counts["nearest_kept"] < config.epsilon
-        return build.commit(counts=counts, checks=[Check("every kept task is new", new, found, f"< {config.epsilon}")])
+        return build.commit(
+            counts=counts,
+            checks=[ALL_NEW.check(new, found, f"< {config.epsilon}", counts["nearest_kept"], config.epsilon)],
+        )
 
 
 def _proposer_name(proposer: Proposer) -> str:
@@ -222,8 +231,10 @@ def build_shards(store: Store) -> Manifest:
         ids = whole["task_id"].to_pylist()
         placed = sum(counts.values())
         checks = [
-            Check("each task once", len(set(ids)) == len(ids), f"{len(set(ids))} ids of {len(ids)}", "as many ids"),
-            Check("every task is in a stratum", placed == len(ids), str(placed), str(len(ids))),
-            Check("there are tasks", len(ids) > 0, str(len(ids)), "at least 1"),
+            EACH_TASK_ONCE.check(
+                len(set(ids)) == len(ids), f"{len(set(ids))} ids of {len(ids)}", "as many ids", len(set(ids)), len(ids)
+            ),
+            ALL_IN_STRATA.check(placed == len(ids), placed, len(ids)),
+            HAS_TASKS.check(len(ids) > 0, len(ids), "at least 1", limit=1),
         ]
         return build.commit(counts={**counts, "tasks": len(ids)}, checks=checks)

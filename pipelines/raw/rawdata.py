@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.mapping.adapter import Raw
-from pipelines.store import Check, PartSpec, PartWriter, Store, put_text
+from pipelines.store import CheckSpec, PartSpec, PartWriter, Store, put_text
 from pipelines.store.files import file_sha256
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 
 _SMALL = 1 << 20
 _RECENT_BYTES = 64 << 20
+HAS_FILES = CheckSpec("has_files", "The source's folder holds no file")
+CHECKS = (HAS_FILES,)
 
 
 class RecentBytes:
@@ -107,5 +109,6 @@ def register_raw(store: Store, source: str, path: Path, extra: Mapping[str, obje
     with store.build(f"raw/{source}", code_version="1", config={"source": source}, parts=[spec]) as build:
         build.run_part(spec, write)
         return build.commit(
-            counts=counts, checks=[Check("has_files", bool(listing), f"{len(listing)} files", "at least one file")]
+            counts=counts,
+            checks=[HAS_FILES.check(bool(listing), f"{len(listing)} files", "at least one file", len(listing), 1)],
         )

@@ -4,7 +4,7 @@
 """
 
 from pipelines.store.files import FileEntry, StoreError
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import Check, CheckSpec, Manifest
 from pipelines.store.parts import (
     ROW_GROUP_ROWS,
     PartFunction,
@@ -22,6 +22,7 @@ __all__ = [
     "TOMBSTONE",
     "Build",
     "Check",
+    "CheckSpec",
     "FileEntry",
     "Manifest",
     "PartFunction",

@@ -1,15 +1,15 @@
 """What a new version's figures say against those of the current one: what fell, and what shifted.
 
 A stage that loses half of its input can hold every promise it makes about the rest. Only the last good version tells.
-Each function gives what a `Check` needs beside its name: (passed, found, expected).
+Each function gives what a `CheckSpec` makes a check of: (passed, found, expected, value, limit).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-Found = tuple[bool, str, str]
-"""Whether a check passed, what was found, what was expected."""
+Found = tuple[bool, str, str, float, float]
+"""Whether a check passed, what was found, what was expected; the number found, and the one that it is held to."""
 
 
 def not_fallen(now: float, before: float, allowed: float, unit: str) -> Found:
@@ -17,13 +17,14 @@ def not_fallen(now: float, before: float, allowed: float, unit: str) -> Found:
     lost = (before - now) / before if before > 0 else 0.0
     fewer = f" ({lost:.1%} fewer)" if lost > 0 else ""
     found = f"{now:,} {unit}, {before:,} in the current version{fewer}"
-    return lost <= allowed, found, f"at most {allowed:.0%} fewer than in the current version"
+    return lost <= allowed, found, f"at most {allowed:.0%} fewer than in the current version", lost, allowed
 
 
 def share_not_fallen(now: float, before: float, allowed: float, what: str) -> Found:
     """A share (0 to 1) may fall by `allowed`."""
     found = f"{now:.1%} {what}, {before:.1%} in the current version"
-    return before - now <= allowed, found, f"at most {100 * allowed:g} points below the current version"
+    expected = f"at most {100 * allowed:g} points below the current version"
+    return before - now <= allowed, found, expected, before - now, allowed
 
 
 def not_shifted(now: Mapping[str, float], before: Mapping[str, float], allowed: float, what: str) -> Found:
@@ -36,4 +37,4 @@ def not_shifted(now: Mapping[str, float], before: Mapping[str, float], allowed: 
     largest = sorted(moved.items(), key=lambda item: (-abs(item[1]), item[0]))[:3]
     named = ", ".join(f"{key} {share:+.1%}" for key, share in largest if share)
     found = f"{distance:.1%} of {what} moved" + (f": {named}" if named else "")
-    return distance <= allowed, found, f"at most {allowed:.0%} against the current version"
+    return distance <= allowed, found, f"at most {allowed:.0%} against the current version", distance, allowed

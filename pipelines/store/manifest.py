@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -30,6 +32,54 @@ class Check:
     found: str
     expected: str
     blocking: bool = True
+    value: float | None = None
+    """What was found, where that is one number: people follow it over nights."""
+    limit: float | None = None
+    """The number that `value` is held to."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSpec:
+    """A check that a stage declares before anything runs: the graph shows it by its name, and makes no other."""
+
+    name: str
+    means: str
+    """What has happened if it fails, in words for whoever has to mend it."""
+    blocking: bool = True
+    sometimes: bool = False
+    """Whether there are versions for which there is nothing to check; every other check is made each time."""
+
+    @property
+    def slug(self) -> str:
+        """The name in letters, digits and underscores: that of the check in Dagster, and its anchor in the runbook."""
+        return re.sub(r"[^A-Za-z0-9]+", "_", self.name.replace("'", "")).strip("_")
+
+    def check(
+        self,
+        passed: bool,
+        found: str | float,
+        expected: str | float,
+        value: float | None = None,
+        limit: float | None = None,
+        *,
+        blocking: bool | None = None,
+    ) -> Check:
+        """The check of one version. A number that is `found` or `expected` is `value` or `limit`, too; `blocking` says
+        for this version alone that a check that blocks does no more than warn."""
+        return Check(
+            self.name,
+            passed,
+            str(found),
+            str(expected),
+            self.blocking if blocking is None else self.blocking and blocking,
+            _number(found if value is None else value),
+            _number(expected if limit is None else limit),
+        )
+
+
+def _number(stated: str | float) -> float | None:
+    """None for words, and for what no JSON holds (NaN, infinity)."""
+    return None if isinstance(stated, str) or not math.isfinite(stated) else stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +160,10 @@ class Manifest:
     def to_json(self) -> str:
         plain = asdict(self)
         del plain["folder"]
+        for check in plain["checks"]:  # so a manifest of before there were numbers is written again as it was
+            for name in ("value", "limit"):
+                if check[name] is None:
+                    del check[name]
         return json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
     @classmethod

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pipelines.store import ROW_GROUP_ROWS, TOMBSTONE, Store, put_text
 from pipelines.store.current_version import VersionChange, holding, now, point, read_pointer, settle, user
 from pipelines.store.files import FileEntry, file_sha256
-from pipelines.store.manifest import Check, Manifest, data_version
+from pipelines.store.manifest import CheckSpec, Manifest, data_version
 from pipelines.store.object_store.copies import SCREENS
 from pipelines.store.reachable import VERSION, Asset, files_of
 from pipelines.store.whole_versions import link_parts
@@ -35,6 +35,11 @@ RENDERED = frozenset({".gif", ".html", ".jpeg", ".jpg", ".md", ".png", ".svg", "
 """Files of a version that show records without naming them: they go from versions that read a changed one."""
 _EXPORTS = "exports/"
 _KEEP_RENDERED = ("checkpoints/", "bench/", "raw/")
+TAKEN_DOWN = CheckSpec(
+    "taken down",
+    "Never fails: it marks a version that `vesper takedown` built, and says how many rows and files were removed",
+    blocking=False,
+)
 
 
 @dataclass
@@ -211,7 +216,9 @@ class VersionRewriter:
     ) -> None:
         """Write the manifest and, if the old version was current, the pointer."""
         record = {"from": old.version, "reason": REASON, "rows": dict(sorted(went.items())), "files": dropped}
-        check = Check("taken down", True, f"{sum(went.values())} rows, {dropped} files", "none of them left")
+        check = TAKEN_DOWN.check(
+            True, f"{sum(went.values())} rows, {dropped} files", "none of them left", sum(went.values())
+        )
         counts = {**old.counts, REASON: [*old.counts.get(REASON, []), record]}
         manifest = replace(
             old,
@@ -221,7 +228,7 @@ class VersionRewriter:
             files=files,
             side_files=side_files,
             counts=counts,
-            checks=[*old.checks, replace(check, blocking=False)],
+            checks=[*old.checks, check],
         )
         if (copies := self.store.copies) is not None:
             copies.require_files(old.folder, [*files, *side_files])

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.store import Check, CheckSpec, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.store.files import FileEntry
 from pipelines.training_data.shards import ASSET as SHARDS
-from pipelines.training_data.shards import ShardIndex
+from pipelines.training_data.shards import HAS_ROWS, ShardIndex
 from schemas.ids import digest
 from schemas.tables import OBJECTIVES, Column, Table
 
@@ -31,6 +31,10 @@ SCAN = "hygiene/shard_scan"
 CODE_VERSION = "3"
 TARGET_SHARES = {"perception": 0.208, "vqa": 0.221, "grounding": 0.248, "navigation": 0.323}
 """By tokens (UI-Venus-1.5, section 2.1.1)."""
+SHARES_REACHED = CheckSpec(
+    "token shares reached unless data is short", "An objective's share of tokens misses its target though there is data"
+)
+CHECKS = (HAS_ROWS, SHARES_REACHED)
 
 
 class Mixture(Table, version=1):
@@ -255,6 +259,6 @@ def _checks(counts: Mapping[str, Any], config: MixtureConfig) -> list[Check]:
     met = bool(counts["short"]) or gaps[worst] <= room
     found = f"{worst} misses by {gaps[worst]:.4f}" + (f"; short of {counts['short']}" if counts["short"] else "")
     return [
-        Check("there is something to train on", counts["rows"] > 0, str(counts["rows"]), "at least 1"),
-        Check("token shares reached unless data is short", met, found, f"at most {room:.4f}"),
+        HAS_ROWS.check(counts["rows"] > 0, counts["rows"], "at least 1", limit=1),
+        SHARES_REACHED.check(met, found, f"at most {room:.4f}", gaps[worst], room),
     ]

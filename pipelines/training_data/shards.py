@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.store import Check, CheckSpec, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.store.files import FileEntry
 from pipelines.store.images import open_image
 from pipelines.training_data.chat_turns import MEANING, TURNS, trained_turns
@@ -40,6 +40,17 @@ _DICTIONARY_BYTES = 64 * 2**20
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """The storage type of Hugging Face's Image feature."""
+GIVEN_SPLITS = CheckSpec("only the given splits", "A row of another split was packed")
+EACH_SAMPLE_ONCE = CheckSpec("each sample once", "A sample id occurs twice")
+ALL_PACKED = CheckSpec("every sample is packed or left out", "Packed + left out ≠ samples of gold")
+HAS_ROWS = CheckSpec("there is something to train on", "No row is left")
+HAS_HELD_OUT = CheckSpec(
+    "there is something to evaluate on",
+    "`evaluations/heldout` has no row though gold has samples of that split. Only warns where no source "
+    "has one yet: the corpus is built, and evaluations on it wait",
+)
+CHECKS = (GIVEN_SPLITS, EACH_SAMPLE_ONCE, ALL_PACKED, HAS_ROWS)
+HELDOUT_CHECKS = (GIVEN_SPLITS, EACH_SAMPLE_ONCE, ALL_PACKED, HAS_HELD_OUT)
 
 
 class ShardIndex(Table, version=1):
@@ -342,22 +353,25 @@ def _checks(index: pa.Table, counts: Counter[str], config: ShardConfig) -> list[
     left_out = counts["other_split"] + sum(counts[reason] for reason in REASONS)
     there = counts["gold_samples"] - counts["other_split"]
     return [
-        Check("only the given splits", set(found) <= set(config.splits), str(found), str(sorted(config.splits))),
-        Check("each sample once", unique == index.num_rows, f"{unique} ids in {index.num_rows} rows", "as many ids"),
-        Check(
-            "nothing lost",
+        GIVEN_SPLITS.check(set(found) <= set(config.splits), str(found), str(sorted(config.splits))),
+        EACH_SAMPLE_ONCE.check(
+            unique == index.num_rows, f"{unique} ids in {index.num_rows} rows", "as many ids", unique, index.num_rows
+        ),
+        ALL_PACKED.check(
             counts["packed"] + left_out == counts["gold_samples"],
             f"{counts['packed']} packed + {left_out} left out",
-            str(counts["gold_samples"]),
+            counts["gold_samples"],
+            counts["packed"] + left_out,
         ),
-        Check("there is something to train on", index.num_rows > 0, str(index.num_rows), "at least 1")
+        HAS_ROWS.check(index.num_rows > 0, index.num_rows, "at least 1", limit=1)
         if "train" in config.splits
         # A corpus whose sources have no such split is whole without it; one that lost all of it isn't.
-        else Check(
-            "there is something to evaluate on",
+        else HAS_HELD_OUT.check(
             index.num_rows > 0,
             f"{index.num_rows} of {there} samples of {', '.join(config.splits)} among {counts['gold_samples']} of gold",
             "at least 1",
+            index.num_rows,
+            1,
             blocking=there > 0,
         ),
     ]

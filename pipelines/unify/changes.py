@@ -5,13 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.store import Check, Manifest
+from pipelines.store import Check, CheckSpec, Manifest
 from pipelines.store.change_checks import Found, not_fallen, not_shifted, share_not_fallen
 from pipelines.takedown.withdrawn import REASON as TAKEDOWN
 from schemas.settings import Number, Settings, setting
 
 AGAINST_CURRENT = "_against_current"
 """How the names of these checks end."""
+ITEMS_HELD = CheckSpec(
+    "items_against_current",
+    "More items are gone than the band allows; the last good version stays current",
+    sometimes=True,
+)
+SHARE_HELD = CheckSpec(
+    "share_against_current", "The mapped share of records or items fell, the lower of the two", sometimes=True
+)
+REASONS_HELD = CheckSpec(
+    "reasons_against_current", "A quarantine reason became more frequent", blocking=False, sometimes=True
+)
+ACTIONS_HELD = CheckSpec(
+    "actions_against_current",
+    "The kinds of actions shifted against the current version",
+    blocking=False,
+    sometimes=True,
+)
+CHECKS = (ITEMS_HELD, SHARE_HELD, REASONS_HELD, ACTIONS_HELD)
 
 
 class ChangeBands(Settings):
@@ -65,13 +83,13 @@ def change_checks(counts: Mapping[str, Any], current: Manifest | None, version: 
     items, earlier = (one["items_mapped"] + taken_items(one) for one in (counts, before))
     share = mapped_share(counts), mapped_share(before)
     checks = [
-        Check("items_against_current", *not_fallen(items, earlier, bands.rows, "items")),
-        Check("share_against_current", *share_not_fallen(*share, bands.mapped, "mapped")),
-        Check("reasons_against_current", *_reasons(counts, before, bands.reasons), blocking=False),
+        ITEMS_HELD.check(*not_fallen(items, earlier, bands.rows, "items")),
+        SHARE_HELD.check(*share_not_fallen(*share, bands.mapped, "mapped")),
+        REASONS_HELD.check(*_reasons(counts, before, bands.reasons)),
     ]
     if counts.get("actions") and before.get("actions"):
         moved = not_shifted(counts["actions"], before["actions"], bands.actions, "steps")
-        checks.append(Check("actions_against_current", *moved, blocking=False))
+        checks.append(ACTIONS_HELD.check(*moved))
     return checks
 
 
@@ -80,7 +98,8 @@ def _reasons(counts: Mapping[str, object], before: Mapping[str, object], allowed
         return {name: number / max(of["items_in"], 1) for name, number in of["reasons"].items()}
 
     now, then = shares(counts), shares(before)
-    risen = {name for name, share in now.items() if name != TAKEDOWN and share - then.get(name, 0.0) > allowed}
+    rises = {name: share - then.get(name, 0.0) for name, share in now.items() if name != TAKEDOWN}
+    risen = {name for name, rise in rises.items() if rise > allowed}
     named = ", ".join(f"{name} {then.get(name, 0.0):.1%} to {now[name]:.1%}" for name in sorted(risen)[:5])
     expected = f"no quarantine reason {100 * allowed:g} points above the current version"
-    return not risen, named or "no reason rose", expected
+    return not risen, named or "no reason rose", expected, max([0.0, *rises.values()]), allowed

@@ -21,9 +21,10 @@ from pipelines import sources
 from pipelines.mapping.adapter import Adapter, Raw
 from pipelines.mapping.layouts import why_none
 from pipelines.raw.rawdata import RECENT, FileHashes
-from pipelines.store import Check, PartResult, PartSpec, Store, find_part, run_part
+from pipelines.store import Check, CheckSpec, PartResult, PartSpec, Store, find_part, run_part
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
+from pipelines.unify.changes import CHECKS as CHANGE_CHECKS
 from pipelines.unify.changes import ChangeBands, change_checks, mapped_share
 from pipelines.unify.origin import NATIVE
 from pipelines.unify.part import IDS, READS, PartArguments, unify_part
@@ -35,6 +36,19 @@ CODE_VERSION = "7"
 DAMAGES_SHOWN = 12
 """Damaged files that a check names."""
 DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
+NOTHING_LOST = CheckSpec("nothing_lost", "Items in ≠ mapped + quarantined: the adapter dropped something silently")
+FILES_READABLE = CheckSpec(
+    "files_readable",
+    "A native file can't be read to its end, or none of its records can: a half-done download, a wrong file",
+)
+SOMETHING_MAPPED = CheckSpec("something_mapped", "Not one item was understood")
+MOSTLY_MAPPED = CheckSpec("mostly_mapped", "More than half went to quarantine")
+VOCABULARY_KNOWN = CheckSpec(
+    "vocabulary_known",
+    "A column or action word that the adapter has never seen; found names and counts them",
+    blocking=False,
+)
+CHECKS = (NOTHING_LOST, FILES_READABLE, SOMETHING_MAPPED, MOSTLY_MAPPED, VOCABULARY_KNOWN, *CHANGE_CHECKS)
 
 
 def unify_source(
@@ -237,30 +251,32 @@ def _checks(counts: dict[str, Any], bands: ChangeBands) -> list[Check]:
         "quarantined"
         for unit in ("items", "records")
     )
-    found = f"{items}; {records}"
+    found, mapped, share = f"{items}; {records}", counts["items_mapped"], mapped_share(counts)
     return [
-        Check(
-            "nothing_lost",
+        NOTHING_LOST.check(
             counts["items_in"] == counts["items_mapped"] + counts["items_quarantined"]
             and counts["records_in"] == counts["records_mapped"] + counts["records_quarantined"],
             found,
             "in = mapped + quarantined, of records and of items",
+            counts["items_mapped"] + counts["items_quarantined"],
+            counts["items_in"],
         ),
-        Check(
-            "files_readable",
+        FILES_READABLE.check(
             counts["damaged_files"] <= bands.damaged_files * counts["files"],
             _damages(counts),
             "every native file can be read to its end: bring the others again, or allow their share "
             "(sources.<source>.changes.damaged_files, --damaged-files)",
+            counts["damaged_files"],
+            bands.damaged_files * counts["files"],
         ),
-        Check("something_mapped", counts["items_mapped"] > 0, f"{counts['items_mapped']} items", "at least one"),
-        Check("mostly_mapped", mapped_share(counts) >= 0.5, found, "at least half of the records and of the items"),
-        Check(
-            "vocabulary_known",
+        SOMETHING_MAPPED.check(mapped > 0, f"{mapped} items", "at least one", mapped, 1),
+        MOSTLY_MAPPED.check(share >= 0.5, found, "at least half of the records and of the items", share, 0.5),
+        VOCABULARY_KNOWN.check(
             not unseen,
             json.dumps(unseen),
             "no column or action word that the adapter doesn't know: teach it the word, or accept its loss "
             "(sources.<source>.changes.words)",
-            blocking=False,
+            sum(unseen.values()),
+            0,
         ),
     ]

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pipelines import sources as adapters
 from pipelines.mapping.card import Descriptor
 from pipelines.store import PartSpec, PartWriter, Store, StoreError
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.cards.pages import Section, markdown, page
 from quality.cards.pictures import draw_samples, first_pictures
 from quality.items.drawing import DRAWING_VERSION
@@ -28,6 +28,21 @@ CODE_VERSION = f"3.{DRAWING_VERSION}"
 MOST_BARS = 30
 STAGES = ("raw", "unified", "verdicts", "gold")
 Row = dict[str, Any]
+ADDS_UP = CheckSpec("figures add up", "The card's items are not the sum of mapped and quarantined", sometimes=True)
+HAS_PICTURES = CheckSpec(
+    "there are pictures", "The source has screens, and no sampled item has a picture", blocking=False, sometimes=True
+)
+HAS_GOLD = CheckSpec(
+    "has gold",
+    "The source has no good gold yet: its card says what it waits for, and the corpus is built without it",
+    blocking=False,
+    sometimes=True,
+)
+ALL_HAVE_GOLD = CheckSpec(
+    "every source has gold", "`cards/corpus` was built without the sources that it names", blocking=False
+)
+CHECKS = (ADDS_UP, HAS_PICTURES, HAS_GOLD)
+CORPUS_CHECKS = (ADDS_UP, HAS_PICTURES, ALL_HAVE_GOLD)
 
 
 def build_card(store: Store, source: str) -> Manifest:
@@ -87,7 +102,7 @@ def _build_waiting_card(store: Store, card: Descriptor) -> Manifest:
 
         counts = build.run_part(spec, write).counts
         found = f"nothing good of {', '.join(waiting_for)}"
-        return build.commit(counts=counts, checks=[Check("has gold", False, found, f"gold/{card.id}", blocking=False)])
+        return build.commit(counts=counts, checks=[HAS_GOLD.check(False, found, f"gold/{card.id}")])
 
 
 def gather(card: Descriptor, found: Mapping[str, Manifest]) -> Row:
@@ -168,12 +183,8 @@ def build_corpus_card(store: Store, sources: Sequence[str]) -> Manifest:
 
         counts = build.run_part(spec, write).counts
         stated = {**counts, "without_gold": sorted(waiting)} if waiting else counts
-        without = Check(
-            "every source has gold",
-            not waiting,
-            f"none of: {', '.join(sorted(waiting)) or '-'}",
-            "gold of each",
-            blocking=False,
+        without = ALL_HAVE_GOLD.check(
+            not waiting, f"none of: {', '.join(sorted(waiting)) or '-'}", "gold of each", len(waiting), 0
         )
         return build.commit(counts=stated, checks=[*_checks(counts), without])
 
@@ -311,12 +322,18 @@ def _tokens(gold: Manifest) -> dict[str, int]:
 def _checks(counts: Mapping[str, Any]) -> list[Check]:
     items = f"{counts['items']} in, {counts['mapped']} mapped + {counts['quarantined']} quarantined"
     return [
-        Check("figures add up", counts["items"] == counts["mapped"] + counts["quarantined"], items, "in = the sum"),
-        Check(
-            "there are pictures",
+        ADDS_UP.check(
+            counts["items"] == counts["mapped"] + counts["quarantined"],
+            items,
+            "in = the sum",
+            counts["mapped"] + counts["quarantined"],
+            counts["items"],
+        ),
+        HAS_PICTURES.check(
             counts["pictures"] > 0 or not counts["screens"],
             f"{counts['pictures']} of {counts['screens']} screens",
             "at least one, where there are screens",
-            blocking=False,
+            counts["pictures"],
+            1,
         ),
     ]

@@ -26,7 +26,7 @@ from PIL import Image
 from pipelines.mapping.adapter import Raw
 from pipelines.prompts import prompt_text, template
 from pipelines.raw.rawdata import FileHashes, list_raw
-from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.store import Build, CheckSpec, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.store.images import ImageError, open_image, phash
 from pipelines.suites import BadRow, SuiteItem, get, registry
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
@@ -43,6 +43,13 @@ SPLIT_SOURCES = ("aitz", "android_control", "gui_odyssey", "mind2web", "multimod
 THUMB_PX = 480
 THUMB_QUALITY = 60
 FLUSH_PICTURES = 256
+HAS_ITEMS = CheckSpec("there are items", "The suite yielded no item. Only warns for a source without a test split")
+ROWS_ADD_UP = CheckSpec("every row is an item or has a reason", "Rows of the suite were skipped silently")
+MOST_ROWS = CheckSpec("most rows are items", "More than half of the suite's rows were refused")
+HAS_PICTURES = CheckSpec(
+    "pictures are there", "More than one in ten items has no picture, so only words protect it", blocking=False
+)
+CHECKS = (HAS_ITEMS, ROWS_ADD_UP, MOST_ROWS, HAS_PICTURES)
 
 
 class Items(Table, version=2):
@@ -149,25 +156,22 @@ def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest
         reasons.update(result.counts["reasons"])
     shown = counts["items"] - counts["without_picture"]
     checks = [
-        Check("there are items", counts["items"] > 0, str(counts["items"]), "at least 1", blocking=not may_be_empty),
-        Check(
-            "every row is an item or has a reason",
+        HAS_ITEMS.check(counts["items"] > 0, counts["items"], "at least 1", limit=1, blocking=not may_be_empty),
+        ROWS_ADD_UP.check(
             counts["items"] + counts["rejected"] == counts["read"],
             f"{counts['items']} + {counts['rejected']}",
-            str(counts["read"]),
+            counts["read"],
+            counts["items"] + counts["rejected"],
         ),
-        Check(
-            "most rows are items",
+        MOST_ROWS.check(
             2 * counts["rejected"] <= counts["read"],
             f"{counts['rejected']} rejected",
             f"at most half of {counts['read']}",
+            counts["rejected"],
+            counts["read"] / 2,
         ),
-        Check(
-            "pictures are there",
-            10 * shown >= 9 * counts["items"],
-            f"{shown} of {counts['items']} items",
-            "nine of ten",
-            blocking=False,
+        HAS_PICTURES.check(
+            10 * shown >= 9 * counts["items"], f"{shown} of {counts['items']} items", "nine of ten", shown
         ),
     ]
     return build.commit(counts={"suite": suite, **counts, "reasons": dict(sorted(reasons.items()))}, checks=checks)

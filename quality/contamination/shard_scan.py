@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from pipelines.store import CheckSpec, Manifest, PartSpec, PartWriter, Store
 from pipelines.store.images import ImageError, open_image, phash
 from pipelines.training_data.chat_turns import with_prompts
 from pipelines.training_data.mixture import SCAN
@@ -30,6 +30,13 @@ from schemas.tables import Column
 
 ASSET = SCAN
 CODE_VERSION = "4"
+NO_PICTURE_LEAKED = CheckSpec("no evaluation picture in the shards", "A packed picture equals one of a suite")
+NO_TEXT_LEAKED = CheckSpec("no evaluation instruction in the shards", "A packed instruction equals one of a suite")
+ALL_READ = CheckSpec("every packed row was read", "The scan couldn't read rows or pictures of the shards")
+HAS_SUITES = CheckSpec(
+    "there is something to look for", "No suite has fingerprints, so the scan proves nothing", blocking=False
+)
+CHECKS = (NO_PICTURE_LEAKED, NO_TEXT_LEAKED, ALL_READ, HAS_SUITES)
 
 
 class Leaks(Hits, version=1):
@@ -64,30 +71,21 @@ def scan_shards(store: Store, suites: Sequence[str]) -> Manifest:
             counts.update(result.counts)
         packed = sum(entry.rows or 0 for entry in entries.values())
         checks = [
-            Check(
-                "no evaluation picture in the shards",
-                counts["leaked_pictures"] == 0,
-                f"{counts['leaked_pictures']} rows",
-                "0",
-            ),
-            Check(
-                "no evaluation instruction in the shards",
-                counts["leaked_texts"] == 0,
-                f"{counts['leaked_texts']} rows",
-                "0",
-            ),
-            Check(
-                "every packed row was read",
+            NO_PICTURE_LEAKED.check(counts["leaked_pictures"] == 0, counts["leaked_pictures"], 0),
+            NO_TEXT_LEAKED.check(counts["leaked_texts"] == 0, counts["leaked_texts"], 0),
+            ALL_READ.check(
                 counts["rows"] == packed and counts["unreadable"] == 0,
                 f"{counts['rows']} rows, {counts['unreadable']} pictures unreadable",
                 f"{packed} rows, 0",
+                counts["rows"],
+                packed,
             ),
-            Check(
-                "there is something to look for",
+            HAS_SUITES.check(
                 bool(index.present) or not suites,
                 f"fingerprints of {len(index.present)} of {len(suites)} suites",
                 "at least one",
-                blocking=False,
+                len(index.present),
+                1,
             ),
         ]
         return build.commit(counts={**counts, "present": index.present, "absent": index.absent}, checks=checks)

@@ -34,7 +34,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.prompts import prompt_text
-from pipelines.store import Build, Check, Manifest, PartSpec, PartWriter, Store
+from pipelines.store import Build, CheckSpec, Manifest, PartSpec, PartWriter, Store
 from quality.duplicates.neighbours import check_threshold, keep
 from quality.duplicates.same_text import VERSION as MEANING_VERSION
 from quality.duplicates.same_text import alike_pairs, similarities
@@ -68,6 +68,10 @@ DISPLACED = pa.schema(
 """`kept` is the item it yields to; `reason` is `duplicate`, `recording` for an episode told in other words, or
 `episode` for a sample of a displaced episode; `similarity` is then that of the steps, or null."""
 TEXTS = pa.schema([("text_id", pa.string()), ("platform", pa.string()), ("text", pa.string())])
+ALL_ONCE = CheckSpec("every item is kept or displaced once", "An item is missing or counted twice")
+NO_DUPLICATES = CheckSpec("no two kept items are duplicates", "Two kept items are as similar as duplicates")
+NOT_EMPTY = CheckSpec("something is kept", "All items were displaced")
+CHECKS = (ALL_ONCE, NO_DUPLICATES, NOT_EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +135,9 @@ def find_duplicates(store: Store, sources: Sequence[str], threshold: float = DEF
 def _commit(build: Build, counts: Mapping[str, Any]) -> Manifest:
     whole = counts["kept"] + counts["displaced"]
     checks = [
-        Check("every item is kept or displaced once", whole == counts["items"], str(whole), str(counts["items"])),
-        Check("no two kept items are duplicates", counts["kept_pairs"] == 0, str(counts["kept_pairs"]), "0"),
-        Check("something is kept", counts["kept"] > 0 or counts["items"] == 0, str(counts["kept"]), "at least 1"),
+        ALL_ONCE.check(whole == counts["items"], whole, counts["items"]),
+        NO_DUPLICATES.check(counts["kept_pairs"] == 0, counts["kept_pairs"], 0),
+        NOT_EMPTY.check(counts["kept"] > 0 or counts["items"] == 0, counts["kept"], "at least 1", limit=1),
     ]
     return build.commit(counts=dict(counts), checks=checks)
 

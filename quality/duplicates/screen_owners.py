@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from pipelines.store import CheckSpec, Manifest, PartSpec, PartWriter, Store
 from quality.duplicates.looks import VERSION as LOOK_VERSION
 from quality.duplicates.looks import LookBook, one_screen
 from quality.duplicates.neighbours import keep
@@ -46,6 +46,14 @@ POINT_TOLERANCE = 60
 CODE_VERSION = f"2.{LOOK_VERSION}"
 SHARED = pa.schema([("screenshot_sha256", pa.string()), ("owner", pa.string()), ("sources", pa.list_(pa.string()))])
 """Screens that several sources hold byte for byte."""
+OWNERS_ORIGINAL = CheckSpec("no owner is itself a copy", "A screen counts as original and as a copy")
+PAIRS_CROSS = CheckSpec("near pairs cross sources", "A near pair inside one source, which is no copy")
+FEW_ALIKE = CheckSpec(
+    "few screens are alike",
+    "More than 64 screens have one hash (launchers, blank pages): not all were compared",
+    blocking=False,
+)
+CHECKS = (OWNERS_ORIGINAL, PAIRS_CROSS, FEW_ALIKE)
 
 
 class Copies(Table, version=1):
@@ -105,14 +113,14 @@ def find_screen_owners(store: Store, sources: Sequence[str], config: OwnerConfig
     ) as build:
         counts = build.run_part(spec, make).counts
         checks = [
-            Check("no owner is itself a copy", counts["chained"] == 0, str(counts["chained"]), "0"),
-            Check("near pairs cross sources", counts["inside"] == 0, f"{counts['inside']} inside a source", "0"),
-            Check(
-                "few screens are alike",
+            OWNERS_ORIGINAL.check(counts["chained"] == 0, counts["chained"], 0),
+            PAIRS_CROSS.check(counts["inside"] == 0, f"{counts['inside']} inside a source", 0, counts["inside"]),
+            FEW_ALIKE.check(
                 counts["capped"] == 0,
                 f"{counts['capped']} hashes with more screens",
                 f"at most {config.max_alike} a hash",
-                blocking=False,
+                counts["capped"],
+                0,
             ),
         ]
         return build.commit(counts=counts, checks=checks)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.change_checks import not_shifted
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Row, Sample, base_id
 from quality.items.part import SourcePart, load_part, part_keys
@@ -28,6 +28,21 @@ from schemas.ids import digest
 from schemas.tables import Column, JudgeCosts, Table, Verdicts
 
 CODE_VERSION = f"2.{cleaning.VERSION}"
+ONE_VERDICT = CheckSpec("every item has one verdict", "An item was judged twice or never")
+JUDGES = CheckSpec("the judge judges", "The judge abstained from every item")
+ANSWERED = CheckSpec(
+    "the model has answered",
+    "The model refused to answer about items, or gave invalid answers each time, "
+    "though it answers others: they went to review",
+    blocking=False,
+)
+NOTHING_PENDING = CheckSpec(
+    "nothing is pending", "The night's ceiling was reached; the rest follows the next night", blocking=False
+)
+SCORES_AGAINST_CURRENT = CheckSpec(
+    "scores_against_current", "The judge's scores shifted against the current version", blocking=False, sometimes=True
+)
+CHECKS = (ONE_VERDICT, JUDGES, ANSWERED, NOTHING_PENDING, SCORES_AGAINST_CURRENT)
 
 
 class Pending(Table, version=1):
@@ -176,7 +191,7 @@ def _against(current: Manifest | None, inputs: dict[str, str], totals: Counter[s
         return [check for check in current.checks if check.name == "scores_against_current"]
     now: dict[str, Any] = dict(shares(totals))
     found = not_shifted(now["scores"], current.counts.get("scores", {}), moved, "scores")
-    return [Check("scores_against_current", *found, blocking=False)]
+    return [SCORES_AGAINST_CURRENT.check(*found)]
 
 
 def _checks(totals: Counter[str]) -> list[Check]:
@@ -184,8 +199,10 @@ def _checks(totals: Counter[str]) -> list[Check]:
     routed = sum(totals[name] for name in ("keep", "rewrite", "reconstruct", "review"))
     judged, unanswered = items - waiting, totals["unanswered"]
     return [
-        Check("every item has one verdict", routed == judged, f"{routed} verdicts, {waiting} pending", str(items)),
-        Check("the judge judges", judged == 0 or reviewed < judged, f"{reviewed} abstentions", f"fewer than {judged}"),
-        Check("the model has answered", unanswered == 0, f"{unanswered} verdicts without it", "0", blocking=False),
-        Check("nothing is pending", waiting == 0, f"{waiting} of {items} wait for another night", "0", blocking=False),
+        ONE_VERDICT.check(routed == judged, f"{routed} verdicts, {waiting} pending", items, routed + waiting),
+        JUDGES.check(
+            judged == 0 or reviewed < judged, f"{reviewed} abstentions", f"fewer than {judged}", reviewed, judged
+        ),
+        ANSWERED.check(unanswered == 0, f"{unanswered} verdicts without it", 0, unanswered),
+        NOTHING_PENDING.check(waiting == 0, f"{waiting} of {items} wait for another night", 0, waiting),
     ]

@@ -17,7 +17,7 @@ from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.code_version import code_digest
 from quality.items.item import Row, provenance
 from quality.items.part import SourcePart, load_part, part_keys
@@ -44,6 +44,9 @@ _CODE = (
 )
 CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}.{RUBRIC_VERSION}"
 """With the rules' version: what they find proves every repair, whichever judge scores it."""
+ENDED_ONCE = CheckSpec("every item is gold or rejected, once", "Refinement lost or doubled an item")
+NOT_EMPTY = CheckSpec("gold isn't empty", "Everything was rejected")
+CHECKS = (ENDED_ONCE, NOT_EMPTY)
 
 
 class Rejects(Table, version=1):
@@ -231,11 +234,8 @@ def summary(totals: Counter[str]) -> dict[str, Any]:
 def _checks(totals: Counter[str]) -> list[Check]:
     ended = sum(totals[name] for name in _ENDS)
     return [
-        Check("every item is gold or rejected, once", ended == totals["items"], str(ended), str(totals["items"])),
-        Check(
-            "gold isn't empty",
-            totals["items"] == totals["pending"] or totals["gold"] > 0,
-            str(totals["gold"]),
-            "more than 0",
+        ENDED_ONCE.check(ended == totals["items"], ended, totals["items"]),
+        NOT_EMPTY.check(
+            totals["items"] == totals["pending"] or totals["gold"] > 0, totals["gold"], "more than 0", limit=0
         ),
     ]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.store.manifest import Check
+from pipelines.store.manifest import Check, CheckSpec
 from quality.items.item import base_id
 from quality.judges.judge import BAND_RANK, KEEP_FROM, Verdict, route
 from quality.statistics import confusion, score_interval, weighted_kappa
@@ -24,6 +24,9 @@ DEFAULT_FLOOR = 0.4
 DEFAULT_MARGIN = 0.05
 MIN_SHARE = 0.9
 """Of the human set that a judge must have answered."""
+AGREES = CheckSpec(
+    "the judge agrees with people", "Quadratic κ with the frozen human set is too low, or less than 90 % was answered"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +187,4 @@ def gate(
     text = f"kappa {found.kappa:.3f} on {found.items} items, {found.share:.0%} answered"
     passed = found.kappa >= least and found.share >= MIN_SHARE  # NaN fails both
     wanted = f"kappa of at least {least:.3f} and {MIN_SHARE:.0%} answered (human set {human.digest[:12]})"
-    return Check("the judge agrees with people", bool(passed), text, wanted)
+    return AGREES.check(bool(passed), text, wanted, found.kappa, least)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.code_version import code_digest
 from quality.items.folder import read_directory
 from quality.items.item import Episode, Item, Row, base_id, make_episode, make_samples
@@ -43,6 +43,15 @@ from schemas.tables import Column, Screens, Table
 
 ASSET = "review/queue"
 CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'items/screens', 'items/item', 'items/part'))}"
+FULL = CheckSpec("the queue is as long as it can be", "Fewer items were drawn than there are candidates for")
+HAS_ITEMS = CheckSpec("there is something to review", "No candidate has a picture", blocking=False)
+OPENABLE = CheckSpec("every item can be opened", "An item's screens aren't in the store")
+ALL_STRATA = CheckSpec(
+    "every stratum is drawn from",
+    "Some kinds of items have nobody in the queue, though it is long enough for one of each",
+    blocking=False,
+)
+CHECKS = (FULL, HAS_ITEMS, OPENABLE, ALL_STRATA)
 
 
 class Queue(Table, version=1):
@@ -149,15 +158,13 @@ def _queue_counts(drawn: Sequence[QueuedItem], sizes: Mapping[Cell, int]) -> dic
 def _checks(counts: Mapping[str, Any], config: QueueConfig) -> list[Check]:
     queued, wanted = counts["queued"], min(config.size, counts["candidates"])
     return [
-        Check("the queue is as long as it can be", queued == wanted, str(queued), str(wanted)),
-        Check("there is something to review", queued > 0, f"{queued} items", "more than 0", blocking=False),
-        Check("every item can be opened", counts["opened"] == queued, str(counts["opened"]), str(queued)),
-        Check(
-            "every stratum is drawn from",
+        FULL.check(queued == wanted, queued, wanted),
+        HAS_ITEMS.check(queued > 0, queued, "more than 0", limit=0),
+        OPENABLE.check(counts["opened"] == queued, counts["opened"], queued),
+        ALL_STRATA.check(
             counts["strata_drawn"] == min(counts["strata"], wanted),
-            f"{counts['strata_drawn']} strata",
-            str(min(counts["strata"], wanted)),
-            blocking=False,
+            counts["strata_drawn"],
+            min(counts["strata"], wanted),
         ),
     ]
 

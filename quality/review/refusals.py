@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.store import PartSpec, PartWriter, Store
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import CheckSpec, Manifest
 from pipelines.training_data.removed import PEOPLE
 from quality.code_version import code_digest
 from quality.items.item import Episode, Item, Sample, base_id
@@ -26,6 +26,8 @@ from schemas.tables import Column, Table
 ASSET = PEOPLE
 CODE_VERSION = f"1.{code_digest(('review/refusals', 'review/trajectories'))}"
 KEPT = "keep"
+NOT_MORE_REFUSED = CheckSpec("no more refused than people said", "More items of gold are held back than people refused")
+CHECKS = (NOT_MORE_REFUSED,)
 
 
 class Quarantine(Table, version=1):
@@ -77,11 +79,8 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
         return build.commit(
             counts=facts,
             checks=[
-                Check(
-                    "no more refused than people said",
-                    counts["items"] <= len(refused),
-                    str(counts["items"]),
-                    f"at most {len(refused)}",
+                NOT_MORE_REFUSED.check(
+                    counts["items"] <= len(refused), counts["items"], f"at most {len(refused)}", limit=len(refused)
                 )
             ],
         )

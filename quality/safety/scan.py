@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store import Build, Check, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
+from pipelines.store import Build, Check, CheckSpec, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
 from pipelines.unify.origin import made_here
 from quality.code_version import code_digest
 from quality.items.item import Row
@@ -49,6 +49,19 @@ CODE_VERSION = "1-" + code_digest(
         "safety/licence_report",
     )
 )
+NO_TRIGGER = CheckSpec("no planted trigger", "The same faint patch is on many screens where no interface would put it")
+LICENCES_ALLOWED = CheckSpec("no refused licence is used", "A source that `licences:` denies is in the corpus")
+SCREENS_READ = CheckSpec("every screen was read", "Pictures could not be decoded", blocking=False)
+LITTLE_PERSONAL = CheckSpec(
+    "little personal data", "More items with mail addresses, phone numbers … than the limit", blocking=False
+)
+NO_CREDENTIALS = CheckSpec(
+    "no credentials",
+    "Passwords or keys in items; those that Vesper's own data invents are listed as `synthetic` and don't count",
+    blocking=False,
+)
+LICENCES_KNOWN = CheckSpec("every licence is known", "A source states no licence", blocking=False)
+CHECKS = (NO_TRIGGER, LICENCES_ALLOWED, SCREENS_READ, LITTLE_PERSONAL, NO_CREDENTIALS, LICENCES_KNOWN)
 
 
 class Findings(Table, version=1):
@@ -324,33 +337,25 @@ def checks(
     stated = licences.summary(lines)
     named = ", ".join(f"{source} ({count})" for source, count in sorted(by_source.items()))
     return [
-        Check("no planted trigger", not by_source, named or "none", "none"),
-        Check(
-            "no refused licence is used", not stated["refused_but_used"], _listed(stated["refused_but_used"]), "none"
+        NO_TRIGGER.check(not by_source, named or "none", "none", sum(by_source.values()), 0),
+        LICENCES_ALLOWED.check(
+            not stated["refused_but_used"],
+            _listed(stated["refused_but_used"]),
+            "none",
+            len(stated["refused_but_used"]),
+            0,
         ),
-        Check(
-            "every screen was read",
-            counts["unreadable"] == 0,
-            f"{counts['unreadable']} unreadable",
-            "0",
-            blocking=False,
-        ),
-        Check(
-            "little personal data",
+        SCREENS_READ.check(counts["unreadable"] == 0, f"{counts['unreadable']} unreadable", 0, counts["unreadable"]),
+        LITTLE_PERSONAL.check(
             rate <= config.max_personal_rate,
             f"{rate:.2%} of {counts['items']} items",
             f"at most {config.max_personal_rate:.2%}",
-            blocking=False,
+            rate,
+            config.max_personal_rate,
         ),
-        Check(
-            "no credentials",
-            counts["items_credential"] == 0,
-            f"{counts['items_credential']} items",
-            "0",
-            blocking=False,
-        ),
-        Check(
-            "every licence is known", not stated["unknown"], _listed(stated["unknown"]), "none unknown", blocking=False
+        NO_CREDENTIALS.check(counts["items_credential"] == 0, counts["items_credential"], 0),
+        LICENCES_KNOWN.check(
+            not stated["unknown"], _listed(stated["unknown"]), "none unknown", len(stated["unknown"]), 0
         ),
     ]
 

@@ -113,13 +113,14 @@ def test_a_source_that_was_never_built_keeps_the_corpus_from_nobody(
             assert metadata["not fresh"].value == ", ".join([f"gold/{MISSING}", *others]), key
             assert metadata["sources without gold"].value == 1 + len(others), key
         warned = {
-            check.asset_key.to_user_string(): check.description or ""
+            (check.asset_key.to_user_string(), check.check_name): check.description or ""
             for check in result.get_asset_check_evaluations()
             if not check.passed and check.severity == dg.AssetCheckSeverity.WARN
         }
-        assert f"gold/{MISSING}" in warned[f"cards/{MISSING}"] and MISSING in warned["cards/corpus"]
+        assert f"gold/{MISSING}" in warned[f"cards/{MISSING}", "has_gold"]
+        assert MISSING in warned["cards/corpus", "every_source_has_gold"]
         # nor is there a test split yet: nothing to evaluate on, which keeps the corpus from nobody either
-        assert "found 0 of 0 samples of test" in warned["evaluations/heldout"]
+        assert "found 0 of 0 samples of test" in warned["evaluations/heldout", "there_is_something_to_evaluate_on"]
         assert store.require("evaluations/heldout").counts["packed"] == 0
         card = store.require(f"cards/{MISSING}")
         assert card.counts["waiting_for"] == _chain(MISSING)

@@ -43,7 +43,8 @@ def test_the_page_s_asset_is_materialised_by_the_graph(settings: deployment.Depl
     with dg.DagsterInstance.ephemeral() as instance:
         done = repository.get_job("build_corpus").execute_in_process(asset_selection=[KEY], instance=instance)
         (event,) = done.asset_materializations_for_node("reports__objectives")
-        assert all(check.passed for check in done.get_asset_check_evaluations())
+        (check,) = done.get_asset_check_evaluations()
+        assert (check.check_name, check.passed, check.metadata["found"].value) == ("there_are_samples", True, 3.0)
     assert event.metadata["dagster/row_count"].value == 2
     made = Store(tmp_path / "home").require("reports/objectives")
     assert made.read("objectives").to_pylist() == [

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.store.manifest import CheckSpec
 from schemas.settings import Settings
 
 
@@ -38,6 +39,8 @@ class TrainerStage:
     """Whether all ranks do its training under torchrun."""
     needs: tuple[str, ...] = ()
     """What has to be here beside a trainer before it starts (`dagster_project.preflight`)."""
+    checks: tuple[CheckSpec, ...] = ()
+    """What `make` checks, each a check in the UI; none declared: one check stands for them all."""
     compared: tuple[str, ...] | None = None
     """Stages whose figures the report sets beside its own, paired; None: the one that it starts from."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.extensions import find_part
+from trainer.settings import stage_checks
 from trainer.settings.stage import TrainerStage
 
 VARIABLE = "VESPER_STAGES"
@@ -26,6 +27,7 @@ BASE = TrainerStage(
     description="Random weights of the preset, and a tokenizer learned on the corpus: what everything is compared "
     "with.",
     make="trainer.stages.checkpoints:base",
+    checks=stage_checks.BASE,
     reads=(CORPUS,),
     settings=("preset", "shape", "pixels", "seed", "tokenizer_texts", "weights"),
 )
@@ -34,6 +36,7 @@ MID_TRAINED = TrainerStage(
     title="mid-trained",
     description="Mid-training on the mixture: grounding, perception, question answering and navigation at once.",
     make="trainer.stages.checkpoints:midtrain",
+    checks=stage_checks.TRAINED,
     start=BASE.name,
     reads=(CORPUS, MIXTURE),
     settings=("device", "midtrain", "validation_share", "validation_rows"),
@@ -47,6 +50,7 @@ def _offline(name: str, domain: str, title: str, description: str) -> TrainerSta
         title=title,
         description=description,
         make="trainer.stages.checkpoints:specialist",
+        checks=stage_checks.SPECIALIST,
         start=MID_TRAINED.name,
         reads=(CORPUS, HELDOUT),
         settings=("device", "validation_share", "offline"),
@@ -62,6 +66,7 @@ def _online(name: str, domain: str, title: str, start: TrainerStage) -> TrainerS
         title=title,
         description=f"Online RL on whole trajectories: the {domain} specialist acts in worlds on tasks of the pool.",
         make="trainer.stages.online:online",
+        checks=stage_checks.ONLINE,
         start=start.name,
         reads=(TASKS,),
         settings=("device", "online"),
@@ -87,6 +92,7 @@ LINEAR = TrainerStage(
     title="linear merge",
     description="The three specialists' mean, to compare TIES with.",
     make="trainer.stages.checkpoints:linear_merge",
+    checks=stage_checks.MERGE,
     start=MID_TRAINED.name,
     settings=("merge",),
     merges=True,
@@ -97,6 +103,7 @@ UNIFIED = TrainerStage(
     title="TIES merge",
     description="One agent of three specialists: TIES against the mid-trained checkpoint.",
     make="trainer.stages.checkpoints:ties_merge",
+    checks=stage_checks.MERGE,
     start=MID_TRAINED.name,
     reads=(CORPUS,),
     settings=("device", "validation_share", "merge"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.prompts import prompt_text
-from pipelines.store.manifest import Check
 from schemas.ids import canonical_json, digest
 from trainer.data.clusters import cluster_of, set_aside
 from trainer.data.rows import light_rows, pick, with_pictures
@@ -25,6 +24,7 @@ from trainer.offline.tasks import choose, rows_of, tasks_of
 from trainer.offline.train import train_offline
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
+from trainer.settings.stage_checks import ALL_STEPS, HAS_TEXTS, LOSS_FELL, NANO_SIZE, REWARD_HELD, TRACES_DECIDE
 from trainer.settings.stages import CORPUS, HELDOUT, MIXTURE
 from trainer.stages.checks import did_not_fall, finite, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
@@ -64,10 +64,10 @@ def base(context: Context, folder: Path) -> StageResult:
     checks = [
         finite(model),
         loads(folder / MODEL),
-        Check("has texts", bool(texts), f"{len(texts)} texts", "at least 1"),
+        HAS_TEXTS.check(bool(texts), f"{len(texts)} texts", "at least 1", len(texts), 1),
     ]
     if preset.name == "nano" and not context.settings.shape.model_fields_set:
-        checks.append(Check("nano size", 2e6 <= count <= 6e6, f"{count:,}", "2 to 6 million parameters"))
+        checks.append(NANO_SIZE.check(2e6 <= count <= 6e6, f"{count:,}", "2 to 6 million parameters", count))
     return StageResult(
         folder, {"parameters": count, "vocabulary": len(processor.tokenizer), "texts": len(texts)}, checks
     )
@@ -161,8 +161,8 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         [
             finite(start.model),
             loads(folder / MODEL),
-            Check("loss fell", last < first, f"{first:.3f} -> {last:.3f}", "last tenth below first tenth"),
-            Check("all steps", len(steps) == config.max_steps, str(len(steps)), str(config.max_steps)),
+            LOSS_FELL.check(last < first, f"{first:.3f} -> {last:.3f}", "last tenth below first tenth", last, first),
+            ALL_STEPS.check(len(steps) == config.max_steps, len(steps), config.max_steps),
         ],
     )
 
@@ -225,12 +225,12 @@ def specialist(context: Context, folder: Path) -> StageResult:
         "validation_traces": found["validation_traces"],
         "peak_criterion": found["peak_criterion"],
     }
-    traces = Check(
-        "traces decide the peak",
+    traces = TRACES_DECIDE.check(
         found["peak_criterion"] == "trace_success",
         f"{found['peak_criterion']}, of {found['validation_traces']} whole episodes of validation",
         f"trace_success, of at least {config.min_traces}",
-        blocking=False,
+        found["validation_traces"],
+        config.min_traces,
     )
     return StageResult(
         folder,
@@ -238,7 +238,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
         [
             *([traces] if config.warn_without_traces and context.domain != "grounding" else []),  # it has no episodes
             loads(folder / MODEL),
-            Check("held-out reward did not fall", *did_not_fall(gain, f"{gain['mean']:.4f}")),
+            REWARD_HELD.check(*did_not_fall(gain, f"{gain['mean']:.4f}")),
             moved_finitely(found),
         ],
     )

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from pipelines.store.manifest import Check
 from schemas.ids import canonical_json
 from trainer.data.clusters import picture_key
 from trainer.data.rows import light_rows, screen_elements, with_pictures
@@ -17,6 +16,7 @@ from trainer.evaluation.controls import BlindTable
 from trainer.evaluation.evaluate import choose, evaluate
 from trainer.evaluation.records import Records
 from trainer.modeling.checkpoint import load_checkpoint
+from trainer.settings.stage_checks import ALL_SAMPLES_PUT, CONTROLS_BESIDE_GROUNDING
 from trainer.settings.stages import CORPUS, HELDOUT
 from trainer.stages.context import Context, StageResult
 
@@ -50,9 +50,8 @@ def evaluation(context: Context, folder: Path) -> StageResult:
                 counts[f"{name} {measure}"] = found[measure]["mean"]
         counts[f"{name} unreadable_share"] = found["unreadable_share"]
     checks = [
-        Check("all samples put", len(records) + report["unreadable"] == len(rows), str(len(records)), str(len(rows))),
-        Check(
-            "controls beside grounding",
+        ALL_SAMPLES_PUT.check(len(records) + report["unreadable"] == len(rows), len(records), len(rows)),
+        CONTROLS_BESIDE_GROUNDING.check(
             _controlled(report["summary"]),
             str(sorted(report["summary"])),
             "blind, random element and swapped screen measured",

@@ -14,7 +14,6 @@ from generators.tasks.task_spec import TaskSpec, has_rule
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
-from pipelines.store.manifest import Check
 from schemas.ids import digest
 from schemas.tables import Tasks
 from trainer.modeling.checkpoint import read_preset
@@ -25,6 +24,7 @@ from trainer.online.train import train_online
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import Watch
 from trainer.settings.online import OnlineConfig
+from trainer.settings.stage_checks import DEVICES_HELD, GROUPS_COMPARE, SUCCESS_HELD
 from trainer.settings.stages import TASKS
 from trainer.stages.assets import BROWSER_WORLDS
 from trainer.stages.checkpoints import MODEL
@@ -124,15 +124,9 @@ def online(context: Context, folder: Path) -> StageResult:
         [
             loads(folder / MODEL),
             moved_finitely(found),
-            Check("validation success did not fall", *did_not_fall(gain, str(gain["mean"]))),
-            Check("devices held", lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half"),
-            Check(
-                "groups with a comparison",
-                found["groups_with_signal"] > 0,
-                str(found["groups_with_signal"]),
-                "at least 1",
-                blocking=False,
-            ),
+            SUCCESS_HELD.check(*did_not_fall(gain, str(gain["mean"]))),
+            DEVICES_HELD.check(lost <= 0.5, f"{lost:.0%} of the rollouts lost", "at most half", lost, 0.5),
+            GROUPS_COMPARE.check(found["groups_with_signal"] > 0, found["groups_with_signal"], "at least 1", limit=1),
         ],
     )
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from pipelines.markdown_text import markdown_text
 from pipelines.store import PartSpec, PartWriter, Store
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import Check, CheckSpec, Manifest
 from schemas.ids import canonical_json, digest
 from schemas.tables import Column, Table
 
@@ -31,6 +31,12 @@ REPORT, RECORDS = "report.json", "records.jsonl"
 HELDOUT_MEASURES = {"grounding": "hit", "navigation": "step"}
 WIDEST = 80
 """Characters of a name in a cell."""
+MEASURED = CheckSpec("something was measured", "A suite's report holds no figure, or one over nothing")
+NOTHING_MISSING = CheckSpec(
+    "nothing measured before is missing", "A version that still exists yields fewer suites than it did"
+)
+ALL_BOUNDED = CheckSpec("every figure has its interval", "A mean outside of its own interval")
+CHECKS = (NOTHING_MISSING, ALL_BOUNDED)
 
 
 class Standings(Table, version=1):
@@ -86,7 +92,7 @@ def put_report(out: PartWriter, report: Mapping[str, object]) -> dict[str, objec
 
 def measured(most: int) -> Check:
     """The check of a report whose largest figure is over `most` samples."""
-    return Check("something was measured", most > 0, str(most), "1 sample or more")
+    return MEASURED.check(most > 0, most, "1 sample or more", limit=1)
 
 
 def _texts(report: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -200,20 +206,16 @@ def build_standings(store: Store) -> Manifest:
     inputs = {asset: found.version for asset in evaluations(store) if (found := store.current(asset)) is not None}
     with store.build(ASSET, code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
         build.run_part(spec, lambda out: _write(out, rows, dates))
+        had = before.rows("rows") if before is not None else 0
         listed = len({(row["evaluation"], row["version"]) for row in rows})
         checks = [
-            Check(
-                "nothing measured before is missing",
+            NOTHING_MISSING.check(
                 _holds(rows, before),
-                str(len(rows)),
-                f"all {before.rows('rows') if before is not None else 0} rows of the last standings",
+                len(rows),
+                f"all {had} rows of the last standings",
+                limit=had,
             ),
-            Check(
-                "every figure has its interval",
-                all(_bounded(row) for row in rows),
-                str(len(rows)),
-                "low <= mean <= high",
-            ),
+            ALL_BOUNDED.check(all(_bounded(row) for row in rows), len(rows), "low <= mean <= high"),
         ]
         return build.commit(
             counts={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.store.manifest import CheckSpec
 from quality.code_version import code_digest
 from quality.judges.nano.training import TRAINING_VERSION
 
@@ -11,6 +12,13 @@ MEASURED = ("rules", "nano")
 BUILD_VERSION = 3
 _NANO = ("transition", "step", "sample", "episode", "look", "forest", "head", "augment", "training")
 NANO_VERSION = f"{TRAINING_VERSION}.{code_digest(tuple(f'judges/nano/{name}' for name in _NANO))}"
+HAS_PLANTED_DEFECTS = CheckSpec("has planted defects", "Not one planted defect could be confirmed")
+ENOUGH_EXAMPLES = CheckSpec("enough examples", "Fewer than 50 examples of a unit to train the nano judge on")
+CUTS_ARE_RISKS = CheckSpec("cuts are risks", "A cut of the trained judge isn't between 0 and 1")
+ABOVE_CHANCE = CheckSpec("better than chance", "The judge ranks held-out defects hardly better than a coin")
+BENCH_CHECKS = (HAS_PLANTED_DEFECTS,)
+NANO_CHECKS = (ENOUGH_EXAMPLES, CUTS_ARE_RISKS)
+FIGURE_CHECKS = (ABOVE_CHANCE,)
 
 
 def figures_of(judge: str) -> str:

@@ -229,10 +229,10 @@ def test_a_check_that_begins_to_warn_is_told_once(tmp_path: Path, monkeypatch: p
     found: list[str] = []
     blocking: list[bool] = []
 
-    @dg.asset(key=["unified", "aitw"], check_specs=[dg.AssetCheckSpec("checks_passed", asset=["unified", "aitw"])])
+    @dg.asset(key=["unified", "aitw"], check_specs=[dg.AssetCheckSpec("vocabulary_known", asset=["unified", "aitw"])])
     def unified() -> Iterator[dg.MaterializeResult[None]]:
         severity = dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
-        told = f"columns known: found {found[-1]}, expected none\nmore" if found else None
+        told = f"found {found[-1]}, expected none\nmore" if found else None
         check = dg.AssetCheckResult(passed=not found, severity=severity, description=told)
         yield dg.MaterializeResult(check_results=[check])
 
@@ -256,9 +256,10 @@ def test_a_check_that_begins_to_warn_is_told_once(tmp_path: Path, monkeypatch: p
         found.append("1 new: color")
         assert night() is None and len(posted) == 1
         assert posted[0]["warned"] == [
-            {"asset": "unified/aitw", "found": "columns known: found 1 new: color, expected none"}
+            {"asset": "unified/aitw", "check": "vocabulary_known", "found": "found 1 new: color, expected none"}
         ]
         lines = posted[0]["text"].splitlines()
+        assert lines[1] == "- unified/aitw: vocabulary_known: found 1 new: color, expected none"
         assert lines[0] == "Vesper: refresh_sources has 1 new warning" and lines[-1].startswith("http://ui/runs/")
         assert isinstance(night(), dg.SkipReason) and len(posted) == 1, "it was told"
         found.append("2 new: color, size")

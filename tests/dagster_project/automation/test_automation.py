@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from toy_stage import toy_stage
 
 from dagster_project import definitions
 from dagster_project.assets import checks
@@ -18,7 +19,7 @@ from dagster_project.automation import feedback
 from dagster_project.automation.requested_runs import AGAIN_S
 from dagster_project.settings import deployment
 from dagster_project.stages.stage import StageWork
-from pipelines.store import Check, PartSpec, PartWriter, Store
+from pipelines.store import Check, CheckSpec, PartSpec, PartWriter, Store
 from pipelines.store.frozen import frozen_digest
 from pipelines.store.manifest import Manifest
 
@@ -159,11 +160,11 @@ def test_suites_are_run_by_their_job_or_by_a_sensor_that_is_off(loaded: dg.Defin
 
 def test_the_standings_wait_for_no_suite_that_was_never_run() -> None:
     def made(key: list[str]) -> dg.AssetsDefinition:
-        @dg.asset(key=key, group_name=key[0], check_specs=[checks.spec(dg.AssetKey(key))])
+        @dg.asset(key=key, group_name=key[0], check_specs=checks.specs(toy_stage("/".join(key))))
         def asset():  # type: ignore[no-untyped-def]
             return dg.MaterializeResult(
                 data_version=dg.DataVersion("1"),
-                check_results=[dg.AssetCheckResult(check_name=checks.NAME, passed=True)],
+                check_results=[dg.AssetCheckResult(check_name=checks.ALL.name, passed=True)],
             )
 
         return asset
@@ -181,14 +182,17 @@ def test_the_standings_wait_for_no_suite_that_was_never_run() -> None:
     assert dg.evaluate_automation_conditions(toy, instance=instance, cursor=first.cursor).total_requested == 1
 
 
-def test_the_tail_waits_where_an_input_warns(tmp_path: Path) -> None:
+def test_the_tail_waits_where_a_check_that_mostly_blocks_warns(tmp_path: Path) -> None:
     """Held-out shards without a row, say: the corpus is whole, and nothing is trained to be compared on nothing."""
 
+    something = CheckSpec("there is something", "There is nothing")
+    stage = toy_stage("corpus", something)
+
     def made(manifest: Manifest) -> dg.AssetsDefinition:
-        @dg.asset(check_specs=[checks.spec(dg.AssetKey("corpus"))])
+        @dg.asset(check_specs=checks.specs(stage))
         def corpus():  # type: ignore[no-untyped-def]
             version = dg.DataVersion(manifest.data_version)
-            return dg.MaterializeResult(data_version=version, check_results=[checks.result(manifest)])
+            return dg.MaterializeResult(data_version=version, check_results=checks.results(stage, manifest))
 
         return corpus
 
@@ -200,7 +204,7 @@ def test_the_tail_waits_where_an_input_warns(tmp_path: Path) -> None:
         spec = PartSpec("a", str(rows))
         with store.build("evaluations/heldout", code_version="1", parts=[spec]) as build:
             build.run_part(spec, lambda out, rows=rows: out.bytes("a.txt", b"x" * rows))  # type: ignore[misc]
-            found = build.commit(checks=[Check("there is something", rows > 0, str(rows), "1", blocking=False)])
+            found = build.commit(checks=[something.check(rows > 0, rows, 1, blocking=False)])
         corpus = made(found)
         assert found.checks_passed and dg.materialize([corpus], instance=instance).success
         toy = dg.Definitions([corpus, checkpoint])

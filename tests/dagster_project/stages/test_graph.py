@@ -7,21 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import dagster as dg
 import pytest
 from stage_graph import all_above
 
 from dagster_project import definitions
-from dagster_project.assets import checks
 from dagster_project.settings import deployment
 from dagster_project.stage_functions import sources as functions
 from dagster_project.stages import graph, sources
 from dagster_project.stages import task_pool as pool_stages
 from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
 from pipelines.sources import registry
-from pipelines.store import Check, PartSpec, Store
+from pipelines.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -158,8 +156,10 @@ def test_a_suite_with_native_files_is_fingerprinted_and_never_unified(
 
 def test_every_asset_has_a_blocking_check(loaded: dg.Definitions, stages: dict[str, GraphStage]) -> None:
     specs = [spec for asset in _executable(loaded) for spec in asset.check_specs]
-    assert {spec.asset_key.to_user_string() for spec in specs} == set(stages)
-    assert all(spec.blocking for spec in specs)
+    assert {spec.asset_key.to_user_string() for spec in specs if spec.blocking} == set(stages)
+    shown = {(spec.asset_key.to_user_string(), spec.name): spec for spec in specs}
+    assert shown["unified/aitw", "nothing_lost"].blocking and not shown["unified/aitw", "vocabulary_known"].blocking
+    assert "the adapter dropped something silently" in (shown["unified/aitw", "nothing_lost"].description or "")
 
 
 def test_no_asset_has_both_a_schedule_and_a_condition(loaded: dg.Definitions) -> None:
@@ -247,86 +247,6 @@ def test_dg_check_defs_passes(tmp_path: Path) -> None:
     dg_command = Path(sys.executable).with_name("dg")
     done = subprocess.run([str(dg_command), "check", "defs"], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_failed_manifest_blocks_what_comes_after(tmp_path: Path) -> None:
-    """The real check on a real manifest: downstream isn't run, and the store doesn't make it current."""
-    ran: list[str] = []
-    store = Store(tmp_path)
-
-    def build(passed: bool):  # type: ignore[no-untyped-def]
-        with store.build("raw/x", code_version="1", config={"passed": passed}, parts=[]) as made:
-            spec = PartSpec("a", str(passed))
-            made.run_part(spec, lambda out: out.bytes("a.txt", b"x"))
-            return made.commit(checks=[Check("nothing_lost", passed, "3 of 4", "4 of 4")])
-
-    def graph_of(passed: bool) -> list[dg.AssetsDefinition]:
-        key = dg.AssetKey(["raw", "x"])
-
-        @dg.asset(key=key, check_specs=[checks.spec(key)])
-        def raw():  # type: ignore[no-untyped-def]
-            return dg.MaterializeResult(check_results=[checks.result(build(passed))])
-
-        @dg.asset(deps=[raw])
-        def after() -> None:
-            ran.append("after")
-
-        return [raw, after]
-
-    instance = dg.DagsterInstance.ephemeral()
-    result = dg.materialize(graph_of(False), instance=instance, raise_on_error=False)
-    assert not result.success and ran == [] and store.current("raw/x") is None
-    evaluation = result.get_asset_check_evaluations()[0]
-    assert not evaluation.passed and "found 3 of 4, expected 4 of 4" in (evaluation.description or "")
-    assert dg.materialize(graph_of(True), instance=instance).success and ran == ["after"]
-
-
-def test_a_manifest_without_checks_does_not_pass(tmp_path: Path) -> None:
-    with Store(tmp_path).build("raw/x", code_version="1") as made:
-        manifest = made.commit()
-    assert not checks.result(manifest).passed
-
-
-def test_a_check_that_only_warns_is_shown_as_failed_and_stops_nothing(tmp_path: Path) -> None:
-    """Both kinds in one manifest, in Dagster's own run: WARN lets downstream run, one blocking failure is an ERROR."""
-    ran: list[str] = []
-    store = Store(tmp_path)
-
-    def graph_of(blocking_passed: bool) -> list[dg.AssetsDefinition]:
-        key = dg.AssetKey(["unified", "x"])
-
-        @dg.asset(key=key, check_specs=[checks.spec(key)])
-        def unified():  # type: ignore[no-untyped-def]
-            with store.build("unified/x", code_version="1", config={"passed": blocking_passed}) as made:
-                made.run_part(PartSpec("a", str(blocking_passed)), lambda out: out.bytes("a.txt", b"x"))
-                manifest = made.commit(
-                    checks=[
-                        Check("nothing_lost", blocking_passed, "3 of 4", "4 of 4"),
-                        Check("vocabulary_known", False, "unknown_action:dance", "none", blocking=False),
-                    ]
-                )
-            return dg.MaterializeResult(check_results=[checks.result(manifest)])
-
-        @dg.asset(deps=[unified])
-        def after() -> None:
-            ran.append("after")
-
-        return [unified, after]
-
-    warned = dg.materialize(graph_of(True), instance=dg.DagsterInstance.ephemeral())
-    evaluation = warned.get_asset_check_evaluations()[0]
-    assert warned.success and ran == ["after"] and store.current("unified/x") is not None
-    assert not evaluation.passed and evaluation.severity == dg.AssetCheckSeverity.WARN
-    assert evaluation.description == "vocabulary_known: found unknown_action:dance, expected none"
-    assert evaluation.metadata["failed"].value == 1
-    table: Any = evaluation.metadata["checks"]
-    rows = {row.data["check"]: row.data for row in table.records}
-    assert rows["vocabulary_known"]["blocking"] is False and rows["nothing_lost"]["blocking"] is True
-
-    stopped = dg.materialize(graph_of(False), instance=dg.DagsterInstance.ephemeral(), raise_on_error=False)
-    evaluation = stopped.get_asset_check_evaluations()[0]
-    assert not stopped.success and ran == ["after"] and evaluation.severity == dg.AssetCheckSeverity.ERROR
-    assert "nothing_lost" in (evaluation.description or "") and "vocabulary_known" in (evaluation.description or "")
 
 
 def test_code_versions_are_the_stages_own(stages: dict[str, GraphStage]) -> None:

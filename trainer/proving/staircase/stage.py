@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.store import PartSpec, PartWriter, Store
-from pipelines.store.manifest import Check, Manifest
+from pipelines.store.manifest import CheckSpec, Manifest
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import StaircaseForm
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from trainer.proving.staircase.config import StaircaseConfig
 
 ASSET, CODE_VERSION = "staircase/web", "2"
+ROWS_COUNTED = CheckSpec(
+    "attempts of every row counted", "Every attempt of a row of the staircase was lost to a device"
+)
+CHECKS = (ROWS_COUNTED,)
 
 
 def config_of(wanted: StaircaseForm) -> StaircaseConfig:
@@ -50,7 +54,7 @@ def build_staircase(store: Store, config: StaircaseConfig, on_event: OnEvent | N
     with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs={}, parts=[spec]) as build:
         counts = build.run_part(spec, climb).counts
         lost = [name for name, mean in counts.items() if mean is None]
-        checks = [Check("attempts of every row counted", not lost, ", ".join(lost) or "all", "all rows")]
+        checks = [ROWS_COUNTED.check(not lost, ", ".join(lost) or "all", "all rows", len(lost), 0)]
         manifest = build.commit(counts=counts, checks=checks)
     shutil.rmtree(work, ignore_errors=True)
     return manifest
