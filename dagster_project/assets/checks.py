@@ -14,9 +14,11 @@ from pipelines.store.manifest import Check, CheckSpec, Manifest
 
 ALL = CheckSpec("checks_passed", "A check of the manifest failed; one that only warns shows as a warning")
 """Stands for the checks of a stage that declares none."""
+NOT_NOW = "not applicable now: this version has nothing for it to check"
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
 LINE = r"^\| (?:<a [^>]*></a>)?`{}` \|(?:[^|]*\|){{2}}([^|]*)\|([^|]*)\|$"
 """A check's line there: its name, whether it blocks, what a failure means, where to look first, what to do."""
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
 class UndeclaredCheck(ValueError):
@@ -53,7 +55,14 @@ def results(stage: GraphStage, manifest: Manifest) -> list[dg.AssetCheckResult]:
             f"{manifest.asset} {manifest.version}: expected the checks that its stage declares, found also {listed}; "
             "give the stage a CheckSpec of that name (docs/add-an-asset.md)"
         )
-    return [_result(spec, made.get(spec.name) or _absent(spec, manifest), manifest) for spec in stage.checks]
+    found = []
+    for spec in stage.checks:
+        if spec.name not in made and spec.sometimes and made:
+            found.append(dg.AssetCheckResult(check_name=spec.slug, passed=True, description=NOT_NOW))
+        else:
+            lacking = spec.check(False, "no such check in the manifest", "this check in every version")
+            found.append(_result(spec, made.get(spec.name, lacking), manifest))
+    return found
 
 
 def _result(spec: CheckSpec, check: Check, manifest: Manifest) -> dg.AssetCheckResult:
@@ -72,12 +81,6 @@ def _result(spec: CheckSpec, check: Check, manifest: Manifest) -> dg.AssetCheckR
     )
 
 
-def _absent(spec: CheckSpec, manifest: Manifest) -> Check:
-    if spec.sometimes and manifest.checks:
-        return spec.check(True, "nothing to check", "not applicable now")
-    return spec.check(False, "no such check in the manifest", "this check in every version")
-
-
 def _all(manifest: Manifest) -> Check:
     """All checks as one, for a stage that doesn't say which there are; a manifest without any doesn't pass."""
     failed = [check for check in manifest.checks if not check.passed]
@@ -94,8 +97,8 @@ def runbook(spec: CheckSpec) -> dict[str, dg.MetadataValue]:
     facts: dict[str, dg.MetadataValue] = {}
     page = RUNBOOK.read_text(encoding="utf-8") if RUNBOOK.is_file() else ""
     if line := re.search(LINE.format(re.escape(spec.name)), page, re.MULTILINE):
-        look_first, act = (re.sub(r"\]\((?!http)[^)]*\)", "]", cell).strip() for cell in line.groups())
-        facts = {"look first": dg.MetadataValue.md(look_first), "do": dg.MetadataValue.md(act)}
+        cells = [LINK.sub(r"\1", cell).replace("**", "").strip() for cell in line.groups()]
+        facts = {name: dg.MetadataValue.text(cell) for name, cell in zip(("look first", "then do"), cells, strict=True)}
     url = deployment.load().runbook
     return {
         **facts,

@@ -16,7 +16,8 @@ import dagster as dg
 
 from dagster_project.assets import checks, upstream
 from dagster_project.assets.keys import asset_key
-from dagster_project.assets.metadata import Confirmed, column_schema, describe, row_count
+from dagster_project.assets.metadata import Confirmed, column_schema, describe, of_the_run, row_count
+from dagster_project.assets.origins import code_references, column_lineage
 from dagster_project.assets.resources import JudgeResource, StoreResource, work
 from dagster_project.assets.tail_condition import TAIL
 from dagster_project.execution.live_pictures import LiveReader, show_on
@@ -79,9 +80,12 @@ def external(reasons: Mapping[str, str], deployment: Deployment) -> list[dg.Asse
 def _asset(
     stage: GraphStage, stages: Mapping[str, GraphStage], freshness: dg.FreshnessPolicy | None, own_process: bool
 ) -> dg.AssetsDefinition:
-    metadata: dict[str, Any] = {}
-    if stage.columns is not None:
-        metadata["dagster/column_schema"] = column_schema(stage.columns)
+    found = {
+        "dagster/column_schema": column_schema(stage.columns) if stage.columns is not None else None,
+        "dagster/column_lineage": column_lineage(stage, stages),
+        "dagster/code_references": code_references(stage),
+    }
+    metadata: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
 
     observed = [upstream.key_of(name) for name in upstream.names_of({stage.key: stage})]
 
@@ -114,7 +118,7 @@ def _asset(
                 report = Reporter(context.log.info, show_on(context))
                 given = replace(work(store, judge), on_event=report, progress=sys.stderr.isatty())
                 manifest = stage.run(replace(given, partition=partition))
-            result = _result(stage, manifest, store, context.instance, time.monotonic() - began)
+            result = _result(stage, manifest, store, context, time.monotonic() - began)
         except Exception as error:
             _notify("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise
@@ -156,14 +160,29 @@ def _notify(what: str, key: str, facts: Mapping[str, object]) -> None:
 
 
 def _result(
-    stage: GraphStage, manifest: Manifest, store: StoreResource, instance: dg.DagsterInstance, seconds: float
+    stage: GraphStage,
+    manifest: Manifest,
+    store: StoreResource,
+    context: dg.AssetExecutionContext,
+    seconds: float,
 ) -> dg.MaterializeResult:
-    metadata = describe(stage, manifest, store.open(), _confirmed(instance, manifest.inputs))
+    metadata = describe(stage, manifest, store.open(), _confirmed(context.instance, manifest.inputs))
+    if (lineage := context.assets_def.metadata_by_key[context.asset_key].get("dagster/column_lineage")) is not None:
+        metadata["dagster/column_lineage"] = lineage  # the UI reads it of the materialisation
+    last = _last(context)
     return dg.MaterializeResult(
-        metadata={**metadata, "cost: seconds": round(seconds, 2)},
+        metadata=of_the_run(metadata, context.run_id, seconds, last),
         data_version=dg.DataVersion(manifest.data_version),
         check_results=checks.results(stage, manifest),
     )
+
+
+def _last(context: dg.AssetExecutionContext) -> dg.AssetMaterialization | None:
+    """What was said of the asset, or of this round of it, when it was last made."""
+    rounds = [context.partition_key] if context.has_partition_key else None
+    wanted = dg.AssetRecordsFilter(context.asset_key, asset_partitions=rounds)
+    records = context.instance.fetch_materializations(wanted, limit=1).records
+    return records[0].asset_materialization if records else None
 
 
 def _confirmed(instance: dg.DagsterInstance, keys: Iterable[str]) -> dict[str, Confirmed]:

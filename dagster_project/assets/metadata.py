@@ -13,6 +13,7 @@ import dagster as dg
 from dagster_project.assets.copy_lines import copy_lines
 from dagster_project.assets.plotted_metrics import plotted, tonight
 from dagster_project.pictures import asset_pictures
+from dagster_project.pictures.quarantine import quarantine_table
 from dagster_project.settings import deployment
 from dagster_project.stages.stage import GraphStage
 from pipelines.store import Store
@@ -20,8 +21,9 @@ from pipelines.store.manifest import Manifest
 from quality.model_client.prices import Prices
 from schemas.tables import Table
 
-MAX_NUMBERS = 60
-"""More numeric entries than this are no plots anyone opens; the rest goes into one JSON entry."""
+FIRST = 10
+"""Figures of an asset that stand on its page and plot, in the order of `plotted_metrics`; the rest is in `counts`."""
+COST = "cost: "
 
 
 def row_count(stage: GraphStage, manifest: Manifest) -> int:
@@ -47,14 +49,13 @@ def describe(
     gold = [dep for dep in stage.deps if dep.startswith("gold/")] if stage.reads_gold else []
     left_out = [dep for dep in gold if dep not in manifest.inputs]
     metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
-        **{name: dg.MetadataValue.md(png) for name, png in _pictures(stage, manifest, store).items()},
+        **{name: dg.MetadataValue.md(png) for name, png in _pictures(manifest, store).items()},
         "dagster/row_count": row_count(stage, manifest),
+        **{name: _readable(value) for name, value in list(plotted(manifest).items())[:FIRST]},
         "version": manifest.version,
-        "files": len(manifest.files),
-        "bytes": sum(entry.bytes for entry in (*manifest.files, *manifest.side_files)),
+        "dagster/uri": _uri(manifest, store),
         "folder": dg.MetadataValue.path(str(manifest.directory)),
         "inputs": _input_table(inputs),
-        **plotted(manifest),
     }
     if lines := copy_lines(stage, manifest):
         metadata["to copy"] = dg.MetadataValue.md(lines)
@@ -77,33 +78,49 @@ def describe(
         metadata["licences"] = dg.MetadataValue.md(manifest.file("licences.md").read_text(encoding="utf-8"))
     if manifest.asset == "leaderboard/standings":
         metadata["standings"] = dg.MetadataValue.md(manifest.file("standings.md").read_text(encoding="utf-8"))
-    found = dict(numbers(manifest.counts))
-    metadata |= dict(list(found.items())[:MAX_NUMBERS])
-    metadata["counts"] = dg.MetadataValue.json(_plain(manifest.counts))
+    size = sum(entry.bytes for entry in (*manifest.files, *manifest.side_files))
+    stored = {"files": len(manifest.files), "bytes": size}  # all that was counted: folded, with the rarer figures
+    metadata["counts"] = dg.MetadataValue.json({**stored, **_plain(manifest.counts)})
     return metadata
 
 
-def _pictures(stage: GraphStage, manifest: Manifest, store: Store) -> dict[str, str]:
+def of_the_run(
+    metadata: Mapping[str, Any], run_id: str, seconds: float, last: dg.AssetMaterialization | None
+) -> dict[str, Any]:
+    """What a run adds to the metadata of a version: its costs, and that it made it; where it found the version there
+    already (`last` is of the same, with the same counts), the costs of the run that did, and that nothing was done."""
+    known = last.metadata if last is not None else {}
+    same = [name for name in ("version", "counts") if name in known and _value(metadata[name]) == _value(known[name])]
+    if len(same) < 2 or "made by" not in known:
+        return {**metadata, f"{COST}seconds": round(seconds, 2), "made by": dg.MetadataValue.dagster_run(run_id)}
+    spent = {name: value for name, value in known.items() if name.startswith(COST)}
+    made = known["made by"]
+    done = dg.MetadataValue.text(f"nothing: this version was there; its costs are those of run {_value(made)[:8]}")
+    return {"done": done, **metadata, **spent, "made by": made}
+
+
+def _value(entry: Any) -> Any:
+    return entry.value if isinstance(entry, dg.MetadataValue) else entry
+
+
+def _uri(manifest: Manifest, store: Store) -> str:
+    """Where the version lies: in the object store, if there is one behind the home, else its folder."""
+    if store.copies is not None:
+        return f"{store.copies.objects.url.rstrip('/')}/assets/{manifest.asset}/{manifest.version}"
+    return manifest.directory.as_uri()
+
+
+def _pictures(manifest: Manifest, store: Store) -> dict[str, str]:
     try:
-        return asset_pictures.of(manifest, store)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:  # a picture isn't worth a night's run
+        drawn = asset_pictures.of(manifest, store)
+        listed = quarantine_table(manifest, store) if manifest.asset.startswith("unified/") else ""
+        return {"quarantine": listed, **drawn} if listed else drawn
+    except (OSError, ValueError, TypeError, LookupError, RuntimeError) as error:  # a picture isn't worth a night's run
         return {"picture": f"not drawn: {type(error).__name__}: {error}"}
 
 
-def numbers(counts: Mapping[str, object], prefix: str = "") -> list[tuple[str, int | float]]:
-    """Numbers of nested counts, named by their path, as people read them: a fraction with four digits."""
-    found: list[tuple[str, int | float]] = []
-    for name, value in counts.items():
-        if isinstance(value, bool) or value is None:
-            continue
-        if isinstance(value, int | float) and value == value and abs(value) < 2**62:
-            found.append((f"{prefix}{name}", _readable(value)))
-        elif isinstance(value, Mapping):
-            found += numbers(value, f"{prefix}{name}: ")
-    return found
-
-
 def _readable(value: int | float) -> int | float:
+    """A fraction with four digits."""
     if isinstance(value, int):
         return value
     return round(value, 1) if abs(value) >= 1000 else float(f"{value:.4g}")

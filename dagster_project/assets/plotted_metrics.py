@@ -313,11 +313,12 @@ def _standings(counts: Counts) -> dict[str, Number]:
 
 
 def _staircase(counts: Counts) -> dict[str, Number]:
-    """Success on held-out episodes by step: its greedy attempt, and whether any of k sampled ones came off."""
+    """Success on held-out episodes by step: its greedy attempt, then whether any of k sampled ones came off."""
     return {
         f"quality: {name.replace('_', ' ')}": float(value)
+        for end in (" greedy", " pass_at_k")
         for name, value in counts.items()
-        if name.endswith((" greedy", " pass_at_k")) and _is_number(value)
+        if name.endswith(end) and _is_number(value)
     }
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dagster_project.pictures import judge_pictures
-from pipelines.prompts import prompt_text
+from dagster_project.pictures.captions import below, caption, caption_in, item_of
+from dagster_project.pictures.judge_pictures import SAMPLE, STEP
+from pipelines.markdown_text import markdown_text
 from pipelines.store import Store
 from pipelines.store.images import open_image
 from pipelines.store.manifest import Manifest
@@ -57,11 +59,12 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
     return painter(manifest, store) if painter else {}
 
 
-def markdown(png: bytes, title: str, caption: str = "") -> str:
-    """A picture as Markdown. The caption comes from data: it is shown as code, never read as Markdown."""
+def markdown(png: bytes, title: str, caption: str = "", captions: Sequence[str] = ()) -> str:
+    """A picture as Markdown. The caption comes from data: it is shown as code, never read as Markdown. `captions` are
+    Markdown already (`captions.caption`)."""
     safe = " ".join(caption.replace("`", "'").split())[:300]
     text = f"\n\n`{safe}`" if safe else ""
-    return f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()}){text}"
+    return f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()}){text}{below(captions)}"
 
 
 def _staircase(manifest: Manifest, store: Store) -> dict[str, str]:
@@ -71,54 +74,55 @@ def _staircase(manifest: Manifest, store: Store) -> dict[str, str]:
 
 def _generated(manifest: Manifest, store: Store) -> dict[str, str]:
     """A verified step of the round; the other stages of a round show no picture."""
-    return _step(manifest, store) if "/verified/" in manifest.asset else {}
+    return _records(manifest, store) if "/verified/" in manifest.asset else {}
 
 
 # --- screens ----------------------------------------------------------------------------------------------------------
-def _records(manifest: Manifest, store: Store) -> dict[str, str]:
-    return _step(manifest, store) or _sample(manifest, store)
+def _records(manifest: Manifest, store: Store, judged: Manifest | None = None) -> dict[str, str]:
+    """A step, else a sample; with what the judge said of it in `judged` (verdicts)."""
+    found = _first(manifest, "steps", STEP) or _first(manifest, "samples", SAMPLE)
+    if found is None:
+        return {}
+    if "sample_id" in found:
+        image = draw_boxes(store.screen_bytes(found["images"][0]), found["target_boxes"], 2 * SIDE_PX)
+    else:
+        data = store.screen_bytes(found["screenshot_sha256"])
+        image = draw_action(data, parse(found["action_text"]), found["target_box"], 2 * SIDE_PX)
+    name, said = ("sample" if "sample_id" in found else "step"), {}
+    if judged is not None:
+        said = judge_pictures.reasons(judged, [item_of(found)])
+    line = caption(found, *said.get(item_of(found), (None, "")))
+    return {name: markdown(_png(image), f"a {name}", captions=[line])}
 
 
-def _step(manifest: Manifest, store: Store) -> dict[str, str]:
-    columns = ["screenshot_sha256", "action_text", "target_box", "instruction"]
-    for path in manifest.paths("steps"):
+def _first(manifest: Manifest, table: str, columns: list[str]) -> dict[str, Any] | None:
+    """The first row with a picture and, of steps, a point to draw."""
+    for path in manifest.paths(table):
         for row in pq.read_table(path, columns=columns).slice(0, 200).to_pylist():
-            if row["screenshot_sha256"] and "=(" in (row["action_text"] or ""):  # a point to draw
-                data = store.screen_bytes(row["screenshot_sha256"])
-                image = draw_action(data, parse(row["action_text"]), row["target_box"], 2 * SIDE_PX)
-                return {"step": markdown(_png(image), "a step", f"{row['instruction']} → {row['action_text']}")}
-    return {}
-
-
-def _sample(manifest: Manifest, store: Store) -> dict[str, str]:
-    for path in manifest.paths("samples"):
-        for row in (
-            pq.read_table(path, columns=["images", "messages", "answer", "target_boxes"]).slice(0, 200).to_pylist()
-        ):
-            if row["images"]:
-                image = draw_boxes(store.screen_bytes(row["images"][0]), row["target_boxes"], 2 * SIDE_PX)
-                return {
-                    "sample": markdown(_png(image), "a sample", f"{prompt_text(row['messages'])} → {row['answer']}")
-                }
-    return {}
+            if row.get("images") or (row.get("screenshot_sha256") and "=(" in (row["action_text"] or "")):
+                return dict(row)
+    return None
 
 
 def _sheet(manifest: Manifest, store: Store) -> dict[str, str]:
     if not any(entry.path.endswith("/sheet.png") for entry in manifest.files):
         return {}
-    return {"sheet": markdown(manifest.file("sheet.png").read_bytes(), "twelve samples with their actions drawn")}
+    said = json.loads(manifest.file("card.json").read_text(encoding="utf-8")).get("captions", [])
+    sheet, title = manifest.file("sheet.png").read_bytes(), "twelve samples with their actions drawn"
+    return {"sheet": markdown(sheet, title, captions=[markdown_text(line) for line in said])}
 
 
 def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
     """The first picture of a few shards, side by side, as the trainer will get them."""
     from PIL import Image
 
-    images = []
+    images, captions = [], []
     for path in manifest.paths("shard")[:4]:
         file = pq.ParquetFile(path)
         if file.metadata.num_row_groups:
-            for pictures in file.read_row_group(0, columns=["images"])["images"].to_pylist()[:1]:
-                images += [open_image(picture["bytes"]) for picture in pictures[:1]]
+            for row in file.read_row_group(0, columns=SAMPLE).slice(0, 1).to_pylist():
+                images += [open_image(picture["bytes"]) for picture in row["images"][:1]]
+                captions += [caption(row)] * bool(row["images"])
     if not images:
         return {}
     for image in images:
@@ -128,7 +132,7 @@ def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
     for image in images:
         strip.paste(image, (left, 0))
         left += image.width + 8
-    return {"pictures": markdown(_png(strip), "first pictures of some shards")}
+    return {"pictures": markdown(_png(strip), "first pictures of some shards", captions=captions)}
 
 
 def _png(image: Any) -> bytes:
@@ -174,16 +178,17 @@ def _scores(manifest: Manifest, store: Store) -> dict[str, str]:
         axes.set_xlabel("score: 0-3 reconstruct or discard, 4-6 rewrite, 7-10 keep", fontsize=7, color=INK)
 
     found = {"scores": markdown(_chart(draw, "Items by the judge's score, round 0"), "score histogram")}
-    for name, png in judge_pictures.worst_and_best(manifest, store).items():
-        found[name] = markdown(png, f"the {name} by the judge, with their scores")
+    for name, (png, captions) in judge_pictures.worst_and_best(manifest, store).items():
+        found[name] = markdown(png, f"the {name} by the judge, with their scores", captions=captions)
     return found
 
 
 def _gold(manifest: Manifest, store: Store) -> dict[str, str]:
     asset = f"verdicts/{manifest.asset.partition('/')[2]}"
-    first = judge_pictures.first_scores(store.version(asset, manifest.inputs[asset]), store)
+    verdicts = store.version(asset, manifest.inputs[asset])
+    first = judge_pictures.first_scores(verdicts, store)
     if not first:
-        return _records(manifest, store)
+        return _records(manifest, store, verdicts)
     last = judge_pictures.last_scores(manifest, first)
     moved = judge_pictures.flow(manifest, first)
     scores = _chart(lambda axes: judge_pictures.draw_before_after(axes, first, last), "Scores before and after")
@@ -191,7 +196,7 @@ def _gold(manifest: Manifest, store: Store) -> dict[str, str]:
     return {
         "flow": markdown(flow, "from the first verdict to the end"),
         "scores": markdown(scores, "score histograms"),
-        **_records(manifest, store),
+        **_records(manifest, store, verdicts),
     }
 
 
@@ -203,11 +208,15 @@ def _judge_figures(manifest: Manifest, store: Store) -> dict[str, str]:
 
 def _triggers(manifest: Manifest, store: Store) -> dict[str, str]:
     """Crops of what is suspected to be a planted trigger, one sheet a source."""
-    sheets = [entry for entry in (*manifest.files, *manifest.side_files) if "/triggers/" in entry.path]
-    return {
-        entry.path.rpartition("/")[2]: markdown((manifest.root / entry.path).read_bytes(), "suspicious patches")
-        for entry in sheets[:8]
-    }
+    sheets = [entry for entry in (*manifest.files, *manifest.side_files) if "/triggers/" in entry.path][:8]
+    rows = manifest.read("triggers").to_pylist() if sheets else []
+    found = {}
+    for entry in sheets:
+        name = entry.path.rpartition("/")[2]
+        mine = [row for row in rows if f"{row['source']}.png" == name]
+        said = [f"{markdown_text(row['reason'])}: on {row['screens']} screens of {row['source']}" for row in mine]
+        found[name] = markdown((manifest.root / entry.path).read_bytes(), "suspicious patches", captions=said)
+    return found
 
 
 def _hygiene(manifest: Manifest, store: Store) -> dict[str, str]:
@@ -235,9 +244,13 @@ def _pairs(manifest: Manifest, store: Store) -> dict[str, str]:
     """The first pairs of training item (left) and evaluation item (right), as they were drawn when they were found."""
     paths = [manifest.root / e.path for e in (*manifest.files, *manifest.side_files) if "/pairs/" in e.path]
     drawn = [path for path in sorted(paths) if path.suffix == ".png"][:4]
-    return {
-        f"pair {n}": markdown(path.read_bytes(), "training item, evaluation item") for n, path in enumerate(drawn, 1)
-    }
+    rows = {row["file"].rpartition("/")[2]: row for row in manifest.read("pairs").to_pylist()} if drawn else {}
+    found = {}
+    for number, path in enumerate(drawn, 1):
+        row = rows[path.name]
+        said = f"{row['item_id']} is like {row['suite_item']} of {row['suite']}, by {row['kind']}"
+        found[f"pair {number}"] = markdown(path.read_bytes(), "training item, evaluation item", said)
+    return found
 
 
 def _mixture(manifest: Manifest, store: Store) -> dict[str, str]:
@@ -292,7 +305,8 @@ def _curves(manifest: Manifest, store: Store) -> dict[str, str]:
             **_lines("reward", "Reward of rollouts by update", reward),
         }
         if "rollout.png" in names:
-            drawn["rollout"] = markdown(manifest.file("rollout.png").read_bytes(), "screens of a rollout")
+            strip = manifest.file("rollout.png").read_bytes()
+            drawn["rollout"] = markdown(strip, "screens of a rollout", caption_in(strip))
         return drawn
     if "merge.json" in names:
         layers = json.loads(manifest.file("merge.json").read_text(encoding="utf-8")).get("layers", [])

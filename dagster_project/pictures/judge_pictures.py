@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dagster_project.pictures.captions import caption, item_of
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.items.drawing import draw_action, draw_boxes
@@ -21,6 +23,10 @@ INK, ACCENT, PALE, MIDDLE = "#33415c", "#d1495b", "#9db4c0", "#edae49"
 COLOURS = {"keep": INK, "rewrite": MIDDLE, "reconstruct": ACCENT, "review": PALE}
 ENDS = ("kept", "rewritten", "reconstructed", "unrepaired", "review", "dropped", "discarded")
 THUMB_PX, SHOWN = 250, 4
+STEP = ["source", "episode_id", "step_index", "screenshot_sha256", "action_text", "target_box"]
+STEP += ["instruction", "step_instruction"]
+SAMPLE = ["sample_id", "images", "messages", "answer", "target_boxes"]
+"""Columns of what is drawn and said of a step and of a sample."""
 
 
 def first_scores(manifest: Manifest, store: Store) -> dict[str, int]:
@@ -113,38 +119,51 @@ def _band(axes: Any, left: float, right: float, size: float, colour: str) -> Non
     axes.fill_between(x, curve, curve + size, color=colour, alpha=0.55, linewidth=0)
 
 
-def worst_and_best(verdicts: Manifest, store: Store) -> dict[str, bytes]:
-    """Name → PNG of the items with the lowest and the highest scores, their actions or boxes drawn."""
+def worst_and_best(verdicts: Manifest, store: Store) -> dict[str, tuple[bytes, list[str]]]:
+    """Name → PNG of the items with the lowest and the highest scores, their actions or boxes drawn, and a caption for
+    each from left to right."""
     scores = first_scores(verdicts, store)
     order = sorted(scores, key=lambda item: (scores[item], item))
     source = verdicts.asset.partition("/")[2]
     unified = store.version(f"unified/{source}", verdicts.inputs[f"unified/{source}"])
     found = {}
     for name, items in (("worst", order), ("best", order[::-1])):
-        shown = list(_drawn(unified, store, items[: 3 * SHOWN], scores))[:SHOWN]
+        chosen = items[: 3 * SHOWN]
+        shown = list(_drawn(unified, store, chosen, reasons(verdicts, chosen)))[:SHOWN]
         if shown:
-            found[name] = _strip(shown)
+            found[name] = _strip([image for image, _ in shown]), [line for _, line in shown]
     return found
 
 
-def _drawn(unified: Manifest, store: Store, items: Sequence[str], scores: Mapping[str, int]) -> Iterator[Any]:
-    """Thumbnails in the order of the items; those without a picture are left out."""
+def reasons(verdicts: Manifest, items: Collection[str]) -> dict[str, tuple[int | None, str]]:
+    """Item → the judge's score and reason of its first round."""
+    wanted, found = pa.array(list(items), pa.string()), dict[str, tuple[int | None, str]]()
+    for path in verdicts.paths("verdicts"):
+        table = pq.read_table(path, columns=["item_id", "round", "score", "reason"])
+        for row in table.filter(pc.is_in(table["item_id"], wanted)).sort_by("round").to_pylist():
+            found.setdefault(row["item_id"], (row["score"], row["reason"]))
+    return found
+
+
+def _drawn(
+    unified: Manifest, store: Store, items: Sequence[str], verdicts: Mapping[str, tuple[int | None, str]]
+) -> Iterator[tuple[Any, str]]:
+    """Thumbnails with their captions, in the order of the items; those without a picture are left out."""
     wanted = dict.fromkeys(items)
-    pictures: dict[str, Callable[[], Any]] = {}
+    rows: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {}
     for path in unified.paths("steps"):
-        columns = ["source", "episode_id", "step_index", "screenshot_sha256", "action_text", "target_box"]
-        for row in pq.read_table(path, columns=columns).to_pylist():
-            item = item_step(row["source"], row["episode_id"], row["step_index"])
-            if item in wanted and row["screenshot_sha256"] and row["action_text"]:
-                pictures[item] = partial(_step, store, row)
+        for row in pq.read_table(path, columns=STEP).to_pylist():
+            if row["screenshot_sha256"] and row["action_text"] and item_of(row) in wanted:
+                rows[item_of(row)] = _step, row
     for path in unified.paths("samples"):
-        for row in pq.read_table(path, columns=["sample_id", "images", "target_boxes"]).to_pylist():
-            item = item_sample(row["sample_id"])
-            if item in wanted and row["images"]:
-                pictures[item] = partial(_sample, store, row)
+        for row in pq.read_table(path, columns=SAMPLE).to_pylist():
+            if row["images"] and item_of(row) in wanted:
+                rows[item_of(row)] = _sample, row
     for item in wanted:
-        if item in pictures:
-            yield _labelled(pictures[item](), str(scores[item]))
+        if item in rows:
+            draw, row = rows[item]
+            score, reason = verdicts[item]
+            yield _labelled(draw(store, row), str(score)), caption(row, score, reason)
 
 
 def _step(store: Store, row: Mapping[str, Any]) -> Any:

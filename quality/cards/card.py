@@ -24,7 +24,7 @@ from quality.cards.pictures import draw_samples, first_pictures
 from quality.items.drawing import DRAWING_VERSION
 from schemas.ids import digest
 
-CODE_VERSION = f"3.{DRAWING_VERSION}"
+CODE_VERSION = f"4.{DRAWING_VERSION}"
 MOST_BARS = 30
 STAGES = ("raw", "unified", "verdicts", "gold")
 Row = dict[str, Any]
@@ -286,6 +286,8 @@ def _corpus_sections(facts: Sequence[Row], total: Row) -> Iterator[Section]:
 
 def _write(out: PartWriter, title: str, facts: Row, sections: list[Section]) -> None:
     shown = [section for section in sections if section.rows or section.bars or section.pictures or section.text]
+    captions = [caption for section in shown for _, caption in section.pictures]
+    facts = {**facts, "captions": captions} if captions else facts
     out.bytes("card.json", (json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
     out.bytes("card.md", markdown(title, shown).encode())
     out.bytes("card.html", page(title, shown).encode())

@@ -112,9 +112,10 @@ def _picture(store: Store, row: Row) -> tuple[Image.Image, str]:
     if "action_text" in row:
         data = store.screen_bytes(row["screenshot_sha256"])
         image = draw_action(data, parse(row["action_text"]), row["target_box"], 2 * SIDE_PX)
-        return image, f"{row['instruction'][:140]} → {row['action_text'][:120]}"
+        name = f"{row['episode_id']}/{row['step_index']}"
+        return image, f"{row['instruction'][:140]} → {row['action_text'][:120]} ({name[:80]})"
     image = draw_boxes(store.screen_bytes(row["images"][0]), row["target_boxes"], 2 * SIDE_PX)
-    return image, f"{prompt_text(row['messages'])[:140]} → {row['answer'][:120]}"
+    return image, f"{prompt_text(row['messages'])[:140]} → {row['answer'][:120]} ({row['sample_id']})"
 
 
 def _sheet(images: Sequence[Image.Image]) -> Image.Image:

@@ -74,5 +74,5 @@ def test_every_stage_declares_its_checks() -> None:
 
 def test_the_ui_is_told_what_the_line_says() -> None:
     facts = checks.runbook(declared()["nothing_lost"])
-    assert "adapter" in str(facts["look first"].value) and "fixture" in str(facts["do"].value)
+    assert "adapter" in str(facts["look first"].value) and "fixture" in str(facts["then do"].value)
     assert facts["runbook"].value == "docs/runbook.md#nothing_lost"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,3 +76,36 @@ def test_a_chain_started_from_the_page_succeeds(url: str, page: Any, home: Path)
     page.goto(f"{url}/assets/unified/aitw?view=events")  # with a picture of what was made
     page.get_by_text("Show Markdown").first.click(timeout=20_000)
     page.locator("img[src^='data:image/png;base64,']").first.wait_for(timeout=20_000)
+
+
+def test_what_is_wrong_with_a_source_is_named_within_two_clicks(
+    url: str, page: Any, home: Path, tiny_home: Callable[..., Path]
+) -> None:
+    """A native file that ends in the middle: from the asset's page one click shows the check's name as failed, and one
+    more what was found and what to do."""
+    broken = home / "incoming" / "aitw"
+    whole = tiny_home("aitw") / "raw" / "aitw"
+    broken.unlink()
+    shutil.copytree(whole, broken)
+    [first, *_] = sorted(path for path in broken.rglob("*") if path.is_file() and path.stat().st_size > 1000)
+    first.write_bytes(first.read_bytes()[: first.stat().st_size // 2])
+    environment = {**os.environ, "VESPER_HOME": str(home), "DAGSTER_HOME": str(home / "dagster")}
+    command = [
+        "asset",
+        "materialize",
+        "-m",
+        "dagster_project.definitions",
+        "--select",
+        'key:"raw/aitw" or key:"unified/aitw"',
+    ]
+    done = subprocess.run([sys.executable, "-m", "dagster", *command], env=environment, capture_output=True, text=True)
+    assert done.returncode != 0, done.stderr[-2000:]
+
+    page.goto(f"{url}/assets/unified/aitw")
+    page.get_by_role("tab", name="Checks").click(timeout=20_000)
+    failed = page.get_by_role("link").filter(has_text="files_readable")
+    failed.get_by_text("Failed", exact=True).wait_for(timeout=20_000)
+    failed.click()
+    page.get_by_text(f"1 of 1 files damaged: {first.name}").first.wait_for(timeout=20_000)
+    page.get_by_text("docs/runbook.md#files_readable", exact=True).first.wait_for(timeout=20_000)
+    page.get_by_text("Bring them again (").first.wait_for(timeout=20_000)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
+from pipelines.prompts import prompt_text
 from trainer.online.rollouts import Rollout
 
 HEIGHT, MOST = 160, 8
 
 
 def filmstrip(rollout: Rollout) -> bytes:
-    """PNG of at most `MOST` screens, the first ones. Raises `ValueError` for a rollout without screens."""
+    """PNG of at most `MOST` screens, the first ones, whose text `Description` says what they show. Raises
+    `ValueError` for a rollout without screens."""
     from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
 
     screens = []
     for sample in rollout.samples[:MOST]:
@@ -27,8 +30,16 @@ def filmstrip(rollout: Rollout) -> bytes:
         strip.paste(screen, (left, 0))
         left += screen.width + 4
     buffer = io.BytesIO()
-    strip.save(buffer, "PNG")
+    about = PngInfo()
+    about.add_itxt("Description", _caption(rollout))
+    strip.save(buffer, "PNG", pnginfo=about)
     return buffer.getvalue()
+
+
+def _caption(rollout: Rollout) -> str:
+    asked = " ".join(prompt_text(rollout.samples[0].messages).split())[:140]
+    ended = {True: "success", False: "no success", None: "undecided"}[rollout.success]
+    return f"{rollout.task_id}: {asked}: {ended} after {rollout.steps} steps ({rollout.ended})"
 
 
 def telling(rollouts: Sequence[Rollout]) -> Rollout | None:

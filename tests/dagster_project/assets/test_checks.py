@@ -67,7 +67,7 @@ def test_each_check_is_one_of_the_asset_and_only_those_that_block_stop_what_come
     assert seen["vocabulary_known"].description == 'found {"dance": 2}, expected none'
     assert [seen["vocabulary_known"].metadata[name].value for name in ("found", "expected")] == [2.0, 0.0]
     assert isinstance(seen["vocabulary_known"].metadata["found"], dg.FloatMetadataValue), "which is what plots"
-    assert "Map the word" in str(seen["vocabulary_known"].metadata["do"].value)
+    assert "Map the word" in str(seen["vocabulary_known"].metadata["then do"].value)
     absent = seen["items_against_current"]
     assert absent.passed and "not applicable now" in (absent.description or "")
 
