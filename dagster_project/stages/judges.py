@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dagster_project.stages.stage import GraphStage, NamedFunction
-from generators.proving.judge_bench.assets import (
-    BENCH,
-    BENCH_CHECKS,
-    BUILD_VERSION,
-    FIGURE_CHECKS,
-    MEASURED,
-    NANO,
-    NANO_CHECKS,
-    NANO_VERSION,
-    figures_of,
-)
+from generators.proving.judge_bench import assets
+from generators.proving.judge_bench.assets import BENCH, BUILD_VERSION, MEASURED, NANO, NANO_VERSION, figures_of
 
 OWNERS = ("team:quality",)
 FUNCTIONS = "dagster_project.stage_functions.judges"
@@ -30,7 +21,7 @@ def stages() -> Iterator[GraphStage]:
         run=NamedFunction(f"{FUNCTIONS}:bench"),
         kinds=("parquet",),
         code_version=str(BUILD_VERSION),
-        checks=BENCH_CHECKS,
+        checks=assets.BENCH_CHECKS,
         external=True,
         owners=OWNERS,
         pool="bench",
@@ -45,7 +36,7 @@ def stages() -> Iterator[GraphStage]:
         run=NamedFunction(f"{FUNCTIONS}:nano"),
         kinds=("pytorch",),
         code_version=NANO_VERSION,
-        checks=NANO_CHECKS,
+        checks=assets.NANO_CHECKS,
         external=True,
         owners=OWNERS,
         pool="bench",
@@ -61,7 +52,7 @@ def stages() -> Iterator[GraphStage]:
             run=NamedFunction(f"{FUNCTIONS}:measured", (name,)),
             kinds=("pytorch",) if name == "nano" else ("python",),
             code_version="1",
-            checks=FIGURE_CHECKS,
+            checks=assets.FIGURE_CHECKS,
             external=True,
             owners=OWNERS,
             pool="bench",

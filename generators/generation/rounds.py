@@ -20,22 +20,13 @@ from typing import Any
 from generators.execution.device_pool import WrappedPool
 from generators.execution.journal import Journal
 from generators.execution.scheduling import RunStatistics, run_all
+from generators.generation import round_checks
 from generators.generation.feedback import known_before, promote
 from generators.generation.learned import learned, read_proposals
 from generators.generation.loop import LoopConfig, LoopParts, embedded_annotators, embedded_policies
 from generators.generation.proposing.proposers import arms
 from generators.generation.proposing.task_bank import Proposed, TaskBank, propose
 from generators.generation.records import read_lines, write_lines
-from generators.generation.round_checks import (
-    ALL_EXECUTED,
-    COVERAGE_HELD,
-    EACH_ONCE,
-    FEW_UNTRUE,
-    HAS_FUNCTIONS,
-    INFRASTRUCTURE_HELD,
-    NO_TWO_ALIKE,
-    STRATA_FILLED,
-)
 from generators.generation.round_figures import figures
 from generators.generation.round_names import BANK, CATALOGUE, TRAJECTORIES, VERIFIED, round_name
 from generators.generation.round_tables import CatalogueRows, Proposals, Refused
@@ -43,7 +34,6 @@ from generators.generation.steering import EVALUATIONS
 from generators.generation.tables import run_row, trajectory_tables
 from generators.generation.verify import Verifier
 from generators.tasks.strata import STRATA
-from generators.tasks.task_pool import HAS_TASKS
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
 from pipelines.store import PartSpec, PartWriter, Store
@@ -89,8 +79,10 @@ def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
         before = store.current(f"{CATALOGUE}/{round_name(number - 1)}") if number > 1 else None
         least = before.counts["coverage"] if before is not None and config.feedback else 0.0
         checks = [
-            HAS_FUNCTIONS.check(counts["functions"] > 0, counts["functions"], "at least 1", limit=1),
-            COVERAGE_HELD.check(counts["coverage"] >= least, counts["coverage"], f"at least {least}", limit=least),
+            round_checks.HAS_FUNCTIONS.check(counts["functions"] > 0, counts["functions"], "at least 1", limit=1),
+            round_checks.COVERAGE_HELD.check(
+                counts["coverage"] >= least, counts["coverage"], f"at least {least}", limit=least
+            ),
         ]
         return build.commit(counts=counts, checks=checks)
 
@@ -138,11 +130,11 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     with store.build(f"{BANK}/{name}", code_version=BANK_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
         checks = [
-            NO_TWO_ALIKE.check(
+            round_checks.NO_TWO_ALIKE.check(
                 counts["closest"] < config.epsilon, counts["closest"], f"below {config.epsilon}", limit=config.epsilon
             ),
-            HAS_TASKS.check(counts["tasks"] > 0, counts["tasks"], "at least 1", limit=1),
-            STRATA_FILLED.check(not counts["short"], counts["short"], 0),
+            round_checks.HAS_TASKS.check(counts["tasks"] > 0, counts["tasks"], "at least 1", limit=1),
+            round_checks.STRATA_FILLED.check(not counts["short"], counts["short"], 0),
         ]
         return build.commit(counts=counts, checks=checks)
 
@@ -242,8 +234,10 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
         counts = build.run_part(spec, make).counts
         lost, whole = counts["infrastructure failures"], counts["trajectories"]
         checks = [
-            ALL_EXECUTED.check(whole == bank.counts["tasks"], whole, bank.counts["tasks"]),
-            INFRASTRUCTURE_HELD.check(_held(lost, whole), f"{lost} of {whole} lost", "at most half", lost, whole / 2),
+            round_checks.ALL_EXECUTED.check(whole == bank.counts["tasks"], whole, bank.counts["tasks"]),
+            round_checks.INFRASTRUCTURE_HELD.check(
+                _held(lost, whole), f"{lost} of {whole} lost", "at most half", lost, whole / 2
+            ),
         ]
         return build.commit(counts=counts, checks=checks)
 
@@ -299,8 +293,8 @@ def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopPar
         once, wrong = counts["trajectories"] == counts["different trajectories"], counts["false positives"]
         checked = counts.get("verified with a rule", counts["verified"])  # older rounds: every task had one
         checks = [
-            EACH_ONCE.check(once, counts["different trajectories"], counts["trajectories"]),
-            FEW_UNTRUE.check(
+            round_checks.EACH_ONCE.check(once, counts["different trajectories"], counts["trajectories"]),
+            round_checks.FEW_UNTRUE.check(
                 wrong <= FALSE_POSITIVES * checked,
                 f"{wrong} of {checked}",
                 f"at most {FALSE_POSITIVES:.0%}",

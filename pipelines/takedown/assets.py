@@ -35,11 +35,7 @@ RENDERED = frozenset({".gif", ".html", ".jpeg", ".jpg", ".md", ".png", ".svg", "
 """Files of a version that show records without naming them: they go from versions that read a changed one."""
 _EXPORTS = "exports/"
 _KEEP_RENDERED = ("checkpoints/", "bench/", "raw/")
-TAKEN_DOWN = CheckSpec(
-    "taken down",
-    "Never fails: it marks a version that `vesper takedown` built, and says how many rows and files were removed",
-    blocking=False,
-)
+TAKEN_DOWN = CheckSpec("taken down", "Never fails: it says what `vesper takedown` removed", blocking=False)
 
 
 @dataclass

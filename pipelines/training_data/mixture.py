@@ -32,7 +32,7 @@ CODE_VERSION = "3"
 TARGET_SHARES = {"perception": 0.208, "vqa": 0.221, "grounding": 0.248, "navigation": 0.323}
 """By tokens (UI-Venus-1.5, section 2.1.1)."""
 SHARES_REACHED = CheckSpec(
-    "token shares reached unless data is short", "An objective's share of tokens misses its target though there is data"
+    "token shares reached unless data is short", "An objective has too few tokens though there is data"
 )
 CHECKS = (HAS_ROWS, SHARES_REACHED)
 

@@ -44,11 +44,7 @@ GIVEN_SPLITS = CheckSpec("only the given splits", "A row of another split was pa
 EACH_SAMPLE_ONCE = CheckSpec("each sample once", "A sample id occurs twice")
 ALL_PACKED = CheckSpec("every sample is packed or left out", "Packed + left out ≠ samples of gold")
 HAS_ROWS = CheckSpec("there is something to train on", "No row is left")
-HAS_HELD_OUT = CheckSpec(
-    "there is something to evaluate on",
-    "`evaluations/heldout` has no row though gold has samples of that split. Only warns where no source "
-    "has one yet: the corpus is built, and evaluations on it wait",
-)
+HAS_HELD_OUT = CheckSpec("there is something to evaluate on", "No row of the test split; warns where gold has none")
 CHECKS = (GIVEN_SPLITS, EACH_SAMPLE_ONCE, ALL_PACKED, HAS_ROWS)
 HELDOUT_CHECKS = (GIVEN_SPLITS, EACH_SAMPLE_ONCE, ALL_PACKED, HAS_HELD_OUT)
 

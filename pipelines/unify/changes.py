@@ -12,23 +12,10 @@ from schemas.settings import Number, Settings, setting
 
 AGAINST_CURRENT = "_against_current"
 """How the names of these checks end."""
-ITEMS_HELD = CheckSpec(
-    "items_against_current",
-    "More items are gone than the band allows; the last good version stays current",
-    sometimes=True,
-)
-SHARE_HELD = CheckSpec(
-    "share_against_current", "The mapped share of records or items fell, the lower of the two", sometimes=True
-)
-REASONS_HELD = CheckSpec(
-    "reasons_against_current", "A quarantine reason became more frequent", blocking=False, sometimes=True
-)
-ACTIONS_HELD = CheckSpec(
-    "actions_against_current",
-    "The kinds of actions shifted against the current version",
-    blocking=False,
-    sometimes=True,
-)
+ITEMS_HELD = CheckSpec("items_against_current", "More items are gone than the band allows", sometimes=True)
+SHARE_HELD = CheckSpec("share_against_current", "A lower share of records or items was mapped", sometimes=True)
+REASONS_HELD = CheckSpec("reasons_against_current", "A quarantine reason rose", blocking=False, sometimes=True)
+ACTIONS_HELD = CheckSpec("actions_against_current", "The kinds of actions shifted", blocking=False, sometimes=True)
 CHECKS = (ITEMS_HELD, SHARE_HELD, REASONS_HELD, ACTIONS_HELD)
 
 

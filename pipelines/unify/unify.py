@@ -37,17 +37,10 @@ DAMAGES_SHOWN = 12
 """Damaged files that a check names."""
 DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
 NOTHING_LOST = CheckSpec("nothing_lost", "Items in ≠ mapped + quarantined: the adapter dropped something silently")
-FILES_READABLE = CheckSpec(
-    "files_readable",
-    "A native file can't be read to its end, or none of its records can: a half-done download, a wrong file",
-)
+FILES_READABLE = CheckSpec("files_readable", "A native file can't be read to its end, or none of its records can")
 SOMETHING_MAPPED = CheckSpec("something_mapped", "Not one item was understood")
 MOSTLY_MAPPED = CheckSpec("mostly_mapped", "More than half went to quarantine")
-VOCABULARY_KNOWN = CheckSpec(
-    "vocabulary_known",
-    "A column or action word that the adapter has never seen; found names and counts them",
-    blocking=False,
-)
+VOCABULARY_KNOWN = CheckSpec("vocabulary_known", "A column or action word that the adapter never saw", blocking=False)
 CHECKS = (NOTHING_LOST, FILES_READABLE, SOMETHING_MAPPED, MOSTLY_MAPPED, VOCABULARY_KNOWN, *CHANGE_CHECKS)
 
 

@@ -29,18 +29,9 @@ MOST_BARS = 30
 STAGES = ("raw", "unified", "verdicts", "gold")
 Row = dict[str, Any]
 ADDS_UP = CheckSpec("figures add up", "The card's items are not the sum of mapped and quarantined", sometimes=True)
-HAS_PICTURES = CheckSpec(
-    "there are pictures", "The source has screens, and no sampled item has a picture", blocking=False, sometimes=True
-)
-HAS_GOLD = CheckSpec(
-    "has gold",
-    "The source has no good gold yet: its card says what it waits for, and the corpus is built without it",
-    blocking=False,
-    sometimes=True,
-)
-ALL_HAVE_GOLD = CheckSpec(
-    "every source has gold", "`cards/corpus` was built without the sources that it names", blocking=False
-)
+HAS_PICTURES = CheckSpec("there are pictures", "No sampled item has a picture", blocking=False, sometimes=True)
+HAS_GOLD = CheckSpec("has gold", "No good gold yet: the corpus is built without it", blocking=False, sometimes=True)
+ALL_HAVE_GOLD = CheckSpec("every source has gold", "The corpus was built without these sources", blocking=False)
 CHECKS = (ADDS_UP, HAS_PICTURES, HAS_GOLD)
 CORPUS_CHECKS = (ADDS_UP, HAS_PICTURES, ALL_HAVE_GOLD)
 

@@ -53,20 +53,10 @@ from schemas.tables import Column, Samples, Screens, Steps, Table
 ASSET = CONTAMINATION
 CODE_VERSION = "5"
 MAX_PAIRS = 200
-HITS_QUARANTINED = CheckSpec(
-    "every item that is hit is in quarantine",
-    "An item shares a picture or words with evaluation data, and wasn't quarantined",
-)
+HITS_QUARANTINED = CheckSpec("every item that is hit is in quarantine", "What evaluation data holds isn't quarantined")
 DATA_LEFT = CheckSpec("training data is left", "Every sample looks like evaluation data")
-MOST_DATA_LEFT = CheckSpec(
-    "most training data is left", "More than half of the samples look like evaluation data", blocking=False
-)
-SUITES_PRINTED = CheckSpec(
-    "every suite has fingerprints",
-    "A suite is not on this machine, so nothing was compared with it (where only Vesper's "
-    "own data trains, the public suites aren't asked for)",
-    blocking=False,
-)
+MOST_DATA_LEFT = CheckSpec("most training data is left", "Most samples look like evaluation data", blocking=False)
+SUITES_PRINTED = CheckSpec("every suite has fingerprints", "A suite isn't here, to compare with", blocking=False)
 CHECKS = (HITS_QUARANTINED, DATA_LEFT, MOST_DATA_LEFT, SUITES_PRINTED)
 
 

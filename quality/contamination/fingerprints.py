@@ -46,9 +46,7 @@ FLUSH_PICTURES = 256
 HAS_ITEMS = CheckSpec("there are items", "The suite yielded no item. Only warns for a source without a test split")
 ROWS_ADD_UP = CheckSpec("every row is an item or has a reason", "Rows of the suite were skipped silently")
 MOST_ROWS = CheckSpec("most rows are items", "More than half of the suite's rows were refused")
-HAS_PICTURES = CheckSpec(
-    "pictures are there", "More than one in ten items has no picture, so only words protect it", blocking=False
-)
+HAS_PICTURES = CheckSpec("pictures are there", "More than one in ten items has no picture", blocking=False)
 CHECKS = (HAS_ITEMS, ROWS_ADD_UP, MOST_ROWS, HAS_PICTURES)
 
 

@@ -33,9 +33,7 @@ CODE_VERSION = "4"
 NO_PICTURE_LEAKED = CheckSpec("no evaluation picture in the shards", "A packed picture equals one of a suite")
 NO_TEXT_LEAKED = CheckSpec("no evaluation instruction in the shards", "A packed instruction equals one of a suite")
 ALL_READ = CheckSpec("every packed row was read", "The scan couldn't read rows or pictures of the shards")
-HAS_SUITES = CheckSpec(
-    "there is something to look for", "No suite has fingerprints, so the scan proves nothing", blocking=False
-)
+HAS_SUITES = CheckSpec("there is something to look for", "No suite has fingerprints: it proves nothing", blocking=False)
 CHECKS = (NO_PICTURE_LEAKED, NO_TEXT_LEAKED, ALL_READ, HAS_SUITES)
 
 

@@ -30,18 +30,9 @@ from schemas.tables import Column, JudgeCosts, Table, Verdicts
 CODE_VERSION = f"2.{cleaning.VERSION}"
 ONE_VERDICT = CheckSpec("every item has one verdict", "An item was judged twice or never")
 JUDGES = CheckSpec("the judge judges", "The judge abstained from every item")
-ANSWERED = CheckSpec(
-    "the model has answered",
-    "The model refused to answer about items, or gave invalid answers each time, "
-    "though it answers others: they went to review",
-    blocking=False,
-)
-NOTHING_PENDING = CheckSpec(
-    "nothing is pending", "The night's ceiling was reached; the rest follows the next night", blocking=False
-)
-SCORES_AGAINST_CURRENT = CheckSpec(
-    "scores_against_current", "The judge's scores shifted against the current version", blocking=False, sometimes=True
-)
+ANSWERED = CheckSpec("the model has answered", "The model gave no valid answer about some items", blocking=False)
+NOTHING_PENDING = CheckSpec("nothing is pending", "The night's ceiling was reached; the rest waits", blocking=False)
+SCORES_AGAINST_CURRENT = CheckSpec("scores_against_current", "The scores shifted", blocking=False, sometimes=True)
 CHECKS = (ONE_VERDICT, JUDGES, ANSWERED, NOTHING_PENDING, SCORES_AGAINST_CURRENT)
 
 

@@ -24,9 +24,7 @@ DEFAULT_FLOOR = 0.4
 DEFAULT_MARGIN = 0.05
 MIN_SHARE = 0.9
 """Of the human set that a judge must have answered."""
-AGREES = CheckSpec(
-    "the judge agrees with people", "Quadratic κ with the frozen human set is too low, or less than 90 % was answered"
-)
+AGREES = CheckSpec("the judge agrees with people", "Quadratic κ with the human set is too low, or under 90 % answered")
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,14 +52,8 @@ CODE_VERSION = "1-" + code_digest(
 NO_TRIGGER = CheckSpec("no planted trigger", "The same faint patch is on many screens where no interface would put it")
 LICENCES_ALLOWED = CheckSpec("no refused licence is used", "A source that `licences:` denies is in the corpus")
 SCREENS_READ = CheckSpec("every screen was read", "Pictures could not be decoded", blocking=False)
-LITTLE_PERSONAL = CheckSpec(
-    "little personal data", "More items with mail addresses, phone numbers … than the limit", blocking=False
-)
-NO_CREDENTIALS = CheckSpec(
-    "no credentials",
-    "Passwords or keys in items; those that Vesper's own data invents are listed as `synthetic` and don't count",
-    blocking=False,
-)
+LITTLE_PERSONAL = CheckSpec("little personal data", "More items with personal data than the limit", blocking=False)
+NO_CREDENTIALS = CheckSpec("no credentials", "Passwords or keys in items (not `synthetic` ones)", blocking=False)
 LICENCES_KNOWN = CheckSpec("every licence is known", "A source states no licence", blocking=False)
 CHECKS = (NO_TRIGGER, LICENCES_ALLOWED, SCREENS_READ, LITTLE_PERSONAL, NO_CREDENTIALS, LICENCES_KNOWN)
 

@@ -11,23 +11,12 @@ NANO_SIZE = CheckSpec("nano size", "The nano preset isn't 2 to 6 million paramet
 LOSS_FELL = CheckSpec("loss fell", "The loss of the last tenth of the steps is not below that of the first")
 ALL_STEPS = CheckSpec("all steps", "Training stopped early")
 REWARD_HELD = CheckSpec("held-out reward did not fall", "Offline RL made it worse, by an interval wholly below 0")
-TRACES_DECIDE = CheckSpec(
-    "traces decide the peak",
-    "Fewer than `offline.min_traces` whole episodes to validate on: the expected reward chose the weights",
-    blocking=False,
-    sometimes=True,
-)
+TRACES_DECIDE = CheckSpec("traces decide the peak", "Too few whole episodes to decide", blocking=False, sometimes=True)
 SUCCESS_HELD = CheckSpec("validation success did not fall", "Online RL made it worse, by an interval wholly below 0")
 DEVICES_HELD = CheckSpec("devices held", "More than half of the rollouts were lost")
-GROUPS_COMPARE = CheckSpec(
-    "groups with a comparison",
-    "In every group all rollouts got the same reward, so nothing was learned",
-    blocking=False,
-)
+GROUPS_COMPARE = CheckSpec("groups with a comparison", "Rewards differ in no group: nothing is learned", blocking=False)
 ALL_SAMPLES_PUT = CheckSpec("all samples put", "Some held-out samples were not asked")
-CONTROLS_BESIDE_GROUNDING = CheckSpec(
-    "controls beside grounding", "A grounding figure without blind table, random element and swapped screen"
-)
+CONTROLS_BESIDE_GROUNDING = CheckSpec("controls beside grounding", "Grounding was measured without all its controls")
 BASE = (WEIGHTS_FINITE, LOADS, HAS_TEXTS, NANO_SIZE)
 TRAINED = (WEIGHTS_FINITE, LOADS, LOSS_FELL, ALL_STEPS)
 SPECIALIST = (TRACES_DECIDE, LOADS, REWARD_HELD, WEIGHTS_FINITE)

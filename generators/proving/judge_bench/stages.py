@@ -9,17 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from generators.proving.judge_bench.assets import (
-    ABOVE_CHANCE,
-    BENCH,
-    BUILD_VERSION,
-    CUTS_ARE_RISKS,
-    ENOUGH_EXAMPLES,
-    HAS_PLANTED_DEFECTS,
-    NANO,
-    NANO_VERSION,
-    figures_of,
-)
+from generators.proving.judge_bench import assets
+from generators.proving.judge_bench.assets import BENCH, BUILD_VERSION, NANO, NANO_VERSION, figures_of
 from generators.proving.judge_bench.build import BenchConfig, build
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Manifest
@@ -67,7 +58,7 @@ def build_bench(store: Store, config: BenchConfig = SMALL, pages: Path | None = 
     with store.build(BENCH, code_version=str(BUILD_VERSION), config=settings, inputs={}, parts=[spec]) as built:
         counts = built.run_part(spec, run).counts
         planted = sum(count for name, count in counts.items() if name.startswith("planted:"))
-        checks = [HAS_PLANTED_DEFECTS.check(planted > 0, planted, "more than 0", limit=0)]
+        checks = [assets.HAS_PLANTED_DEFECTS.check(planted > 0, planted, "more than 0", limit=0)]
         return built.commit(counts={**counts, "planted": planted}, checks=checks)
 
 
@@ -95,8 +86,10 @@ def train_judge(store: Store, read: bool = False) -> Manifest:
         counts = built.run_part(spec, run).counts
         least = min(counts["examples"].values())
         checks = [
-            ENOUGH_EXAMPLES.check(least >= 50, least, "50 of each unit", limit=50),
-            CUTS_ARE_RISKS.check(all(0 < cut < 1 for cut in counts["cuts"].values()), str(counts["cuts"]), "0..1"),
+            assets.ENOUGH_EXAMPLES.check(least >= 50, least, "50 of each unit", limit=50),
+            assets.CUTS_ARE_RISKS.check(
+                all(0 < cut < 1 for cut in counts["cuts"].values()), str(counts["cuts"]), "0..1"
+            ),
         ]
         weights = next(entry for entry in built.results[0].files if entry.path.endswith("nano.safetensors"))
         version = model_version((built.root / weights.path).parent)  # as its verdicts name it
@@ -147,12 +140,11 @@ def measure_judge(store: Store, name: str, read: bool = False) -> Manifest:
         counts = built.run_part(spec, run).counts
         auroc = counts.get("macro AUROC, with elements", 0.0)
         checks = [
-            ABOVE_CHANCE.check(
+            assets.ABOVE_CHANCE.check(
                 auroc >= BETTER_THAN_CHANCE,
-                f"{auroc:.3f}",
-                f"macro AUROC {BETTER_THAN_CHANCE}",
-                auroc,
-                BETTER_THAN_CHANCE,
+                round(auroc, 3),
+                "macro AUROC above that of a coin",
+                limit=BETTER_THAN_CHANCE,
             )
         ]
         return built.commit(counts=counts, checks=checks)

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from trainer.proving.staircase.config import StaircaseConfig
 
 ASSET, CODE_VERSION = "staircase/web", "2"
-ROWS_COUNTED = CheckSpec(
-    "attempts of every row counted", "Every attempt of a row of the staircase was lost to a device"
-)
+ROWS_COUNTED = CheckSpec("attempts of every row counted", "Every attempt of a row was lost to a device")
 CHECKS = (ROWS_COUNTED,)
 
 
