@@ -17,6 +17,7 @@ from pipelines.markdown_text import markdown_text
 from pipelines.store import Store
 from pipelines.store.images import open_image
 from pipelines.store.manifest import Manifest
+from pipelines.training_data.chat_turns import with_prompts
 from quality.items.drawing import draw_action, draw_boxes
 from schemas.actions import parse
 from trainer.proving.staircase.report import MARKDOWN
@@ -120,7 +121,7 @@ def _shards(manifest: Manifest, store: Store) -> dict[str, str]:
     for path in manifest.paths("shard")[:4]:
         file = pq.ParquetFile(path)
         if file.metadata.num_row_groups:
-            for row in file.read_row_group(0, columns=SAMPLE).slice(0, 1).to_pylist():
+            for row in with_prompts(file.read_row_group(0, columns=SAMPLE).take([0])).to_pylist():
                 images += [open_image(picture["bytes"]) for picture in row["images"][:1]]
                 captions += [caption(row)] * bool(row["images"])
     if not images:

@@ -22,6 +22,8 @@ from pipelines.store.manifest import Manifest
 
 REASONS, EXAMPLES = 12, 3
 """Reasons that are listed, the most frequent first, and records that are named for each."""
+LOOKED_AT = 100
+"""Rows of a reason in a part, among which different records are found: one record may lose many items."""
 SIDE_PX, WORDS = 120, 160
 PLAIN = re.compile(r"[\w ./#:@+=,'-]+")
 """What a name may hold that a line to copy is made of: no sign that ends a code span or a cell of the table."""
@@ -32,15 +34,17 @@ Row = Mapping[str, Any]
 def quarantine_table(manifest: Manifest, store: Store) -> str:
     """Markdown; "" where nothing was quarantined."""
     counts: Counter[str] = Counter()
-    examples: dict[str, list[Row]] = {}
+    found: dict[str, dict[tuple[str, str], Row]] = {}
     for path in manifest.paths("quarantine"):
         table = pq.read_table(path, columns=COLUMNS)  # not `native`: a whole record each
         for entry in pc.value_counts(table["reason"]).to_pylist():
             counts[entry["values"]] += entry["counts"]
-            shown = examples.setdefault(entry["values"], [])
-            if len(shown) < EXAMPLES:
-                same = table.filter(pc.equal(table["reason"], entry["values"]))
-                shown += same.slice(0, EXAMPLES - len(shown)).to_pylist()
+            records = found.setdefault(entry["values"], {})
+            if len(records) < EXAMPLES:
+                same = table.filter(pc.equal(table["reason"], entry["values"])).slice(0, LOOKED_AT)
+                for row in same.to_pylist():
+                    records.setdefault((row["file"], row["record"]), row)
+    examples = {reason: list(records.values())[:EXAMPLES] for reason, records in found.items()}
     reasons = counts.most_common(REASONS)
     pictures = _pictures(manifest, store, [row for reason, _ in reasons for row in examples[reason]])
     lines = ["| reason | count | file and record | what was found | picture | to look into it |", "|" + "---|" * 6]

@@ -47,10 +47,11 @@ def lines(text: str) -> list[list[str]]:
 
 
 def test_each_reason_has_its_count_and_three_records_with_the_line_that_explains_them(tmp_path: Path) -> None:
-    rows = [row("off_screen", f"row {n}") for n in range(5)] + [row("duplicate", "row 9", "b/c.json")]
+    rows = [row("off_screen", f"row {n}") for n in (0, 0, 1, 2, 3)] + [row("duplicate", "row 9", "b/c.json")]
     shown = lines(quarantine_table(unified(Store(tmp_path), rows), Store(tmp_path)))
     assert [cells[:2] for cells in shown] == [["**off_screen**", "5"], ["", ""], ["", ""], ["**duplicate**", "1"]]
     assert len(shown) == EXAMPLES + 1 and shown[3][2] == "b/c.json, row 9"
+    assert [cells[2] for cells in shown[:3]] == [f"a.json, row {n}" for n in range(3)]
     assert shlex.split(shown[3][5].strip("`")) == ["vesper", "explain", "x/b/c.json#row 9"]
 
 
