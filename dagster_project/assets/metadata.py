@@ -92,11 +92,24 @@ def of_the_run(
     known = last.metadata if last is not None else {}
     same = [name for name in ("version", "counts") if name in known and _value(metadata[name]) == _value(known[name])]
     if len(same) < 2 or "made by" not in known:
-        return {**metadata, f"{COST}seconds": round(seconds, 2), "made by": dg.MetadataValue.dagster_run(run_id)}
+        made = dg.MetadataValue.dagster_run(run_id)
+        return _sorted({**metadata, f"{COST}seconds": round(seconds, 2), "made by": made})
     spent = {name: value for name, value in known.items() if name.startswith(COST)}
     made = known["made by"]
     done = dg.MetadataValue.text(f"nothing: this version was there; its costs are those of run {_value(made)[:8]}")
-    return {"done": done, **metadata, **spent, "made by": made}
+    return _sorted({"done": done, **metadata, **spent, "made by": made})
+
+
+def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What people look at, then numbers, then the rest; all that was counted comes last."""
+
+    def rank(entry: tuple[str, Any]) -> int:
+        name, value = entry
+        if name in ("done", "counts", "to copy"):
+            return {"done": 0, "to copy": 3, "counts": 4}[name]
+        return 1 if isinstance(value, dg.MarkdownMetadataValue) else 2 if isinstance(_value(value), int | float) else 3
+
+    return dict(sorted(metadata.items(), key=rank))
 
 
 def _value(entry: Any) -> Any:

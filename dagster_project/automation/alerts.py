@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
+from dagster_project.assets.checks import WORDS
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Alerts, Email
 from dagster_project.settings.environment import Environment
@@ -178,7 +179,7 @@ def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Alert:
     failed = []
     blocked = defaultdict(list)  # by step: what Dagster itself says of them has their names on later lines
     for step, one in failed_checks(context.instance, run, dg.AssetCheckSeverity.ERROR):
-        blocked[step].append(f"{one.asset_check_key.name}: {one.description}")
+        blocked[step].append(f"{one.asset_check_key.name}: {_said(one)}")
     for event in context.get_step_failure_events():
         data = event.step_failure_data
         said = data.user_failure_data.description if data.user_failure_data is not None else None
@@ -216,10 +217,16 @@ def new_warnings(instance: dg.DagsterInstance, run: dg.DagsterRun) -> tuple[tupl
     time before: what warns every night is reported once."""
     found = set()
     for _, one in failed_checks(instance, run, dg.AssetCheckSeverity.WARN):
-        said = _line(one.description or "failed")
+        said = _said(one)
         if said != _said_before(instance, one.asset_check_key, run.run_id):
             found.add((one.asset_key.to_user_string(), one.check_name, said))
     return tuple(sorted(found))
+
+
+def _said(one: dg.AssetCheckEvaluation) -> str:
+    """What a check found, in plain text: descriptions are Markdown."""
+    words = one.metadata.get(WORDS)
+    return _line(str(words.value) if words is not None else one.description or "failed")
 
 
 def _said_before(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> str | None:
@@ -230,7 +237,7 @@ def _said_before(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: 
         if record.run_id == run_id:
             reached = True
         elif reached and one is not None:
-            return None if one.passed else _line(one.description or "failed")
+            return None if one.passed else _said(one)
     return None
 
 

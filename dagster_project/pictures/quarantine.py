@@ -24,7 +24,7 @@ REASONS, EXAMPLES = 12, 3
 """Reasons that are listed, the most frequent first, and records that are named for each."""
 LOOKED_AT = 100
 """Rows of a reason in a part, among which different records are found: one record may lose many items."""
-SIDE_PX, WORDS = 120, 160
+SIDE_PX, WORDS = 160, 160
 PLAIN = re.compile(r"[\w ./#:@+=,'-]+")
 """What a name may hold that a line to copy is made of: no sign that ends a code span or a cell of the table."""
 COLUMNS = ["source", "reason", "detail", "file", "record"]

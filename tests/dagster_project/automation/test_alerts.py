@@ -16,12 +16,17 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from toy_stage import toy_stage
 
 from dagster_project import definitions
+from dagster_project.assets import factory
+from dagster_project.assets.resources import JudgeResource, StoreResource
 from dagster_project.automation import alerts
 from dagster_project.automation.alerts import Alert, AlertError
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Alerts, Email
+from dagster_project.stages.stage import StageWork
+from pipelines.store import CheckSpec, Manifest
 
 FAILURE = Alert("refresh_sources", "1234", (("raw__aitw", "expected native files, found none"),), url="http://ui/1234")
 
@@ -325,3 +330,27 @@ def test_settings_that_nobody_could_use_are_refused(tmp_path: Path, said: str, w
     (tmp_path / "d.yaml").write_text(f"alerts: {said}\n")
     with pytest.raises(deployment.DeploymentError, match=wanted):
         deployment.load(tmp_path / "d.yaml")
+
+
+def test_a_failed_check_that_blocks_is_told_by_its_name_and_in_plain_words(tmp_path: Path) -> None:
+    lost = CheckSpec("nothing lost", "Items are gone")
+    known = CheckSpec("vocabulary known", "A new word", blocking=False)
+    found = [lost.check(False, "2 of `a_*.json`", "<3>"), known.check(False, "a|b", "none")]
+
+    def run(work: StageWork) -> Manifest:
+        with work.store.build("reports/x", code_version="1") as build:
+            return build.commit(checks=found)
+
+    assets = factory.build({"reports/x": toy_stage("reports/x", lost, known, run=run)})
+    resources = {"store": StoreResource(home=str(tmp_path)), "judge": JudgeResource()}
+    job = dg.Definitions(assets, jobs=[dg.define_asset_job("nightly")], resources=resources)
+    with dg.DagsterInstance.ephemeral() as instance:
+        run_ = job.resolve_job_def("nightly").execute_in_process(QUIET, instance=instance, raise_on_error=False)
+        context = dg.build_run_status_sensor_context(
+            "s", run_.get_run_failure_event(), instance, run_.dagster_run
+        ).for_run_failure()
+        alert = alerts.failure_of(context, deployment.Deployment(raw_root=tmp_path).alerts)
+        [evaluation] = [one for one in run_.get_asset_check_evaluations() if one.check_name == "nothing_lost"]
+    assert alert.failed == (("reports__x", "nothing_lost: found 2 of `a_*.json`, expected <3>"),)
+    assert alert.warned == (("reports/x", "vocabulary_known", "found a|b, expected none"),)
+    assert evaluation.description == "found 2 of \\`a\\_\\*.json\\`, expected &lt;3&gt;"
