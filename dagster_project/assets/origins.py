@@ -51,9 +51,10 @@ def _named(named: NamedFunction) -> tuple[Path, int] | None:
 
 
 def _defined(function: Callable[..., object]) -> tuple[Path, int] | None:
-    """Of a function that is here; of a partial, or one that wraps another, of that."""
+    """Of a function that is here; of a partial, or one that wraps another, of that; of an object, of what calls it."""
     while isinstance(function, functools.partial):
         function = function.func
+    function = function if hasattr(function, "__code__") else type(function).__call__
     held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     inner = next((one for one in held if callable(one) and hasattr(one, "__code__")), function)
     code = getattr(inner, "__code__", None)

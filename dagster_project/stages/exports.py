@@ -29,6 +29,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             run=_Export(said),
             kinds=("huggingface",) if CORPUS[said.form].schema is not None else ("file",),
             code_version=corpus.CODE_VERSION,
+            checks=(corpus.ALL_EXPORTED,),
             owners=deployment.owners,
             description=f"The corpus for {CORPUS[said.form].loader}, with its card and licences.",
         )

@@ -16,13 +16,14 @@ from pipelines.exports.form import ExportForm
 from pipelines.exports.forms import CORPUS
 from pipelines.exports.parts import WrittenPart, write_parts
 from pipelines.exports.records import Picture, Sample
-from pipelines.store import Check, Manifest, PartSpec, PartWriter, Store
+from pipelines.store import CheckSpec, Manifest, PartSpec, PartWriter, Store
 from pipelines.training_data import mixture
 from pipelines.training_data.dataset_card import Card, Group, card_texts
 from pipelines.training_data.shards import ASSET as SHARDS
 from schemas.ids import digest
 
 CODE_VERSION = "1"
+ALL_EXPORTED = CheckSpec("every chosen row is in the export", "The export holds more or fewer rows than were chosen")
 
 
 def asset_of(form: str) -> str:
@@ -119,7 +120,7 @@ def build_export(store: Store, form: str, filters: Filters | None = None) -> Man
 
         build.run_part(about, describe)
         rows_written, wanted = sum(groups.values()), sum(map(len, chosen.values()))
-        check = Check("every chosen row is in the export", rows_written == wanted, str(rows_written), str(wanted))
+        check = ALL_EXPORTED.check(rows_written == wanted, rows_written, wanted)
         return build.commit(counts={"rows": rows_written, "files": len(written)}, checks=[check])
 
 

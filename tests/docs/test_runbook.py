@@ -66,7 +66,7 @@ def test_no_check_is_made_that_nobody_declared() -> None:
 
 
 def test_every_stage_declares_its_checks() -> None:
-    stages = graph.stages(Deployment(raw_root=Path("/nowhere")))
+    stages = graph.stages(Deployment(raw_root=Path("/nowhere"), exports=({"form": "llama-factory"},)))
     assert not [key for key, stage in stages.items() if checks.declared(stage) == (checks.ALL,)]
     shown = {spec for stage in stages.values() for spec in stage.checks}
     elsewhere = {"checks_passed", "rows", "taken down", "the judge agrees with people"}

@@ -12,7 +12,8 @@ import pytest
 from dagster_project.assets.origins import code_references, column_lineage
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import graph
-from dagster_project.stages.stage import GraphStage, NamedFunction
+from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
+from pipelines.store import Manifest
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,6 +39,12 @@ def test_a_function_in_a_file_of_ones_own_is_found(tmp_path: Path, stages: dict[
     named = GraphStage("a/b", (), "train", NamedFunction(f"{tmp_path}/mine.py:make"), "", (), "1")
     found = code_references(named)
     assert found is not None and found.code_references[0].source == f"{tmp_path}/mine.py:4"
+    class Made:
+        def __call__(self, work: StageWork) -> Manifest:
+            raise AssertionError("not called")
+
+    found = code_references(GraphStage("a/b", (), "train", Made(), "", (), "1"))
+    assert found is not None and found.code_references[0].file_path == __file__
     gone = GraphStage("a/b", (), "train", NamedFunction("nowhere:make"), "", (), "1")
     assert code_references(gone) is None
 
