@@ -92,8 +92,8 @@ def of_the_run(
     known = last.metadata if last is not None else {}
     same = [name for name in ("version", "counts") if name in known and _value(metadata[name]) == _value(known[name])]
     if len(same) < 2 or "made by" not in known:
-        made = dg.MetadataValue.dagster_run(run_id)
-        return _sorted({**metadata, f"{COST}seconds": round(seconds, 2), "made by": made})
+        own = {f"{COST}seconds": round(seconds, 2), "made by": dg.MetadataValue.dagster_run(run_id)}
+        return _sorted({**metadata, **own})
     spent = {name: value for name, value in known.items() if name.startswith(COST)}
     made = known["made by"]
     done = dg.MetadataValue.text(f"nothing: this version was there; its costs are those of run {_value(made)[:8]}")

@@ -34,7 +34,8 @@ def declared() -> dict[str, CheckSpec]:
     found: dict[str, CheckSpec] = {}
     for path, call in calls("CheckSpec"):
         spec = CheckSpec(
-            *map(ast.literal_eval, call.args), **{word.arg or "": ast.literal_eval(word.value) for word in call.keywords}
+            *map(ast.literal_eval, call.args),
+            **{word.arg or "": ast.literal_eval(word.value) for word in call.keywords},
         )
         assert spec.name not in found, f"{path.name}: {spec.name!r} is declared twice"
         found[spec.name] = spec

@@ -39,6 +39,7 @@ def test_a_function_in_a_file_of_ones_own_is_found(tmp_path: Path, stages: dict[
     named = GraphStage("a/b", (), "train", NamedFunction(f"{tmp_path}/mine.py:make"), "", (), "1")
     found = code_references(named)
     assert found is not None and found.code_references[0].source == f"{tmp_path}/mine.py:4"
+
     class Made:
         def __call__(self, work: StageWork) -> Manifest:
             raise AssertionError("not called")
