@@ -86,7 +86,7 @@ def export_folder(
 
     def put_picture(picture: Picture) -> None:
         if not (path := folder / picture.path).exists():  # a name by content: what is there is what would be written
-            with whole_file(path) as written:
+            with whole_file(path, alone=True) as written:
                 written.write_bytes(picture.data)
 
     def place(name: str) -> AbstractContextManager[Path]:
