@@ -31,10 +31,12 @@ EXPORTS = (
     "cloudpickle==3.1.2",
     "codetiming==1.4.0",
     "hydra-core==1.3.8",
+    "json-repair==0.64.6",
     "llamafactory==0.9.5",
     "modelscope-hub==0.5.1",
     "modelscope==1.40.2",
     "ms-swift==4.6.0",
+    "msgpack==1.2.4",
     "omegaconf==2.4.0",
     "orjson==3.13.0",
     "peft==0.21.2",
@@ -47,10 +49,13 @@ EXPORTS = (
 )
 """What reads exports (`exports_read.py`), without the pins of each, and what those loaders import."""
 THEIR_IMPORTS = (
+    "aiohttp",
     "boto3",
     "brotli",
     "catalogue",
+    "cryptography",
     "filelock",
+    "jsonschema",
     "lightning-utilities",
     "matplotlib",
     "obstore",
