@@ -8,11 +8,15 @@ from pathlib import Path
 
 from pipelines.home import default_home
 from pipelines.store import Store, StoreError, has_store
+from pipelines.store.aliases import AGENT, ALIASES
 from pipelines.store.choose_version import asset_folder
 
-TEXT = "a checkpoint folder, or its asset in the store: unified, checkpoints/unified@1f2e"
-_IN_STORE = re.compile(r"/assets/checkpoints/([a-z0-9_]+)/[0-9a-f]{16}(?:/[^/]+)?$")
-_NAME = re.compile(r"(?:checkpoints/)?([a-z0-9_]+(?:@[A-Za-z0-9_-]+)?)")
+TEXT = (
+    "a checkpoint folder, or its asset in the store: unified, checkpoints/unified@1f2e, production (an alias of the "
+    "unified agent), offline_web@candidate"
+)
+_IN_STORE = re.compile(r"/assets/(?:experiments/([a-z0-9_]+)/)?checkpoints/([a-z0-9_]+)/[0-9a-f]{16}(?:/[^/]+)?$")
+_NAME = re.compile(r"((?:experiments/[a-z0-9_]+/)?checkpoints/)?([a-z0-9_]+(?:@[A-Za-z0-9_-]+)?)")
 
 
 def checkpoint(said: str) -> Path:
@@ -24,7 +28,8 @@ def checkpoint(said: str) -> Path:
     if path.exists() or named is None or not has_store(home):
         return path
     try:
-        folder = asset_folder(Store(home), f"checkpoints/{named[1]}")
+        asset = f"{AGENT}@{said}" if said in ALIASES else f"{named[1] or 'checkpoints/'}{named[2]}"
+        folder = asset_folder(Store(home), asset)
     except StoreError as error:
         raise argparse.ArgumentTypeError(
             f"expected a folder or a checkpoint of {home}, found neither a folder {said!r} nor an asset: {error}"
@@ -35,4 +40,4 @@ def checkpoint(said: str) -> Path:
 def name_of(folder: Path) -> str:
     """What a checkpoint is called: in a store by its asset, elsewhere by its folder."""
     found = _IN_STORE.search(folder.resolve().as_posix())
-    return found[1] if found else folder.resolve().name
+    return "_".join(filter(None, found.groups())) if found else folder.resolve().name

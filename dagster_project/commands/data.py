@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dagster_project.commands.corpus_option import corpus
 from pipelines.commands import shard_directory, unify_directory
 from pipelines.mapping.adapter import Raw
 from pipelines.mapping.layouts import layout
@@ -72,7 +73,9 @@ def _dedup_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _shard_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper refine` (or unify) wrote")
+    parser.add_argument(
+        "input", metavar="IN", type=corpus, help="what `vesper refine` (or unify) wrote, or its asset: gold/aitw"
+    )
     parser.add_argument(
         "--out", type=Path, required=True, help="data/ (the shards), README.md (their card), index.parquet, report.json"
     )

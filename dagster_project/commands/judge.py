@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from dagster_project.commands.corpus_option import TEXT, corpus
 from dagster_project.commands.data import keep_off, print_report
 from dagster_project.commands.judge_options import add_judge_options, judge_config
 from dagster_project.settings import deployment
@@ -34,7 +35,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _judge_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
+    parser.add_argument("input", metavar="IN", type=corpus, help=TEXT)
     parser.add_argument("--out", type=Path, required=True, help="verdicts.parquet, costs.parquet, report.json")
     add_judge_options(parser)
     parser.set_defaults(run=judge)
@@ -49,7 +50,7 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _refine_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", metavar="IN", type=Path, help="what `vesper unify` wrote")
+    parser.add_argument("input", metavar="IN", type=corpus, help=TEXT)
     parser.add_argument("--out", type=Path, required=True, help="gold tables, rejects, verdicts, report.json")
     parser.add_argument("--max-rounds", type=int, default=3, help="how often a repaired item is judged again (3)")
     parser.add_argument(

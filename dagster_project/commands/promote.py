@@ -1,4 +1,5 @@
-"""`vesper promote ASSET[@VERSION]`, `vesper rollback ASSET [--to VERSION]`: which version of an asset others read."""
+"""`vesper promote ASSET[@VERSION]`, `vesper rollback ASSET [--to VERSION]`: which version of an asset others read, or
+an alias names."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dagster_project.commands.store_option import add_store, open_store
 from pipelines.store import choose_version
+from pipelines.store.aliases import ALIASES, alias_history
 from pipelines.store.choose_version import versions
 from pipelines.store.current_version import read_history
 
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     "promote": "vesper promote unified/aitw --list\n  vesper promote unified/aitw@5f9143db60d540ad\n"
+    "  vesper promote checkpoints/unified@1f2e --alias production\n"
     '  vesper promote checkpoints/unified --force --reason "the check is wrong, see the log of 3 May"',
     "rollback": 'vesper rollback gold/aitw --reason "the new judge is too strict"\n'
-    "  vesper rollback gold/aitw --to be6ab347597ff7af",
+    "  vesper rollback gold/aitw --to be6ab347597ff7af\n  vesper rollback checkpoints/unified --alias production",
 }
 
 
@@ -37,6 +40,9 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--to", metavar="VERSION", help="default: what was current before")
     parser.add_argument("--reason", default="", help="why; the journal keeps it")
     parser.add_argument("--force", action="store_true", help="though blocking checks failed; needs --reason")
+    parser.add_argument(
+        "--alias", choices=ALIASES, default="", help="change what this alias names, and leave what is current as it is"
+    )
     add_store(parser)
     parser.set_defaults(run=promote if command == "promote" else roll_back)
 
@@ -47,26 +53,34 @@ def promote(options: argparse.Namespace) -> int:
     asset, _, version = options.asset.partition("@")
     if options.list or options.json:
         return _show(store, asset, options.json)
-    _print_change(asset, choose_version.promote(store, asset, version or None, why=options.reason, force=options.force))
+    change = choose_version.promote(
+        store, asset, version or None, why=options.reason, force=options.force, alias=options.alias
+    )
+    _print_change(asset, change, options.alias)
     return 0
 
 
 def roll_back(options: argparse.Namespace) -> int:
     """Make an earlier version current."""
     store = open_store(options.home)
-    change = choose_version.roll_back(store, options.asset, options.to, why=options.reason, force=options.force)
-    _print_change(options.asset, change)
+    change = choose_version.roll_back(
+        store, options.asset, options.to, why=options.reason, force=options.force, alias=options.alias
+    )
+    _print_change(options.asset, change, options.alias)
     return 0
 
 
-def _print_change(asset: str, change: VersionChange) -> None:
+def _print_change(asset: str, change: VersionChange, alias: str) -> None:
     note = ", though its checks failed" if change.forced else ""
-    was = "was current already" if change.before == change.version else f"before: {change.before or 'none'}"
-    print(f"{asset}: {change.version} {change.action} by {change.who}{note} ({was})")
+    same = change.before == change.version
+    was = f"was {alias or 'current'} already" if same else f"before: {change.before or 'none'}"
+    named = f"{asset}@{alias}" if alias else asset
+    print(f"{named}: {change.version} {change.action} by {change.who}{note} ({was})")
 
 
 def _show(store: Store, asset: str, as_json: bool) -> int:
     found, history = versions(store, asset), read_history(store.root(asset))
+    by_alias = {alias: alias_history(store.root(asset), alias) for alias in ALIASES}
     if as_json:
         listed = [
             {
@@ -74,12 +88,15 @@ def _show(store: Store, asset: str, as_json: bool) -> int:
                 "made": _time(one.made),
                 "current": one.current,
                 "set_aside": one.set_aside,
+                "aliases": one.aliases,
                 "checks_passed": one.manifest.checks_passed,
                 "bytes": one.bytes,
             }
             for one in found
         ]
-        print(json.dumps({"asset": asset, "versions": listed, "history": list(map(asdict, history))}, indent=1))
+        aliases = {alias: list(map(asdict, changes)) for alias, changes in by_alias.items() if changes}
+        plain = {"asset": asset, "versions": listed, "history": list(map(asdict, history)), "aliases": aliases}
+        print(json.dumps(plain, indent=1))
         return 0
     for one in found:
         notes = [
@@ -91,11 +108,14 @@ def _show(store: Store, asset: str, as_json: bool) -> int:
             )
             if holds
         ]
+        notes += one.aliases
         print(f"{one.manifest.version}  {_time(one.made)}  {one.bytes:>12,} bytes  {', '.join(notes)}".rstrip())
-    for change in history:
-        forced = " (forced)" if change.forced else ""
-        why = f": {change.why}" if change.why else ""
-        print(f"{change.when}  {change.version} {change.action}{forced} by {change.who}{why}")
+    for alias, changes in {"": history, **by_alias}.items():
+        for change in changes:
+            forced = " (forced)" if change.forced else ""
+            why = f": {change.why}" if change.why else ""
+            to = f" to {alias}" if alias else ""
+            print(f"{change.when}  {change.version} {change.action}{to}{forced} by {change.who}{why}")
     return 0
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dagster_project.commands.corpus_option import TEXT, corpus, out_beside
+
 
 def configure(command: str, parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.epilog = "example: vesper scan out/aitw --out out/aitw-scan --policy quarantine"
-    parser.add_argument("input", metavar="DIR", type=Path, help="what `vesper unify` wrote")
+    parser.epilog = (
+        "examples:\n  vesper scan out/aitw --out out/aitw-scan --policy quarantine\n"
+        "  vesper scan unified/aitw@1f2e --out out/aitw-scan"
+    )
+    parser.add_argument("input", metavar="DIR", type=corpus, help=TEXT)
     parser.add_argument(
         "--out", type=Path, help="findings.parquet, triggers.parquet, report.json (default: DIR with -scan after it)"
     )
@@ -27,7 +32,7 @@ def scan(options: argparse.Namespace) -> int:
     from quality.commands.safety_scan import scan_directory
 
     source = options.input
-    out = options.out or source.with_name(f"{source.resolve().name}-scan")
+    out = options.out or out_beside(source, "scan")
     if out.resolve() == source.resolve():
         raise ValueError(f"--out {out}: expected another folder than the one that is read")
     report = scan_directory(source, out, options.policy)

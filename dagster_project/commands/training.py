@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dagster_project.commands.checkpoint_option import TEXT, checkpoint
 from dagster_project.commands.store_option import add_store
 from dagster_project.settings import deployment
 from dagster_project.stages.client_options import client_options
@@ -31,7 +32,8 @@ EXAMPLES = {
     "train": "vesper train base --preset nano --home .vesper --out out/base\n"
     "on several devices: torchrun --nproc-per-node 8 -m dagster_project.cli train STAGE… --home .vesper "
     "--config @run.json",
-    "merge": "vesper merge --method ties --base out/mid --model out/a --model out/b --density 0.5 --out out/merged",
+    "merge": "vesper merge --method ties --base out/mid --model out/a --model out/b --density 0.5 --out out/merged\n"
+    "  vesper merge --method linear --base mid_trained --model offline_web --model online_web --out out/merged",
 }
 
 
@@ -62,8 +64,12 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _merge_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", choices=METHODS, required=True, help="how")
-    parser.add_argument("--base", type=Path, required=True, help="the common ancestor (the mid-trained checkpoint)")
-    parser.add_argument("--model", type=Path, action="append", required=True, help="a specialist; give one or more")
+    parser.add_argument(
+        "--base", type=checkpoint, required=True, help=f"the common ancestor (the mid-trained checkpoint): {TEXT}"
+    )
+    parser.add_argument(
+        "--model", type=checkpoint, action="append", required=True, help="a specialist, said likewise; one or more"
+    )
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument(
         "--density", type=float, action="append", help="share of changes to keep: one, or one a model (1)"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.store import TOMBSTONE, Store
+from pipelines.store.aliases import AGENT, ALIASES, aliased
 from pipelines.store.current_version import read_pointer
 from pipelines.store.manifest import Manifest
 
@@ -149,11 +150,12 @@ class Manifests:
         return found
 
     def resolve(self, word: str) -> Manifest | None:
-        """`asset`, `asset@version`, or a checkpoint's or dataset's bare name → its manifest; None if there is none.
+        """`asset`, `asset@version`, `asset@alias`, or a checkpoint's or dataset's bare name → its manifest; None if
+        there is none. A bare alias is that of the unified agent.
 
         Raises `ValueError` for a version that isn't there though its asset is, naming those that are.
         """
-        asset, _, version = word.partition("@")
+        asset, _, version = (f"{AGENT}@{word}" if word in ALIASES else word).partition("@")
         for key in (asset, f"checkpoints/{asset}", f"raw/{asset}"):
             try:
                 there = sorted(path.parent.name for path in self.store.root(key).glob("*/manifest.json"))
@@ -166,7 +168,8 @@ class Manifests:
         return None
 
     def _version(self, asset: str, version: str, there: list[str]) -> Manifest:
-        chosen = [name for name in there if name.startswith(version)]
+        named = aliased(self.store.root(asset)).get(version) if version in ALIASES else None
+        chosen = [name for name in there if name == named or name.startswith(version)]
         if len(chosen) != 1:
             kind = "no version" if not chosen else "several versions"
             raise ValueError(f"{asset}: {kind} that begin with {version[:40]!r}; there are {', '.join(there[-8:])}")

@@ -1,4 +1,5 @@
-"""Promote and roll back: a person decides which committed version of an asset others read (see `current_version`).
+"""Promote and roll back: a person decides which committed version of an asset others read (see `current_version`), or
+which one an alias names (see `aliases`).
 
 An asset is a key such as `unified/aitw`; versions are those with a manifest. The data is never touched.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.store.aliases import ALIASES, alias_history, aliased, point_alias, require_alias
 from pipelines.store.current_version import (
     Action,
     VersionChange,
@@ -40,6 +42,8 @@ class Version:
     """When its manifest was written, seconds since 1970."""
     current: bool
     set_aside: bool
+    aliases: tuple[str, ...] = ()
+    """Those that name it."""
 
     @property
     def bytes(self) -> int:
@@ -50,12 +54,13 @@ class Version:
 def versions(store: Store, asset: str) -> list[Version]:
     """All committed versions of an asset, the newest first. Raises `StoreError` if there is none."""
     root = store.root(asset)
-    current, aside = read_pointer(root).get("version"), set_aside(read_history(root))
+    current, aside, named = read_pointer(root).get("version"), set_aside(read_history(root)), aliased(root)
     found = []
     for path in committed(root):
         manifest = store.version(asset, path.parent.name)
         name = manifest.version
-        found.append(Version(manifest, path.stat().st_mtime, name == current, name in aside))
+        aliases = tuple(alias for alias, version in named.items() if version == name)
+        found.append(Version(manifest, path.stat().st_mtime, name == current, name in aside, aliases))
     if not found:
         raise StoreError(f"{asset}: expected a committed version in {store.home}, found none; materialise it first")
     return sorted(found, key=lambda one: (one.made, one.manifest.version), reverse=True)
@@ -69,37 +74,41 @@ def committed(root: Path) -> list[Path]:
 
 
 def asset_folder(store: Store, name: str) -> Path:
-    """`checkpoints/unified`, or `checkpoints/unified@1f2e` with the beginning of a version → the folder of the current
-    or that version, with all of its files in it. Raises `StoreError` if there is none."""
+    """What `named_version` finds → its folder with all of its files in it. Raises `StoreError` if there is none."""
     return complete(named_version(store, name))
 
 
 def named_version(store: Store, name: str) -> Manifest:
-    """The version that a name means, as `asset_folder` takes it. Raises `StoreError` if there is none."""
+    """`checkpoints/unified` (the current version), `checkpoints/unified@1f2e` (the beginning of a version) or
+    `checkpoints/unified@production` (an alias) → its manifest. Raises `StoreError` if there is none."""
     asset, _, version = name.partition("@")
     return _named(versions(store, asset), asset, version) if version else store.require(asset)
 
 
 def promote(
-    store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False
+    store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False, alias: str = ""
 ) -> VersionChange:
-    """Make a version current (default: the newest); returns the change that the journal holds.
+    """Make a version current (default: the newest), or with `alias` have that name it and leave what is current as it
+    is; returns the change that the journal, or the alias's history, holds.
 
     `force` takes one whose blocking checks failed, and needs a `why`. Promoting what is current already changes
     nothing but is noted. Raises `StoreError` if there is no such version, its checks failed, or its files are gone.
     """
     if force and not why.strip():
         raise StoreError(f"{asset}: --force needs a reason, which the journal keeps; found none")
+    if alias:
+        require_alias(alias)
     found = versions(store, asset)
     with holding(store.root(asset)):
         chosen = found[0].manifest if version is None else _named(found, asset, version)
-        return _change(store, chosen, "promoted", why, force)
+        return _change(store, chosen, "promoted", why, force, alias)
 
 
 def roll_back(
-    store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False
+    store: Store, asset: str, version: str | None = None, *, why: str = "", force: bool = False, alias: str = ""
 ) -> VersionChange:
-    """Make an earlier version current (default: the one before the current, by the journal), as `promote` does.
+    """Make an earlier version current, or what `alias` names (default: the one before, by its history), as `promote`
+    does.
 
     A version that was rolled back from doesn't become current again by a rerun, only by `promote`.
     """
@@ -109,6 +118,11 @@ def roll_back(
     root = store.root(asset)
     with holding(root):
         history, current = settle(root), read_pointer(root).get("version")
+        if alias:
+            history = alias_history(root, require_alias(alias))
+            current = history[-1].version if history else None
+        if current is None and alias:
+            raise StoreError(f"{asset}: {alias} names no version yet; `vesper promote {asset} --alias {alias}` sets it")
         if current is None:
             raise StoreError(f"{asset}: nothing is current, so there is nothing to roll back; `vesper promote` chooses")
         if version is None:
@@ -118,8 +132,10 @@ def roll_back(
                 f"{asset}: the journal knows no earlier version than {current}; name one with --to, of: {_told(found)}"
             )
         if version == current:
-            raise StoreError(f"{asset}: {version} is current already; name another with --to, of: {_told(found)}")
-        return _change(store, _named(found, asset, version), "rolled back", why, force)
+            raise StoreError(
+                f"{asset}: {version} is {alias or 'current'} already; name another with --to, of: {_told(found)}"
+            )
+        return _change(store, _named(found, asset, version), "rolled back", why, force, alias)
 
 
 def _earlier(history: list[VersionChange], current: str, there: set[str]) -> str | None:
@@ -135,7 +151,7 @@ def _earlier(history: list[VersionChange], current: str, there: set[str]) -> str
     return next((version for version in reversed(trail) if version != current and version in there), None)
 
 
-def _change(store: Store, chosen: Manifest, action: Action, why: str, force: bool) -> VersionChange:
+def _change(store: Store, chosen: Manifest, action: Action, why: str, force: bool, alias: str) -> VersionChange:
     if not chosen.checks_passed and not force:
         failed = ", ".join(check.name for check in chosen.checks if check.blocking and not check.passed)
         raise StoreError(
@@ -150,11 +166,14 @@ def _change(store: Store, chosen: Manifest, action: Action, why: str, force: boo
             )
     root = store.root(chosen.asset)
     settle(root)
-    before = read_pointer(root).get("version")
+    before = aliased(root).get(alias) if alias else read_pointer(root).get("version")
     change = VersionChange(chosen.version, before, action, user(), now(), why.strip(), forced=not chosen.checks_passed)
     if copies_of(root) is None:
         link_parts(chosen)
-    point(root, change, chosen.data_version, put_text)
+    if alias:
+        point_alias(root, alias, change, chosen.data_version, put_text)
+    else:
+        point(root, change, chosen.data_version, put_text)
     return change
 
 
@@ -166,7 +185,13 @@ def _is_there(chosen: Manifest, entry: FileEntry) -> bool:
 
 
 def _named(found: list[Version], asset: str, version: str) -> Manifest:
-    """A version by its name or the beginning of it."""
+    """A version by its name, the beginning of it, or an alias."""
+    if version in ALIASES:
+        if meant := [one.manifest for one in found if version in one.aliases]:
+            return meant[0]
+        raise StoreError(
+            f"{asset}@{version}: nobody has set this alias; `vesper promote {asset} --alias {version}` does"
+        )
     meant = [one.manifest for one in found if one.manifest.version == version]
     meant = meant or [one.manifest for one in found if len(version) >= 4 and one.manifest.version.startswith(version)]
     if len(meant) != 1:
@@ -176,5 +201,6 @@ def _named(found: list[Version], asset: str, version: str) -> Manifest:
 
 
 def _told(found: list[Version]) -> str:
-    names = [one.manifest.version + (" (current)" if one.current else "") for one in found]
+    marks = (", ".join((("current",) if one.current else ()) + one.aliases) for one in found)
+    names = [one.manifest.version + (f" ({mark})" if mark else "") for one, mark in zip(found, marks, strict=True)]
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

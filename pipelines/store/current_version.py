@@ -67,15 +67,15 @@ def user() -> str:
 def read_pointer(root: Path) -> dict[str, Any]:
     """The pointer of an asset's folder; empty if there is none. Raises `StoreError` if it isn't one."""
     try:
-        text = _read(root / POINTER)
+        text = read_small(root / POINTER)
         if text is None:
             return {}
         plain = json.loads(text)
     except ValueError as error:
-        _forget(root / POINTER)
+        forget(root / POINTER)
         raise StoreError(f"{root / POINTER}: expected a pointer to a version, found no JSON ({error})") from None
     if not isinstance(plain, dict) or not isinstance(plain.get("version"), str):
-        _forget(root / POINTER)
+        forget(root / POINTER)
         raise StoreError(f"{root / POINTER}: expected an object with a `version`, found {str(plain)[:80]!r}")
     return plain
 
@@ -83,13 +83,13 @@ def read_pointer(root: Path) -> dict[str, Any]:
 def read_history(root: Path) -> list[VersionChange]:
     """The journal, oldest first. A last line cut by a crash is passed over: the pointer knows it."""
     path = root / JOURNAL
-    text = _read(path)
+    text = read_small(path)
     if text is None:
         return []
     try:
         return [VersionChange(**json.loads(line)) for line in text.split("\n")[:-1]]
     except (TypeError, ValueError) as error:
-        _forget(path)
+        forget(path)
         raise StoreError(f"{path}: expected one change of the current version a line, found {error}") from None
 
 
@@ -129,7 +129,7 @@ def settle(root: Path) -> list[VersionChange]:
 def point(root: Path, change: VersionChange, data_version: str, put: Put) -> None:
     """Make a version current as a person asked for. To be called `holding` the asset, after `settle`."""
     plain = {"version": change.version, "data_version": data_version, "change": asdict(change)}
-    _replace(root / POINTER, json.dumps(plain, sort_keys=True, ensure_ascii=False), put)
+    replace_small(root / POINTER, json.dumps(plain, sort_keys=True, ensure_ascii=False), put)
     settle(root)
 
 
@@ -147,7 +147,9 @@ def point_built(root: Path, version: str, data_version: str, put: Put) -> bool:
                 pointer.get("version"),
             )
             return False
-        _replace(root / POINTER, json.dumps({"version": version, "data_version": data_version}, sort_keys=True), put)
+        replace_small(
+            root / POINTER, json.dumps({"version": version, "data_version": data_version}, sort_keys=True), put
+        )
         settle(root)
         return True
 
@@ -169,8 +171,8 @@ def _append(root: Path, history: list[VersionChange], change: VersionChange) -> 
     return [*history, change]
 
 
-def _read(path: Path) -> str | None:
-    """A pointer or a journal as it is now, in the store behind a URL if there is one; None if it isn't there."""
+def read_small(path: Path) -> str | None:
+    """A pointer, alias or journal as it is now, in the store behind a URL if there is one; None if it isn't there."""
     if (copies := copies_of(path.parent)) is not None:
         return copies.read_text(path)
     try:
@@ -179,13 +181,13 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _forget(path: Path) -> None:
-    """What came from behind a URL is damaged: it is read anew the next time."""
+def forget(path: Path) -> None:
+    """A small file that came from behind a URL is damaged: it is read anew the next time."""
     if (copies := copies_of(path.parent)) is not None:
         copies.forget(path)
 
 
-def _replace(path: Path, text: str, put: Put) -> None:
+def replace_small(path: Path, text: str, put: Put) -> None:
     """Put a pointer: behind a URL only in place of the one that was read. Raises `StoreError` if that has changed."""
     if (copies := copies_of(path.parent)) is not None:
         copies.replace_text(path, text)

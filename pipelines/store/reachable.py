@@ -1,7 +1,8 @@
 """What of a store is still needed: versions that others read, all that these were made from, and their pictures.
 
-Roots are the current version of each asset, its last N whose checks passed, what `feedback/` promoted, what a build in
-progress reads or writes, and what is younger than the safety age. From a root one follows the inputs of its manifest.
+Roots are the current version of each asset, those that an alias names, its last N whose checks passed, what `feedback/`
+promoted, what a build in progress reads or writes, and what is younger than the safety age. From a root one follows the
+inputs of its manifest.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from pipelines.store.aliases import aliased
 from pipelines.store.asset_locks import Holder, holder
 from pipelines.store.current_version import read_pointer
 from pipelines.store.files import FileEntry, StoreError
@@ -161,6 +163,8 @@ def _roots_of_need(
     for key, asset in assets.items():
         if asset.current is not None:
             yield key, asset.current, "current"
+        for alias, version in aliased(asset.root).items():
+            yield key, version, alias
     for key, version in frozen_versions(store.home):
         yield key, version, "promoted as feedback"
     for key, asset in assets.items():

@@ -35,7 +35,7 @@ from pipelines.store.object_store.copies import StoreCopies
 from pipelines.store.object_store.leases import StoreLease
 from pipelines.store.object_store.withdrawn import heed
 from pipelines.store.parts import PartFunction, PartResult, PartSpec, marker_of, put_text, run_part
-from pipelines.store.whole_versions import link_parts
+from pipelines.store.whole_versions import LISTING, link_parts, listing
 from pipelines.whole_files import whole_file
 from schemas.ids import digest
 from schemas.settings import near
@@ -120,6 +120,8 @@ class Build:
             link_parts(manifest)
         if self._written() != manifest.to_json():
             put = put_text if self._copies is None else self._copies.write_text
+            if self._copies is not None:
+                put(self._manifest.with_name(LISTING), listing(manifest))
             put(self._manifest, manifest.to_json())
         if manifest.checks_passed:
             point_built(self._root, self.version, manifest.data_version, put_text)

@@ -2,10 +2,14 @@
 
 A version names the files of unchanged parts where an older version put them. They are linked into its own folder, too:
 a hard link costs no space, and what is deleted in one folder stays in the other. Manifests go on naming the old place.
+
+An object store knows no links: there a version's folder holds `listing.json` (`listing`), by which a reader that has
+nothing but the bucket finds the rest.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from itertools import chain
@@ -15,6 +19,8 @@ from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest
 from pipelines.whole_files import PREFIX
 
+LISTING = "listing.json"
+
 
 def complete(manifest: Manifest) -> Path:
     """Give a version's folder all of its files → the folder. Of a store behind a URL they are fetched first. Raises
@@ -22,6 +28,14 @@ def complete(manifest: Manifest) -> Path:
     _ = manifest.root  # fetches, and holds tables to their digests
     link_parts(manifest)
     return manifest.directory
+
+
+def listing(manifest: Manifest) -> str:
+    """`listing.json` of a version: the name of each file in its folder → where it lies, relative to that folder."""
+    entries = sorted(entry.path for entry in chain(manifest.files, manifest.side_files))
+    split = [(path, *path.split("/", 1)) for path in entries]
+    found = {name: name if owner == manifest.version else f"../{path}" for path, owner, name in split}
+    return json.dumps({"asset": manifest.asset, "version": manifest.version, "files": found}, indent=1) + "\n"
 
 
 def link_parts(manifest: Manifest) -> None:

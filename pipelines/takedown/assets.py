@@ -20,12 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.store import ROW_GROUP_ROWS, TOMBSTONE, Store, put_text
+from pipelines.store.aliases import aliased, point_alias
 from pipelines.store.current_version import VersionChange, holding, now, point, read_pointer, settle, user
 from pipelines.store.files import FileEntry, file_sha256
 from pipelines.store.manifest import CheckSpec, Manifest, data_version
 from pipelines.store.object_store.copies import SCREENS
 from pipelines.store.reachable import VERSION, Asset, files_of
-from pipelines.store.whole_versions import link_parts
+from pipelines.store.whole_versions import LISTING, link_parts, listing
 from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import REASON, TakenDown
 from pipelines.training_data.shards import ShardConfig, write_shard
@@ -228,18 +229,21 @@ class VersionRewriter:
         )
         if (copies := self.store.copies) is not None:
             copies.require_files(old.folder, [*files, *side_files])
+            copies.write_text(old.folder / version / LISTING, listing(manifest))
             copies.write_text(old.folder / version / "manifest.json", manifest.to_json())
         else:
             link_parts(manifest)
             put_text(old.folder / version / "manifest.json", manifest.to_json())
         with holding(old.root):
             settle(old.root)
-            pointer = read_pointer(old.root)
+            pointer, why = read_pointer(old.root), f"{sum(went.values())} rows were taken down"
+            forced = pointer.get("version") == old.version and bool(pointer.get("change", {}).get("forced"))
+            change = VersionChange(version, old.version, "taken down", user(), now(), why, forced)
             if pointer.get("version") == old.version:
-                forced = bool(pointer.get("change", {}).get("forced"))
-                why = f"{sum(went.values())} rows were taken down"
-                change = VersionChange(version, old.version, "taken down", user(), now(), why, forced)
                 point(old.root, change, manifest.data_version, put_text)
+            for alias, named in aliased(old.folder).items():
+                if named == old.version:
+                    point_alias(old.folder, alias, change, manifest.data_version, put_text)
 
     def remove(self, assets: Mapping[str, Asset]) -> None:
         """Delete the replaced versions, and what no version names: files of versions that were replaced, now or before

@@ -27,7 +27,9 @@ from pipelines.takedown.withdrawn import NAME, TakenDown
 
 _UNREADABLE = frozenset({".safetensors", ".npy"})
 """Numbers only."""
-_LISTINGS = frozenset({"files.json", "takedown.json", "taken_down.json", "promotions.jsonl", "store_url.json"})
+_LISTINGS = frozenset(
+    {"files.json", "listing.json", "takedown.json", "taken_down.json", "promotions.jsonl", "store_url.json"}
+)
 """Names and digests of raw files; what this store remembers on purpose."""
 
 

@@ -47,6 +47,43 @@ def test_promote_list_roll_back_and_collect(store: Store, capsys: pytest.Capture
     assert {path.parent.name for path in store.root("gold/x").glob("*/manifest.json")} >= {bad}
 
 
+def test_an_alias_is_set_listed_and_taken_back(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = _commit(store, "a"), _commit(store, "b")
+    data = ["--home", str(store.home)]
+    assert cli.main(["promote", f"gold/x@{a[:6]}", "--alias", "production", "--reason", "it won", *data]) == 0
+    assert cli.main(["promote", "gold/x", "--alias", "production", *data]) == 0
+    assert f"gold/x@production: {b} promoted by" in capsys.readouterr().out
+    assert cli.main(["rollback", "gold/x", "--alias", "production", *data]) == 0
+    assert cli.main(["promote", "gold/x", "--list", *data]) == 0
+    told = capsys.readouterr().out
+    assert f"{a} rolled back to production by" in told and ": it won" in told
+    [line] = [line for line in told.splitlines() if line.startswith(a)]
+    assert line.endswith("production") and store.require("gold/x").version == b
+    assert cli.main(["promote", "gold/x", "--json", *data]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {one["version"]: one["aliases"] for one in listed["versions"]} == {a: ["production"], b: []}
+    assert [change["version"] for change in listed["aliases"]["production"]] == [a, b, a]
+
+
+def test_commands_on_folders_of_a_corpus_take_an_asset_by_its_name(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = gold(store, count=4)
+    monkeypatch.setenv("VESPER_HOME", str(store.home))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["promote", "gold/toy", "--alias", "candidate"]) == 0
+    assert cli.main(["scan", "unified/toy", "--out", "scanned"]) == 0
+    assert cli.main(["scan", f"gold/toy@{made.version[:5]}"]) == 0
+    assert json.loads((tmp_path / f"gold-toy-{made.version[:8]}-scan/report.json").read_text())["screens"] > 0
+    assert cli.main(["judge", "unified/toy", "--out", "judged"]) == 0
+    assert cli.main(["shard", "gold/toy@candidate", "--out", "packed"]) == 0
+    counted = json.loads((tmp_path / "packed/report.json").read_text())
+    assert counted["samples"] == build_shards(store, ["toy"]).rows("index")
+    with pytest.raises(SystemExit):
+        cli.main(["scan", "unified/toi"])
+    assert "neither a folder 'unified/toi' nor an asset" in capsys.readouterr().err
+
+
 def test_takedown_tells_what_went_and_proves_it(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

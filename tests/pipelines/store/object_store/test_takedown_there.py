@@ -14,6 +14,7 @@ from goldmaker import gold
 
 from pipelines.mapping.adapter import Raw
 from pipelines.store import PartSpec, PartWriter, Store, run_part
+from pipelines.store.choose_version import named_version, promote
 from pipelines.store.files import StoreError
 from pipelines.store.object_store.binding import copies_at
 from pipelines.takedown.check import verify
@@ -64,6 +65,7 @@ def test_a_record_is_gone_there_here_and_on_the_other_machine(url: str, machines
     plain, first = Store(tmp_path / "plain"), machines(url)
     for store in (plain, first):
         pack(store)
+        promote(store, "gold/toy", alias="production")
     second = machines(url)
     steps = second.require("unified/toy").read("steps").to_pylist()
     shas = {row["screenshot_sha256"] for row in steps if row["episode_id"] == "e0002"}
@@ -85,6 +87,7 @@ def test_a_record_is_gone_there_here_and_on_the_other_machine(url: str, machines
     assert report == local and report.screens == len(shas) == 3
     for key in KEYS:
         assert plain.require(key) == first.require(key), "the same versions take their place"
+    assert named_version(first, "gold/toy@production") == first.require("gold/toy"), "an alias goes along"
     assert verify(first.home, taken, {}) == []
     finish(first, taken)
     there = content(everything(first, tmp_path / "there"))
