@@ -12,6 +12,7 @@ from dagster_project.assets.resources import JudgeResource, StoreResource
 from dagster_project.automation import (
     alerts,
     asset_jobs,
+    choose_version,
     corpus_after_refresh,
     feedback,
     new_files,
@@ -43,6 +44,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             feedback.promote_verified,
             *promotions,
             verify_store.verify_store,
+            *choose_version.JOBS,
         ],
         schedules=[schedules.nightly(jobs["refresh_sources"]), schedules.hourly(jobs["observe_upstream"])],
         sensors=[

@@ -68,7 +68,7 @@ def test_an_alias_is_set_listed_and_taken_back(store: Store, capsys: pytest.Capt
 def test_commands_on_folders_of_a_corpus_take_an_asset_by_its_name(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = gold(store, count=4)
+    made = gold(store, count=4).require("gold/toy")
     monkeypatch.setenv("VESPER_HOME", str(store.home))
     monkeypatch.chdir(tmp_path)
     assert cli.main(["promote", "gold/toy", "--alias", "candidate"]) == 0
