@@ -105,7 +105,12 @@ def test_a_push_puts_the_export_on_a_hub_and_datasets_loads_it(home: Path, tmp_p
     hub = HubTakingUploads()
     with serve_uploads(hub) as url:
         environment = {**os.environ, "HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_test"}
-        environment |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+        environment |= {
+            "HF_HUB_OFFLINE": "0",
+            "HF_DATASETS_OFFLINE": "0",
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+        }
 
         def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
             whole = [sys.executable, *map(str, command)]
