@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,14 +82,14 @@ def test_a_chain_started_from_the_page_succeeds(url: str, page: Any, home: Path)
 def test_what_is_wrong_with_a_source_is_named_within_two_clicks(
     url: str, page: Any, home: Path, tiny_home: Callable[..., Path]
 ) -> None:
-    """A native file that ends in the middle: from the asset's page one click shows the check's name as failed, and one
+    """An error page instead of a native file: from the asset's page one click shows the check's name as failed, and one
     more what was found and what to do."""
     broken = home / "incoming" / "aitw"
     whole = tiny_home("aitw") / "raw" / "aitw"
     shutil.rmtree(broken) if not broken.is_symlink() else broken.unlink()
     shutil.copytree(whole, broken)
     [first, *_] = sorted(path for path in broken.rglob("*") if path.is_file() and path.stat().st_size > 1000)
-    first.write_bytes(first.read_bytes()[: first.stat().st_size // 2])
+    first.write_bytes(b"<html>404</html>" * 100)
     environment = {**os.environ, "VESPER_HOME": str(home), "DAGSTER_HOME": str(home / "dagster")}
     command = [
         "asset",
@@ -101,11 +102,12 @@ def test_what_is_wrong_with_a_source_is_named_within_two_clicks(
     done = subprocess.run([sys.executable, "-m", "dagster", *command], env=environment, capture_output=True, text=True)
     assert done.returncode != 0, done.stderr[-2000:]
 
+    # The sensor of new files may make it once more meanwhile, which shows as in progress and ends the same.
     page.goto(f"{url}/assets/unified/aitw")
-    page.get_by_role("tab", name="Checks").click(timeout=20_000)
-    failed = page.get_by_role("link").filter(has_text="files_readable")
-    failed.get_by_text("Failed", exact=True).wait_for(timeout=20_000)
-    failed.click()
-    page.get_by_text(f"1 of 1 files damaged: {first.name}").first.wait_for(timeout=20_000)
+    page.get_by_role("tab", name="Checks").click(timeout=60_000)
+    # the page holds each name twice, once to measure how much of it fits
+    failed = page.locator("div").filter(has_text=re.compile(r"^(files_readable\s*){1,2}Failed$"))
+    failed.last.click(timeout=120_000)
+    page.get_by_text(f"1 of 1 files damaged: general/{first.name}").first.wait_for(timeout=120_000)
     page.get_by_text("docs/runbook.md#files_readable", exact=True).first.wait_for(timeout=20_000)
-    page.get_by_text("Bring them again (").first.wait_for(timeout=20_000)
+    page.get_by_text("Bring them again").first.wait_for(timeout=20_000)
