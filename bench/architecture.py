@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).parents[1]
 PAGE, PICTURE = ROOT / "docs" / "architecture.md", ROOT / "docs" / "img" / "architecture.svg"
 BEGIN, END = "<!-- rooms: written by bench/architecture.py -->", "<!-- end of rooms -->"
-TOPS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project")
+TOPS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project", "vesper")
 WIDTH, ROW, GAP, HEAD = 210, 26, 10, 40
 """Pixels: width of a folder, height of a row of rooms, space between, height of the folder's name."""
 

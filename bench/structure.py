@@ -24,7 +24,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-TOPS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project")
+TOPS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project", "vesper")
 FORMATTER_SKIP = re.compile(r"#\s*fmt:\s*(skip|off)")
 PRAGMA = re.compile(r"#\s*(noqa|fmt|type:|ruff|pragma)")
 """Comments for tools, which explain nothing to a reader."""

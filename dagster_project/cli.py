@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from dagster_project.commands.helpful_parser import HelpfulParser, said
+from pipelines.extras import without_extra
+from vesper import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "run the whole graph on embedded data and print what improved"),
@@ -63,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "`vesper COMMAND --help` shows an example of each.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"vesper {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command, (module, stated) in COMMANDS.items():
         sub = subparsers.add_parser(
@@ -83,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush fails again
         return 141
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        print(f"vesper {options.command}: {said(error)}", file=sys.stderr)
+        print(f"vesper {options.command}: {without_extra(error) or said(error)}", file=sys.stderr)
         return 2
 
 

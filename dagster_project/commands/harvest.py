@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.harvesting.web_run import WebHarvest, harvest_web
+from pipelines.extras import require
 
 EXAMPLES = """examples:
   vesper harvest web .vesper/pages/tabler datasette django_admin --limit 60 --out out/harvest
@@ -58,6 +59,7 @@ def _size(text: str) -> tuple[int, int]:
 
 def web(options: argparse.Namespace) -> int:
     """Harvest pages. Exit code 1 if not one element was found, or pages failed."""
+    require("playwright")
     found = harvest_web(
         options.pages,
         options.out,

@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from trainer.presets import NANO_BASE
-from trainer.proving.nano_base import build
-from trainer.proving.nano_base.curriculum import CURRICULUM, NanoBaseConfig
 from trainer.proving.staircase.choice import choose_tasks
 from trainer.proving.staircase.config import StaircaseConfig, long_form, short_form
 from trainer.proving.staircase.report import MARKDOWN, REPORT, combine
-from trainer.proving.staircase.run import prepare, run_staircase, seed_folder
 from trainer.proving.staircase.stopwatch import Stopwatch
 from trainer.stages.settings import weights_folder
 
@@ -61,7 +58,7 @@ def _nano_base_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", type=Path, default=NANO_BASE, help="the checkpoint's folder (the package's own)")
     add("--work", type=Path, required=True, help="sheets and resumable state")
-    add("--phases", type=int, default=len(CURRICULUM), help="end after so many phases (all)")
+    add("--phases", type=int, help="end after so many phases (all)")
     add("--threads", type=int, default=2, help="CPU threads (2)")
     parser.set_defaults(run=build_nano_base)
 
@@ -82,6 +79,9 @@ def choose(options: argparse.Namespace) -> int:
 def climb(options: argparse.Namespace) -> int:
     """Seeds one after the other, each to its report, which is there before the next begins; several of them also as
     one. What was killed goes on."""
+    # with torch, which `--help` does without
+    from trainer.proving.staircase.run import prepare, run_staircase, seed_folder
+
     seeds = options.seed or [0]
     prepare(options.out, _config(options, seeds[0]), _show)
     folders = []
@@ -116,6 +116,9 @@ def join(options: argparse.Namespace) -> int:
 
 def build_nano_base(options: argparse.Namespace) -> int:
     """Build nano-base, in parts, and pass its gate; → 1 if the gate isn't passed."""
+    from trainer.proving.nano_base import build  # as above
+    from trainer.proving.nano_base.curriculum import CURRICULUM, NanoBaseConfig
+
     config = NanoBaseConfig(curriculum=CURRICULUM[: options.phases], threads=options.threads)
     found = build.build_nano_base(options.out, options.work, config, texts=build.goal_texts())
     print(json.dumps({name: lesson["present"]["mean"] for name, lesson in found["lessons"].items()}))

@@ -11,8 +11,6 @@ from typing import Any
 
 from dagster_project.commands.checkpoint_option import TEXT, checkpoint, name_of
 from pipelines.http_guard import LOOPBACK
-from trainer.serving.rollout_server import RolloutServer
-from trainer.serving.serve import KEY_VARIABLE, ChatServer, serving
 
 EXAMPLES = {
     "serve": """example: vesper serve out/unified --port 8000
@@ -46,6 +44,8 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def serve(options: argparse.Namespace) -> int:
     """Answer chats until Ctrl+C."""
+    from trainer.serving.serve import ChatServer  # with the web server's packages, which `--help` does without
+
     name = options.name or name_of(options.checkpoint)
     loaded, access = _loaded(options), _access(options)
     server = ChatServer(loaded, name=name, cut_texts=options.cut_texts, **access)
@@ -55,6 +55,9 @@ def serve(options: argparse.Namespace) -> int:
 def serve_rollouts(options: argparse.Namespace) -> int:
     """Make the replies of a learner's rollouts until Ctrl+C. Without a key of the user's there is one for this start:
     else any program of this machine could change the weights."""
+    from trainer.serving.rollout_server import RolloutServer  # as above
+    from trainer.serving.serve import KEY_VARIABLE
+
     access, told = _access(options), ""
     if not access["key"]:
         access["key"] = secrets.token_urlsafe(24)
@@ -83,10 +86,14 @@ def _loaded(options: argparse.Namespace) -> Any:
 
 def _access(options: argparse.Namespace) -> dict[str, Any]:
     """Who may ask the server: with which key, and by which names of this machine."""
+    from trainer.serving.serve import KEY_VARIABLE  # as above
+
     return {"key": os.environ.get(KEY_VARIABLE, ""), "hosts": LOOPBACK if options.host in LOOPBACK else ()}
 
 
 def _until_stopped(server: Any, options: argparse.Namespace, stated: Callable[[str], str]) -> int:
+    from trainer.serving.serve import serving  # as above
+
     with serving(server, options.host, options.port) as (url, thread):
         print(f"{stated(url)} (Ctrl+C ends it)", flush=True)
         thread.join()

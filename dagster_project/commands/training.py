@@ -24,7 +24,6 @@ from trainer.merging.merge import merge as merge_checkpoints
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.tree import TrainerSettings
 from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
-from trainer.stages.launch import on_ranks
 from trainer.stages.run import run_stage
 
 FLAGS = flag_names(TrainerSettings)
@@ -81,7 +80,9 @@ def _merge_arguments(parser: argparse.ArgumentParser) -> None:
 
 def train(options: argparse.Namespace) -> int:
     """Stages of the trainer, one after the other; under torchrun each in all of its processes."""
+    # with torch, which `--help` does without
     from trainer.modeling.checkpoint import LINEAGE
+    from trainer.stages.launch import on_ranks
 
     config = _config(options)
     if options.out and (len(options.stage) > 1 or options.stage[0] not in CHECKPOINTS):

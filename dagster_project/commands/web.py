@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.settings import dagster_home
+from pipelines.extras import require
 from pipelines.http_guard import FRAMING, LOOPBACK, Guard
 from pipelines.ports import named_port
 from pipelines.processes import end_process
@@ -49,6 +50,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until Ctrl+C or SIGTERM."""
+    require("dagster", "dagster_webserver")
     dagster_home.prepare()
     if options.workspace is not None:
         serve_guarded(options.host, options.port, options.workspace)

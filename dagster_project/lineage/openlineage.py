@@ -9,12 +9,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from importlib import metadata
 from typing import Any
 
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import dataset_licence, revision_of
 from pipelines.store.manifest import Manifest
+from vesper import __version__
 
 SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
 FACETS = "https://openlineage.io/spec/facets"
@@ -84,7 +84,7 @@ def _run_facets(manifest: Manifest) -> Event:
     engine = _facet(
         f"{FACETS}/1-1-1/ProcessingEngineRunFacet.json#/$defs/ProcessingEngineRunFacet",
         name="vesper",
-        version=_package_version(),
+        version=__version__,
     )
     own = _facet(
         f"{SPEC}#/$defs/RunFacet",
@@ -100,13 +100,6 @@ def _run_facets(manifest: Manifest) -> Event:
         ],
     )
     return {"processing_engine": engine, "vesper_manifest": own}
-
-
-def _package_version() -> str:
-    try:
-        return metadata.version("vesper")
-    except metadata.PackageNotFoundError:
-        return "0"
 
 
 def _dataset(manifest: Manifest | None, asset: str, version: str) -> Event:

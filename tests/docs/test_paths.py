@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project")
+FOLDERS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project", "vesper")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 GIVEN = {
     "bench/judge",  # an asset
