@@ -44,24 +44,29 @@ def export_checkpoint(
         with whole_file(target, alone=True) as part:
             shutil.copyfile(path, part)
         report(f"{target.name}: {target.stat().st_size} bytes")
+    card = checkpoint_card(store, checkpoint, f"Exported by `vesper export checkpoint --to {form}`.", "THIS FOLDER")
+    finish(folder, card, {})
+    return dict(card.groups)
+
+
+def checkpoint_card(store: Store, checkpoint: Manifest, how: str, place: str) -> Card:
+    """What is said of a checkpoint for people: `how` it came to be where it is, and `place`, by which `transformers`
+    loads it. Raises `StoreError` if what it was made from is gone."""
     ancestors = dict(_ancestors(store, checkpoint))
     groups: Counter[Group] = Counter()
     for (asset, _), manifest in ancestors.items():
         if asset == SHARDS:
             groups.update(counted(manifest))
-    lineage = {checkpoint.asset: checkpoint.version, **dict(sorted(ancestors))}
-    card = Card(
+    return Card(
         title=f"{checkpoint.asset}, a GUI agent",
-        about=f"Exported by `vesper export checkpoint --to {form}`.\n\n```python\n"
-        'model = transformers.AutoModelForImageTextToText.from_pretrained("THIS FOLDER")\n```\n\n'
+        about=f"{how}\n\n```python\n"
+        f'model = transformers.AutoModelForImageTextToText.from_pretrained("{place}")\n```\n\n'
         f"The rows below are those of the shards that it was trained from.\n\n{_figures(store, checkpoint)}",
         groups=dict(groups),
-        lineage=lineage,
+        lineage={checkpoint.asset: checkpoint.version, **dict(sorted(ancestors))},
         front=_FRONT,
         end="`lineage.json` has the settings and seeds of the run that made it.",
     )
-    finish(folder, card, {})
-    return dict(groups)
 
 
 def _ancestors(store: Store, manifest: Manifest) -> Iterator[tuple[tuple[str, str], Manifest]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import origins
 from pipelines.extras import telling_extras
-from pipelines.markdown_text import markdown_text
 from pipelines.store import Manifest
 from pipelines.store.whole_versions import complete
+from pipelines.training_data.dataset_card import card_texts
+from trainer.exports import checkpoint_card
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -53,37 +53,15 @@ class Checkpoint:
 
     @cached_property
     def card(self) -> str:
-        """Markdown: what it is, its data with their licences, what was measured and checked."""
-        return "\n".join(_card(self._manifest, self._manifests))
+        """Markdown, as `vesper export checkpoint` writes it: held-out figures, the rows that it was trained on with
+        their licences, and what it was made from."""
+        card = checkpoint_card(
+            self._manifests.store, self._manifest, f"Of {self._manifests.store.home}.", str(self.path)
+        )
+        return "\n".join(card_texts(card).values())
 
     def load(self, **options: object) -> PreTrainedModel:
         """The model, by transformers' `from_pretrained` with these options. Raises `MissingExtra` without it."""
         with telling_extras():
             from transformers import AutoModelForImageTextToText
         return AutoModelForImageTextToText.from_pretrained(self.path, **options)
-
-
-def _card(manifest: Manifest, manifests: Manifests) -> Iterator[str]:
-    found = origins(manifests, manifests.start(f"{manifest.asset}@{manifest.version}"))
-    yield f"# {manifest.asset}@{manifest.version}\n"
-    yield f"Made by Vesper{manifest.code_revision and f', code revision {manifest.code_revision}'}.\n"
-    yield "| dataset | version | role | licence | trained rows |\n|---|---|---|---|---|"
-    for one in found.datasets:
-        yield _line(one.name, one.version, one.role, one.licence, one.rows.get("trained"))
-    for made in found.generated:
-        yield _line(made.asset, made.version, "generated", "Vesper's own worlds", made.trained)
-    yield "\n| measured | value |\n|---|---|"
-    for name, value in sorted(manifest.counts.items()):
-        if isinstance(value, int | float | str):
-            yield _line(name, f"{value:.4g}" if isinstance(value, float) else value)
-    yield "\n| check | passed | found | expected |\n|---|---|---|---|"
-    for check in manifest.checks:
-        yield _line(check.name, "yes" if check.passed else "no", check.found, check.expected)
-    yield "\n| made from | version |\n|---|---|"
-    for asset, version in sorted(manifest.inputs.items()):
-        yield _line(asset, version)
-
-
-def _line(*cells: object) -> str:
-    """A line of a table; what nobody counted is a dash."""
-    return f"| {' | '.join('-' if cell is None else markdown_text(str(cell)) for cell in cells)} |"

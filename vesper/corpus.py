@@ -7,7 +7,6 @@ JSON. Only `arrow`, `batches` and `pandas` give the columns as they are stored.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import pyarrow.dataset as ds
 
 from pipelines.extras import telling_extras
 from pipelines.store import Manifest
+from pipelines.training_data.chat_turns import TURNS, trained_turns
 from pipelines.training_data.shards import IMAGE
 from schemas.settings import nearest
 
@@ -110,8 +110,7 @@ class Rows:
         if "images" in fields:
             fields["images"] = pa.list_(IMAGE)
         if "messages" in fields and pa.types.is_string(fields["messages"]):
-            part = pa.struct([("type", pa.string()), ("text", pa.string())])
-            fields["messages"] = pa.list_(pa.struct([("role", pa.string()), ("content", pa.list_(part))]))
+            fields["messages"] = TURNS
         return pa.schema(list(fields.items()))
 
     def _handed_out(self, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
@@ -122,7 +121,7 @@ class Rows:
                     for picture in row["images"]
                 ]
             if isinstance(row.get("messages"), str):
-                row["messages"] = conversation(row["messages"], row["answer"])
+                row["messages"] = trained_turns(row["messages"], row["answer"])
             yield row
 
     def _known(self, columns: Sequence[str] | None) -> list[str] | None:
@@ -156,18 +155,6 @@ def _encoded(row: Row) -> Row:
     """Pictures as the storage of `datasets` has them."""
     pictures = row.get("images")
     return {**row, "images": [{"bytes": one} for one in pictures]} if isinstance(pictures, list) else row
-
-
-def conversation(messages: str, answer: str) -> list[dict[str, object]]:
-    """A prompt as JSON and its answer → turns with typed parts, the answer as the assistant's last."""
-    turns = [*json.loads(messages), {"role": "assistant", "content": answer}]
-    return [{"role": turn["role"], "content": _parts(turn["content"])} for turn in turns]
-
-
-def _parts(content: str | list[dict[str, str]]) -> list[dict[str, str | None]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [{"type": part["type"], "text": part.get("text")} for part in content]
 
 
 def _table_of(manifest: Manifest, table: str) -> str:

@@ -26,7 +26,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store = corpusmaker.build_all(folder / "home", folder / "raw")
         corpusmaker.light_tasks(store, "aitz")
         files = {f"model/{path.name}": path.read_bytes() for path in NANO_BASE.iterdir()}
-        corpusmaker.commit(store, "checkpoints/base", {}, files=files)
+        shards = store.require("mid_training/shards")
+        corpusmaker.commit(store, "checkpoints/base", {shards.asset: shards.version}, files=files)
         return str(store.home)
 
     return Path(made_once(tmp_path_factory, "vesper_home", make))
@@ -104,15 +105,20 @@ def test_assets_are_listed_with_their_rows(store: vesper.Store) -> None:
     assert all(asset.checks_passed for asset in found.values())
 
 
-def test_a_checkpoint_has_lineage_and_a_card(store: vesper.Store) -> None:
+def test_a_checkpoint_tells_its_lineage_and_one_that_is_no_model_is_told(store: vesper.Store) -> None:
     found = store.checkpoint("unified")
     assert {one["name"] for one in found.lineage["datasets"]} == {"aitz", "screenqa", "rico"}  # type: ignore[attr-defined]
-    assert f"# checkpoints/unified@{found.version}" in found.card
-    assert "| aitz |" in found.card and "Apache-2.0" in found.card
     with pytest.raises(ValueError, match=r"expected a model with config.json"):
         _ = found.path
     with pytest.raises(StoreError, match="did you mean checkpoints/unified"):
         store.checkpoint("unifed")
+
+
+def test_a_checkpoint_has_a_card_with_its_data_and_their_licences(store: vesper.Store) -> None:
+    found = store.checkpoint("base")
+    assert f"# checkpoints/base, a GUI agent\n\nOf {store.home}." in found.card
+    assert f'from_pretrained("{found.path}")' in found.card
+    assert "| aitz | Apache-2.0 |" in found.card
 
 
 def test_a_checkpoint_is_a_folder_that_transformers_loads(store: vesper.Store) -> None:
