@@ -94,10 +94,9 @@ for words in {[name.split() for name in COMMANDS]!r}:
 @pytest.mark.parametrize(
     ("extra", "command"),
     [
-        ("core", ["unify", "aitz", "--raw", "raw", "--out", "out"]),
-        ("embed", ["dedup", "texts.txt", "--threshold", "0.9", "--out", "out"]),
+        ("core", ["sources", "pull", "mind2web", "--to", "incoming"]),
+        ("embed", ["dedup", "texts.jsonl", "--threshold", "0.9", "--out", "out"]),
         ("train", ["merge", "--method", "linear", "--base", "BASE", "--model", "BASE", "--out", "out"]),
-        ("train", ["eval", "BASE", "--suite", "heldout"]),
         ("train", ["serve", "BASE", "--port", "0"]),
         ("train", ["staircase", "run", "--out", "out", "--short"]),
         ("devices", ["judge", "bench", "--judge", "rules", "--out", "out"]),
@@ -107,9 +106,7 @@ for words in {[name.split() for name in COMMANDS]!r}:
     ],
 )
 def test_work_that_needs_an_extra_says_the_line_to_type(tmp_path: Path, extra: str, command: list[str]) -> None:
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / "a.json").write_text("[]")
-    (tmp_path / "texts.txt").write_text("one text\nanother text\n")
+    (tmp_path / "texts.jsonl").write_text('{"text": "one text"}\n{"text": "another text"}\n')
     words = [str(NANO_BASE) if word == "BASE" else word for word in command]
     ended = without(set(EXTRAS[extra]), f"sys.exit(main({words!r}))", tmp_path)
     assert ended.returncode == 2

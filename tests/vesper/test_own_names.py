@@ -82,6 +82,7 @@ def installed(folder: Path, *, but: str = "") -> Path:
         lines.append(f"{name}/__init__.py,sha256={digest},{len(data)}\n")
     (folder / "vesper-9.dist-info").mkdir()
     (folder / "vesper-9.dist-info" / "RECORD").write_text("".join(lines))
+    (folder / "vesper-9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: vesper\nVersion: 9\n")
     if but:
         (folder / but / "__init__.py").write_text("")
         (folder / "theirs-1.dist-info").mkdir()
