@@ -106,7 +106,7 @@ for words in {[name.split() for name in COMMANDS]!r}:
     ],
 )
 def test_work_that_needs_an_extra_says_the_line_to_type(tmp_path: Path, extra: str, command: list[str]) -> None:
-    (tmp_path / "texts.jsonl").write_text('{"text": "one text"}\n{"text": "another text"}\n')
+    (tmp_path / "texts.jsonl").write_text('{"id": "1", "text": "one text"}\n{"id": "2", "text": "another text"}\n')
     words = [str(NANO_BASE) if word == "BASE" else word for word in command]
     ended = without(set(EXTRAS[extra]), f"sys.exit(main({words!r}))", tmp_path)
     assert ended.returncode == 2
