@@ -29,7 +29,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "websockets",
     ),
     "webapps": ("datasette", "django"),
-    "dagster": ("dagster", "dagster_dg_cli", "dagster_pipes", "dagster_webserver", "matplotlib"),
+    "dagster": ("dagster", "dagster_dg_cli", "dagster_pipes", "dagster_webserver", "duckdb", "matplotlib"),
     "s3": ("s3fs",),
     "production": ("dagster_postgres", "psycopg2"),
     "tracking": ("mlflow", "openlineage"),

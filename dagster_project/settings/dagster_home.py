@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from dagster_project.settings import deployment
+from pipelines.extras import install_line
 from pipelines.whole_files import whole_file
 
 TEMPLATE = Path(__file__).parents[1] / "dagster.yaml"
@@ -41,7 +42,7 @@ def _use_postgres(settings: Path) -> None:
 
     if importlib.util.find_spec("dagster_postgres") is None:
         raise deployment.DeploymentError(
-            f"{POSTGRES_URL} is set, but dagster-postgres isn't installed: pip install 'vesper[production]'"
+            f"{POSTGRES_URL} is set, but dagster-postgres isn't installed: {install_line('production')}"
         )
     scheme, _, rest = os.environ[POSTGRES_URL].partition("://")
     if scheme != DRIVER or not rest:

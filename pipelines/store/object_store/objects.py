@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipelines.extras import install_line
 from pipelines.store.files import StoreError
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ class Objects:
         try:
             import fsspec
         except ImportError:
-            raise StoreError(f"{url}: a store behind a URL needs fsspec; pip install 'vesper[s3]'") from None
+            raise StoreError(f"{url}: a store behind a URL needs fsspec; {install_line('s3')}") from None
         self.url = url.rstrip("/")
         self.timeout_s = time_limit()
         try:
