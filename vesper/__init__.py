@@ -12,6 +12,7 @@ which. What isn't named here is internal, and changes without notice.
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ __version__ = "0.1.0"
 """The one home of the version: the package's metadata are made from it."""
 __all__ = ["Asset", "Checkpoint", "Rows", "Store", "__version__", "open"]
 
+_MODULES = {"Asset": "store", "Checkpoint": "checkpoint", "Rows": "corpus", "Store": "store"}
+
 check_own_names()
 
 
@@ -39,16 +42,6 @@ def open(home: str | Path | None = None) -> Store:
 
 def __getattr__(name: str) -> object:
     """The classes of what `open` gives, for annotations: loaded when they are named, as above."""
-    if name == "Checkpoint":
-        from vesper.checkpoint import Checkpoint
-
-        return Checkpoint
-    if name == "Rows":
-        from vesper.corpus import Rows
-
-        return Rows
-    if name in ("Asset", "Store"):
-        from vesper import store
-
-        return getattr(store, name)
-    raise AttributeError(f"module 'vesper' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'vesper' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"vesper.{_MODULES[name]}"), name)
