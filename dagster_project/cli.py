@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "shard": ("data", "samples to shards that `datasets` opens with pictures"),
     "export": ("export", "corpus, tasks or a checkpoint in the form that another trainer loads"),
     "train": ("training", "make a checkpoint from a store's corpus"),
+    "experiments": ("experiments", "trainings with other settings beside the mainline, and what came of them"),
     "eval": ("evaluate", "a checkpoint or a served model on any suite, beside its controls"),
     "serve": ("serve_model", "a checkpoint behind the OpenAI protocol, on this machine"),
     "serve rollouts": ("serve_model", "a checkpoint behind vLLM's rollout protocol, for a learner of online RL"),

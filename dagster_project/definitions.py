@@ -20,9 +20,10 @@ from dagster_project.automation import (
     training_tail,
     verify_store,
 )
+from dagster_project.automation import experiments as experiment_jobs
 from dagster_project.settings import deployment
 from dagster_project.settings.environment import Environment
-from dagster_project.stages import graph, hygiene, sources
+from dagster_project.stages import experiments, graph, hygiene, sources
 
 
 def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Definitions:
@@ -31,10 +32,12 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
     jobs = asset_jobs.jobs(stages)
     promotions, promoting = feedback.trainers()
     environment = Environment.read()
+    run_experiment = experiment_jobs.run_job()
     return dg.Definitions(
         assets=[
             *upstream.assets(stages, settings),
             *factory.build(stages, settings.freshness, here),
+            *factory.build(experiments.stages(), here=here),
             *factory.external({**sources.outside(settings), **hygiene.absent(settings)}, settings),
             *feedback.assets(),
         ],
@@ -45,6 +48,8 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             *promotions,
             verify_store.verify_store,
             *choose_version.JOBS,
+            experiment_jobs.new_experiment(settings),
+            run_experiment,
         ],
         schedules=[schedules.nightly(jobs["refresh_sources"]), schedules.hourly(jobs["observe_upstream"])],
         sensors=[
@@ -52,6 +57,7 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             corpus_after_refresh.corpus_sensor(jobs["refresh_sources"], jobs["build_corpus"]),
             training_tail.tail_sensor(stages),
             training_tail.suites_sensor(stages),
+            experiment_jobs.start_experiments(run_experiment),
             alerts.alert_failures,
             alerts.alert_warnings,
             feedback.new_human_verdicts,

@@ -4,6 +4,7 @@ Without `from __future__ import annotations`: Dagster reads the parameters' type
 """
 
 import datetime
+import json
 import os
 import re
 import sys
@@ -16,12 +17,14 @@ import dagster as dg
 
 from dagster_project.assets import checks, upstream
 from dagster_project.assets.keys import asset_key
+from dagster_project.assets.launch_config import Given, Shown, config_of, defaults, given_to
 from dagster_project.assets.metadata import Confirmed, column_schema, describe, of_the_run, row_count
 from dagster_project.assets.origins import code_references, column_lineage
 from dagster_project.assets.resources import JudgeResource, StoreResource, work
 from dagster_project.assets.tail_condition import TAIL
 from dagster_project.execution.live_pictures import LiveReader, show_on
 from dagster_project.execution.run_stage import Reporter
+from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
@@ -40,6 +43,8 @@ ATTEMPTS, WAIT_S = 3, 5
 
 ROUNDS = dg.DynamicPartitionsDefinition(name="round")
 """Rounds of the generation loop: round_001, round_002, …"""
+EXPERIMENTS = dg.DynamicPartitionsDefinition(name="experiment")
+"""Experiments by their names."""
 
 
 def build(
@@ -47,8 +52,9 @@ def build(
 ) -> list[dg.AssetsDefinition]:
     """One asset with its checks for each stage. `late`: hours after which a group or asset is late. `here`:
     stages that would have a process of their own, and run in this one all the same."""
+    shown = defaults(deployment.load())
     return [
-        _asset(stage, stages, _freshness(stage, late or {}), stage.external and stage.key not in here)
+        _asset(stage, stages, _freshness(stage, late or {}), stage.external and stage.key not in here, shown)
         for stage in stages.values()
     ]
 
@@ -56,21 +62,21 @@ def build(
 def _freshness(stage: GraphStage, late: Mapping[str, float]) -> dg.FreshnessPolicy | None:
     """Late after so many hours, by the asset's key, else its group's; a warning after three quarters of them."""
     hours = late.get(stage.key, late.get(stage.group))
-    if hours is None or stage.by_round:
+    if hours is None or stage.partitioned:
         return None
     fail = datetime.timedelta(hours=hours)
     warn = fail * 0.75
     return dg.FreshnessPolicy.time_window(fail, warn if warn >= datetime.timedelta(minutes=1) else None)
 
 
-def external(reasons: Mapping[str, str], deployment: Deployment) -> list[dg.AssetSpec]:
+def external(reasons: Mapping[str, str], settings: Deployment) -> list[dg.AssetSpec]:
     """Sources that feed nothing here, with the reason: visible, outside the fan-in."""
     return [
         dg.AssetSpec(
             asset_key(f"raw/{name}"),
             group_name="raw",
             tags={"source": name, "enabled": "false"},
-            owners=list(deployment.source(name).owners or deployment.owners),
+            owners=list(settings.source(name).owners or settings.owners),
             description=why,
         )
         for name, why in reasons.items()
@@ -78,8 +84,13 @@ def external(reasons: Mapping[str, str], deployment: Deployment) -> list[dg.Asse
 
 
 def _asset(
-    stage: GraphStage, stages: Mapping[str, GraphStage], freshness: dg.FreshnessPolicy | None, own_process: bool
+    stage: GraphStage,
+    stages: Mapping[str, GraphStage],
+    freshness: dg.FreshnessPolicy | None,
+    own_process: bool,
+    shown: Shown,
 ) -> dg.AssetsDefinition:
+    form = config_of(stage, shown)
     found = {
         "dagster/column_schema": column_schema(stage.columns) if stage.columns is not None else None,
         "dagster/column_lineage": column_lineage(stage, stages),
@@ -103,21 +114,23 @@ def _asset(
         automation_condition=TAIL if stage.job in ("train", "evaluate_suites") and stage.deps else None,
         freshness_policy=freshness,
         pool=stage.pool,
-        partitions_def=ROUNDS if stage.by_round else None,
+        partitions_def=ROUNDS if stage.by_round else EXPERIMENTS if stage.by_experiment else None,
+        config_schema=None if form is None else form.to_config_schema().as_field(),
     )
     def built(context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource) -> Iterator[Any]:
-        partition = context.partition_key if stage.by_round else ""
-        name = f"{stage.key}/{partition}" if partition else stage.key
+        partition = context.partition_key if stage.partitioned else ""
+        name = stage.stored_as(partition)
         _notify("start", name, {})
         began = time.monotonic()
         try:
-            _preflight(stage, stages, context, work(store, judge))
+            given = _given(stage, stages, context, shown)
+            _preflight(stage, stages, context, work(store, judge, given))
             if own_process:
-                manifest = _in_own_process(stage, name, context, store, judge)
+                manifest = _in_own_process(stage, partition, context, store, judge, given)
             else:
                 report = Reporter(context.log.info, show_on(context))
-                given = replace(work(store, judge), on_event=report, progress=sys.stderr.isatty())
-                manifest = stage.run(replace(given, partition=partition))
+                told = replace(work(store, judge, given), on_event=report, progress=sys.stderr.isatty())
+                manifest = stage.run(replace(told, partition=partition))
             result = _result(stage, manifest, store, context, time.monotonic() - began)
         except Exception as error:
             _notify("failed", name, {"reason": f"{type(error).__name__}: {error}"})
@@ -132,6 +145,23 @@ def _asset(
         yield result
 
     return built
+
+
+def _given(
+    stage: GraphStage,
+    stages: Mapping[str, GraphStage],
+    context: dg.AssetExecutionContext,
+    shown: Shown,
+) -> Given:
+    """What the launchpad sets for a stage. The first stage of a run looks at what is set for all of them, so that a
+    wrong value ends the run before anything is made."""
+    config = context.run.run_config
+    try:
+        for other in stages.values() if context.run.run_id not in _known else ():
+            given_to(other, config, shown)
+        return given_to(stage, config, shown)
+    except ValueError as error:
+        raise dg.Failure(str(error), allow_retries=False) from None
 
 
 _known: dict[str, "probes.Known"] = {}
@@ -199,17 +229,23 @@ def _confirmed(instance: dg.DagsterInstance, keys: Iterable[str]) -> dict[str, C
 
 
 def _in_own_process(
-    stage: GraphStage, name: str, context: dg.AssetExecutionContext, store: StoreResource, judge: JudgeResource
+    stage: GraphStage,
+    partition: str,
+    context: dg.AssetExecutionContext,
+    store: StoreResource,
+    judge: JudgeResource,
+    given: Given,
 ) -> Manifest:
-    """Run a stage through `run_stage.py`; its events are logged, its version comes back as a message. `name` is the
-    stage's key, with the round where it has one. Raises `dg.Failure` with the reason that the process told, and
+    """Run a stage through `run_stage.py`; its events are logged, its version comes back as a message. `partition` is
+    its round or experiment where it has one. Raises `dg.Failure` with the reason that the process told, and
     `dg.RetryRequested` if it was killed."""
-    settings, ranks = judge.settings(), stage.ranks()
+    settings, ranks = judge.settings(), stage.ranks(given)
     environment = {
         "VESPER_HOME": store.home,
         "VESPER_JUDGE": settings.name,
         "VESPER_JUDGE_BASE_URL": settings.base_url or "",
         "VESPER_JUDGE_MODEL": settings.model or "",
+        "VESPER_RUN_SETTINGS": json.dumps(given) if given else "",
     }
     reasons: list[str] = []
     show = show_on(context)
@@ -227,7 +263,7 @@ def _in_own_process(
                 sys.executable,
                 "-m",
                 "dagster_project.execution.run_stage",
-                name,
+                f"{stage.key}/{partition}" if partition else stage.key,
                 *([str(ranks)] if ranks > 1 else []),
             ],
             context=context,
@@ -243,5 +279,5 @@ def _in_own_process(
         raise dg.Failure(reasons[0] if reasons else unreported) from error  # of several ranks the one that failed first
     for message in done.get_custom_messages():
         if "version" in message:
-            return store.open().version(name, message["version"])
+            return store.open().version(stage.stored_as(partition), message["version"])
     raise dg.Failure(f"{stage.key}: the process ended without naming the version it made")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -41,6 +42,7 @@ class JudgeResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return JudgeSettings(self.name or "rules", self.base_url or None, self.model or None)
 
 
-def work(store: StoreResource, judge: JudgeResource) -> StageWork:
-    """What a stage's function is given in this process."""
-    return StageWork(store.open(), deployment.load(), judge.settings())
+def work(store: StoreResource, judge: JudgeResource, given: Mapping[str, Any] | None = None) -> StageWork:
+    """What a stage's function is given in this process; `given`: what its run sets over the deployment."""
+    given = given or {}
+    return StageWork(store.open(), deployment.load(**given), judge.settings(), given=given)

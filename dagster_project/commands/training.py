@@ -13,10 +13,11 @@ from typing import Any
 
 from dagster_project.commands.checkpoint_option import TEXT, checkpoint
 from dagster_project.commands.store_option import add_store
+from dagster_project.lineage.model_card import write_cards
 from dagster_project.settings import deployment
 from dagster_project.stages.client_options import client_options
 from dagster_project.stages.training import trainer_config
-from pipelines.store import has_store
+from pipelines.store import Store, has_store
 from pipelines.store.manifest import Manifest
 from schemas.settings_flags import add_flags, flag_names, given_flags, listing
 from trainer.merging.merge import METHODS
@@ -126,6 +127,7 @@ def _one_stage(
         progress=not options.events and sys.stderr.isatty(),
         judge=client_options(deployment.load().judge),
     )
+    write_cards(Store(home), manifest)
     if options.out:
         shutil.copytree(checkpoint_folder(manifest), options.out, dirs_exist_ok=True)
     if not options.events:

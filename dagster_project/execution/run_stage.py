@@ -160,16 +160,16 @@ def run(key: str, report: Any) -> Any:
     """Run the stage `key`; returns its manifest. Raises `ValueError` for an unknown key."""
     from dagster_project.settings import deployment
     from dagster_project.settings.environment import Environment
-    from dagster_project.stages import graph
+    from dagster_project.stages import experiments, graph
     from dagster_project.stages.stage import JudgeSettings, StageWork
     from pipelines.store import Store
 
     settings = deployment.load()
-    stages = graph.stages(settings)
+    stages = {**graph.stages(settings), **experiments.stages()}
     stage, _, partition = key.rpartition("/")
-    if key in stages and not stages[key].by_round:
+    if key in stages and not stages[key].partitioned:
         stage, partition = key, ""
-    elif stage not in stages or not stages[stage].by_round:
+    elif stage not in stages or not stages[stage].partitioned:
         raise ValueError(f"unknown stage {key[:80]!r}")
     said = Environment.read()
     judge = JudgeSettings(said.judge, said.judge_base_url or None, said.judge_model or None)

@@ -20,7 +20,7 @@ from dagster_project.preflight import training_memory
 from dagster_project.stage_functions.generation import loop_config, places
 from dagster_project.stages import sources
 from dagster_project.stages.stage import GraphStage, StageWork
-from dagster_project.stages.training import inputs, success_judge, trainer_config, trainer_worlds
+from dagster_project.stages.training import given_config, inputs, success_judge, trainer_worlds
 from generators.devices.browser import BrowserMissing, find_chromium
 from generators.execution.device_sources import DevicePlaces
 from generators.execution.device_sources import missing as gateways_missing
@@ -230,9 +230,9 @@ def trainer(stage: GraphStage, work: StageWork) -> list[str]:
     """The trainer's settings: known, with specialists that there are, its preset's weights where they were said to be,
     and room for them to be trained on the device and the ranks that the stage gets."""
     try:
-        config = trainer_config()
+        config = given_config(work)
         settings = stage_settings("base", config)
-        inputs(stage.key)
+        inputs(stage.key, config)
         chosen, weights = preset_from(settings), weights_folder(settings.weights)
         if weights and not (Path(weights) / "config.json").is_file():
             raise ValueError(f"weights: expected a checkpoint's folder with config.json, found {weights[:120]!r}")

@@ -48,6 +48,9 @@ class Environment(BaseSettings):
     deployment: Path | None = setting(None, "The deployment's settings; not set: the file that Vesper ships.")
     embedded_size: str | None = setting(None, "How much embedded data: `embedded.size` of the deployment.")
     trainer: Annotated[dict[str, Any], NoDecode] = setting({}, "JSON of the trainer's settings, over the deployment's.")
+    run_settings: Annotated[dict[str, Any], NoDecode] = setting(
+        {}, "JSON of the deployment's settings, over it and all else: what a run of the graph gives its own processes."
+    )
     judge: str = setting("rules", "The judge of the graph: rules, nano, openai, or a path to one of your own.")
     judge_base_url: str = setting("", "The endpoint of a model that judges.")
     judge_model: str = setting("", "Its name there.")
@@ -56,7 +59,7 @@ class Environment(BaseSettings):
     alert_webhook: str = setting("", "`alerts.webhook` of the deployment, where the URL is a secret.", repr=False)
     alert_smtp_password: str = setting("", "The password of `alerts.email.user`.", repr=False)
 
-    @field_validator("trainer", mode="before")
+    @field_validator("trainer", "run_settings", mode="before")
     @classmethod
     def _json(cls, text: object) -> Any:
         if not isinstance(text, str):

@@ -12,7 +12,7 @@ from generators.generation import gold
 from generators.generation.tables import SOURCE
 from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
-from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
+from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture, MixtureConfig
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from pipelines.training_data.shards import ShardIndex
 from quality.cards import card
@@ -55,6 +55,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         "Which rows of which shards train, and how often: token shares by objective.",
         table="mixture",
         columns=Mixture,
+        settings=("mixture",),
         code_version=mixture.CODE_VERSION,
         checks=mixture.CHECKS,
     )
@@ -107,4 +108,5 @@ def _heldout(work: StageWork, names: list[str]) -> Manifest:
 
 
 def _mixture(work: StageWork) -> Manifest:
-    return mixture.build_mixture(work.store)
+    said = work.deployment.mixture.given()
+    return mixture.build_mixture(work.store, config=MixtureConfig(**said))

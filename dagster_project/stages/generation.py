@@ -81,6 +81,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             external=key == TRAJECTORIES,
             pool="devices" if key == TRAJECTORIES else None,
             needs=("ground",) if key == TRAJECTORIES else (),
+            settings=("generation",),
         )
     yield GraphStage(
         key=GOLD,

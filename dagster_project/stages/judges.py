@@ -40,6 +40,7 @@ def stages() -> Iterator[GraphStage]:
         external=True,
         owners=OWNERS,
         pool="bench",
+        settings=("judge",),
         description="A judge that works offline: small heads on pixels, UI tree and sentence embeddings, trained on "
         "what of the bench isn't held out.",
     )
@@ -56,6 +57,7 @@ def stages() -> Iterator[GraphStage]:
             external=True,
             owners=OWNERS,
             pool="bench",
+            settings=("judge",),
             description=f"The {name} judge on held-out page families, operators and magnitudes: AUROC and recall per "
             "defect, calibration, agreement on the bands; with and without a UI tree.",
         )

@@ -124,6 +124,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
         checks=verdicts.CHECKS,
         pool="judge",
         needs=("judge",),
+        settings=("judge",),
         description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
         "episode, 0 to 10.",
         **common,
@@ -139,6 +140,7 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
         checks=gold.CHECKS,
         pool="judge",
         needs=("judge",),
+        settings=("judge",),
         description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "
         "samples derived from it.",
         **common,

@@ -12,7 +12,9 @@ from pipelines.store import Store
 from pipelines.store.manifest import CheckSpec, Manifest
 from schemas.tables import Table
 
-Job = Literal["refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train", "evaluate_suites"]
+Job = Literal[
+    "refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train", "evaluate_suites", "run_experiment"
+]
 Event = Mapping[str, Any]
 
 
@@ -36,7 +38,10 @@ class StageWork:
     progress: bool = False
     """Whether long work shows bars on stderr."""
     partition: str = ""
-    """The round ("round_001") of a stage that is made round by round."""
+    """The round ("round_001") of a stage that is made round by round; the experiment of one that is made beside the
+    mainline."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """What this run sets over the deployment, by its settings' names; `deployment` holds it already."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +82,31 @@ class GraphStage:
     """Whether the gold that it depends on is read; false where it only comes after it."""
     external: bool = False
     """Runs in a process of its own, through Pipes (training, and what needs its memory back afterwards)."""
-    ranks: Callable[[], int] = field(default=lambda: 1)
-    """In how many processes an `external` stage runs, by torchrun where it is more than one; asked when it starts."""
+    ranks: Callable[[Mapping[str, Any]], int] = field(default=lambda given: 1)
+    """In how many processes an `external` stage runs, by torchrun where it is more than one; asked when it starts, with
+    `StageWork.given`."""
+    settings: tuple[str, ...] = ()
+    """Settings of the deployment that a run may set for it (`trainer.midtrain`, `mixture`): the launchpad's form."""
     by_round: bool = False
     """Partitioned: one part a round of the generation loop."""
+    by_experiment: bool = False
+    """Partitioned: one part an experiment (`trainer.stages.experiments`)."""
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     pool: str | None = None
     needs: tuple[str, ...] = ()
     """What has to be here before a run that makes it starts (`preflight.PROBES`); disk space always."""
+
+    @property
+    def partitioned(self) -> bool:
+        return self.by_round or self.by_experiment
+
+    def stored_as(self, partition: str) -> str:
+        """The store's key of a part; that of the stage itself where `partition` is ""."""
+        if self.by_experiment and partition:
+            first, _, rest = self.key.partition("/")
+            return f"{first}/{partition}/{rest}"
+        return f"{self.key}/{partition}" if partition else self.key
 
     @property
     def group(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import GraphStage, StageWork
-from dagster_project.stages.training import trainer_config
+from dagster_project.stages.training import given_config
 from pipelines import sources as adapters
 from pipelines.store.manifest import Manifest
 from trainer.stages.suites import CODE_VERSION, asset_of, build_suite, inputs_of
@@ -45,6 +45,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             external=True,
             owners=("team:training",),
             pool="trainer",
+            settings=("trainer.device", "trainer.suites"),
             needs=("trainer", "browser") if one.kind == "worlds" else ("trainer",),
             description=f"checkpoints/unified on {one.title}, as `vesper eval --suite {name}` measures it, with its "
             "interval and controls. It enters the standings, and the steering of rounds. Started by the job "
@@ -55,5 +56,5 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
 def _run(name: str, work: StageWork) -> Manifest:
     folder = work.deployment.native_folder(SUITES[name].raw) if SUITES[name].kind == "grounding" else None
     return build_suite(
-        work.store, name, trainer_config(), folder, lambda event: work.on_event(event), progress=work.progress
+        work.store, name, given_config(work), folder, lambda event: work.on_event(event), progress=work.progress
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from dagster_project.settings import deployment as deployments
 from dagster_project.settings.environment import Environment
@@ -15,6 +16,7 @@ from trainer.proving.staircase import stage as staircase
 from trainer.settings import stage_checks
 from trainer.settings.presets import configured
 from trainer.settings.stages import STAGES as ENTRIES
+from trainer.settings.stages import settings_of
 from trainer.settings.tree import over
 from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
 from trainer.stages.run import run_stage
@@ -53,6 +55,7 @@ def stages() -> Iterator[GraphStage]:
             pool="trainer",
             needs=("trainer", *(() if evaluation else ENTRIES[name].needs)),
             ranks=functools.partial(_ranks, name),
+            settings=tuple(f"trainer.{word}" for word in settings_of(name)),
         )
     yield GraphStage(
         key=staircase.ASSET,
@@ -66,6 +69,7 @@ def stages() -> Iterator[GraphStage]:
         owners=("team:training",),
         pool="bench",
         needs=("trainer", "browser"),
+        settings=("trainer.staircase",),
         description="Random, base, mid-training, offline RL, online RL and merge, tried on whole held-out episodes of "
         "MiniWoB++ and web sites, from the base that can see; by default in its short form, which shows that every "
         "part works and not how high it goes.",
@@ -93,11 +97,17 @@ def success_judge() -> str:
     return over(configured(), trainer_config()).online.success_judge
 
 
-def inputs(key: str) -> tuple[str, ...]:
-    """Asset keys that a stage of the trainer reads as $VESPER_TRAINER has it, by its own key; none for other assets.
+def given_config(work: StageWork) -> dict[str, object]:
+    """`trainer_config` with what the run of a stage sets over it."""
+    return trainer_config(work.given.get("trainer"))
+
+
+def inputs(key: str, given: Mapping[str, object] | None = None) -> tuple[str, ...]:
+    """Asset keys that a stage of the trainer reads as $VESPER_TRAINER has it, and `given` over it, by its own key; none
+    for other assets.
     Raises `ValueError` if that names specialists, or settings, that there aren't."""
     name = next((name for name in STAGES if asset_of(name) == key), None)
-    return () if name is None else inputs_of(name, stage_settings(name, trainer_config()))
+    return () if name is None else inputs_of(name, stage_settings(name, trainer_config(given)))
 
 
 def _deps(name: str) -> tuple[str, ...]:
@@ -109,15 +119,15 @@ def _deps(name: str) -> tuple[str, ...]:
         return inputs_of(name)
 
 
-def _ranks(name: str) -> int:
-    return ranks_of(name, trainer_config())
+def _ranks(name: str, given: Mapping[str, Any]) -> int:
+    return ranks_of(name, trainer_config(given.get("trainer")))
 
 
 def _run(name: str, work: StageWork) -> Manifest:
     return run_stage(
         name,
         work.store.home,
-        trainer_config(),
+        given_config(work),
         lambda event: work.on_event(event),
         progress=work.progress,
         judge=client_options(work.deployment.judge),
@@ -129,5 +139,5 @@ def _staircase(work: StageWork) -> Manifest:
         if event.get("kind") in ("stage_done", "evaluated"):
             work.on_event(event)
 
-    config = staircase.config_of(stage_settings(staircase.ASSET, trainer_config()).staircase)
+    config = staircase.config_of(stage_settings(staircase.ASSET, given_config(work)).staircase)
     return staircase.build_staircase(work.store, config, report)

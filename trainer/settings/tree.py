@@ -64,6 +64,12 @@ class TrainerSettings(Settings):
         ge=1,
         in_version=NEVER,
     )
+    report_to: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = setting(
+        ("tensorboard",),
+        "Who follows a run: tensorboard (side files of the version), mlflow, wandb (files in $VESPER_HOME/tracking, "
+        "unless $MLFLOW_TRACKING_URI or $WANDB_MODE say otherwise).",
+        in_version=NEVER,
+    )
     midtrain: MidtrainConfig = setting(MidtrainConfig(), "Mid-training.", in_version=ALWAYS)
     validation_share: Number = setting(
         0.08,
@@ -146,6 +152,15 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
             if one == stage:
                 merged[name] = alone
     return TrainerSettings.parsed(merged, where)
+
+
+def layered(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What somebody said with what another says over it, settings within settings one by one."""
+    found = dict(base)
+    for word, value in given.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(word), Mapping)
+        found[word] = layered(found[word], value) if both else value
+    return found
 
 
 def _of_one(preset: Mapping[str, Any], given: Mapping[str, Any], one: str, own: tuple[str, ...]) -> dict[str, Any]:

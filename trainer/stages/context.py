@@ -91,7 +91,7 @@ class Context:
     @property
     def parents(self) -> dict[str, str]:
         """Asset → version, for the lineage."""
-        return {asset: manifest.version for asset, manifest in sorted(self.inputs.items())}
+        return {manifest.asset: manifest.version for _, manifest in sorted(self.inputs.items())}
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,20 @@ from pipelines.extensions import find_part
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from pipelines.training_data.mixture import require_scan
-from schemas.ids import digest
+from schemas.ids import canonical_json, digest
 from trainer.modeling.tensors import WeightFiles
 from trainer.runtime import tracking
+from trainer.runtime.report_to import reporting
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import BASE, CORPUS, STAGES
-from trainer.settings.tree import TrainerSettings
+from trainer.settings.tree import TrainerSettings, layered
 from trainer.stages.assets import CODE_VERSION, asset_of, checkpoint_folder, inputs_of
 from trainer.stages.context import Context, StageResult
+from trainer.stages.experiments import Experiment
 from trainer.stages.settings import ranks_of, stage_settings, weights_folder
 
+SETTINGS = "settings.json"
+"""A side file: the settings that the version depends on, as JSON."""
 EVALUATION = "trainer.stages.evaluation:evaluation"
 """Function of all `evaluations/<stage>`."""
 
@@ -42,21 +46,25 @@ def run_stage(
     *,
     progress: bool = True,
     judge: Mapping[str, object] | None = None,
+    experiment: Experiment | None = None,
 ) -> Manifest:
     """Make a stage's asset unless the same inputs made it before; returns the committed manifest.
 
     `on_event` gets dicts with a `kind`; wall time goes there and into side files only. `judge`: see `Context`; what a
-    night may cost is no part of what is made. Raises `StoreError` if an input is missing or failed its checks,
+    night may cost is no part of what is made. `experiment`: make the stage beside the mainline, with its settings over
+    `config`. Raises `StoreError` if an input is missing or failed its checks,
     `ValueError` for an unknown stage or configuration key, or for `ranks` that torchrun didn't start.
     """
     asset, store = asset_of(stage), Store(store_home)
+    if experiment is not None:
+        asset, config = experiment.asset(asset), layered(config or {}, experiment.settings)
     wanted, started = ranks_of(stage, config or {}), int(os.environ.get("WORLD_SIZE", "1"))
     if wanted not in (1, started):
         raise ValueError(
             f"ranks: {stage} is to train in {wanted} processes, found {started}; start it in the graph "
             f"or by torchrun --nproc-per-node {wanted} -m dagster_project.cli train, or leave ranks out"
         )
-    inputs, settings = opened(store, stage, config or {})
+    inputs, settings = opened(store, stage, config or {}, experiment)
     weights = ""
     if stage == BASE.name and settings.weights:  # the same folder may hold others tomorrow
         settings = settings.changed(weights=weights_folder(settings.weights))
@@ -66,7 +74,7 @@ def run_stage(
         require_scan(store, inputs[CORPUS])
     if stage.startswith("evaluations/"):
         inputs |= {m.asset: m for m in _unified(store)}
-    versions = {name: manifest.version for name, manifest in sorted(inputs.items())}
+    versions = {manifest.asset: manifest.version for _, manifest in sorted(inputs.items())}
     context = Context(store, stage, settings, inputs, emit, store.home, progress, judge or {}, weights)
     named = {key: value for key, value in context.config.items() if key != "weights"}
     data = {name: manifest.data_version for name, manifest in sorted(inputs.items())}  # made anew alike: as it was
@@ -75,7 +83,13 @@ def run_stage(
         work = store.home / "cache" / "training" / f"{asset.replace('/', '-')}-{build.version}"
         context = replace(context, state_dir=work / "state")
         emit({"kind": "stage", "stage": stage, "asset": asset, "version": build.version})
-        result = build.run_part(spec, lambda out: _write(out, context, work / "out"))
+        watched = settings.report_to if "/" not in stage else ()
+
+        def made(out: PartWriter) -> dict[str, Any]:
+            with reporting(watched, store.home, asset, build.version, named, emit) as event:
+                return _write(out, replace(context, on_event=event), work / "out")
+
+        result = build.run_part(spec, made)
         checks = [Check(**check) for check in result.counts["checks"]]
         manifest = build.commit(counts=result.counts["counts"], checks=checks)
     shutil.rmtree(work, ignore_errors=True)  # state of a finished run
@@ -92,14 +106,18 @@ def run_stage(
     return manifest
 
 
-def opened(store: Store, stage: str, config: Mapping[str, object]) -> tuple[dict[str, Manifest], TrainerSettings]:
+def opened(
+    store: Store, stage: str, config: Mapping[str, object], experiment: Experiment | None = None
+) -> tuple[dict[str, Manifest], TrainerSettings]:
     """A stage's inputs and its settings, which are those of the preset that its checkpoint has.
 
     Raises `StoreError` if an input is missing or failed its checks, `ValueError` for an unknown configuration key, or
     a `preset` that isn't the checkpoint's: settings of one size ruin another.
     """
     asked = stage_settings(stage, config)
-    inputs = {name: store.require(name) for name in inputs_of(stage, asked)}
+    inputs = {
+        name: store.require(name if experiment is None else experiment.reads(name)) for name in inputs_of(stage, asked)
+    }
     given, start = config.get("preset"), next((name for name in inputs if name.startswith("checkpoints/")), None)
     if start is None:
         return inputs, asked
@@ -137,8 +155,12 @@ def _write(out: PartWriter, context: Context, folder: Path) -> dict[str, Any]:
         name = path.relative_to(made.folder).as_posix()
         table = "records" if name.endswith(".records.parquet") else None
         shutil.copyfile(path, out.path(name, table=table))
-    for path in tracking.kept(context.state_dir):  # the state's folder goes when the stage is committed
+    follows = "tensorboard" in context.settings.report_to
+    for path in (
+        tracking.kept(context.state_dir) if follows else ()
+    ):  # the state's folder goes when the stage is committed
         shutil.copyfile(path, out.path(f"{tracking.FOLDER}/{path.name}", hashed=False))
+    out.bytes(SETTINGS, f"{canonical_json(context.config)}\n".encode(), hashed=False)
     timing = {"seconds": round(time.perf_counter() - began, 3)}
     out.bytes("timing.json", json.dumps(timing).encode(), hashed=False)
     return {"counts": made.counts, "checks": [asdict(check) for check in made.checks]}

@@ -1,0 +1,97 @@
+"""Experiments from the launchpad: the job `new_experiment` keeps one, and the sensor `start_experiments` gives it a
+partition and starts its stages.
+
+Without `from __future__ import annotations`: Dagster reads the parameters' types as they are.
+"""
+
+from typing import Any
+
+import dagster as dg
+from pydantic import Field, create_model
+
+from dagster_project.assets import launch_config
+from dagster_project.assets.factory import EXPERIMENTS
+from dagster_project.assets.keys import asset_key
+from dagster_project.assets.resources import StoreResource
+from dagster_project.settings.deployment import Deployment
+from dagster_project.stages.experiments import MADE
+from dagster_project.stages.stage import GraphStage
+from trainer.settings.stages import settings_of
+from trainer.stages.assets import CHECKPOINTS
+from trainer.stages.experiments import GROUP, Experiment, define, names, read
+
+OP = "define_experiment"
+SETTINGS = tuple(dict.fromkeys(f"trainer.{word}" for stage in CHECKPOINTS for word in settings_of(stage)))
+
+
+def new_experiment(deployment: Deployment) -> dg.JobDefinition:
+    """The job, whose form shows what the deployment gives."""
+    shown = launch_config.defaults(deployment)
+    fields: dict[str, Any] = {
+        "name": (str, Field(description="What it is called: a-z, 0-9 and _.")),
+        "stages": (list[str], Field(default=["mid_trained"], description=f"What it makes: {', '.join(CHECKPOINTS)}.")),
+        "why": (str, Field(default="", description="What it is to find out.")),
+        **{path.rpartition(".")[2]: shown.field(path) for path in SETTINGS},
+    }
+    form = create_model("NewExperiment", __base__=dg.Config, **fields)
+    asked = GraphStage(OP, (), "run_experiment", lambda work: work.store.require(""), "", (), "1", settings=SETTINGS)
+
+    @dg.op(
+        name=OP,
+        config_schema=form.to_config_schema().as_field(),
+        description="Keeps what is wanted; the sensor start_experiments starts it within half a minute.",
+    )
+    def keep(context: dg.OpExecutionContext, store: StoreResource) -> None:
+        said = context.op_config
+        try:
+            settings = launch_config.given_to(asked, context.run.run_config, shown).get("trainer", {})
+            made = define(store.open(), Experiment(said["name"], tuple(said["stages"]), settings, said["why"]))
+        except ValueError as error:
+            raise dg.Failure(str(error), allow_retries=False) from None
+        context.instance.add_dynamic_partitions(str(EXPERIMENTS.name), [said["name"]])
+        context.add_output_metadata({"version": made.version, "settings": dg.MetadataValue.json(settings)})
+
+    @dg.job(
+        name="new_experiment",
+        description="A training with other settings, beside the mainline.",
+    )
+    def job() -> None:
+        keep()
+
+    return job
+
+
+def run_job() -> Any:
+    """The job that makes an experiment's stages."""
+    return dg.define_asset_job(
+        "run_experiment",
+        dg.AssetSelection.assets(*map(asset_key, MADE)),
+        partitions_def=EXPERIMENTS,
+        description="The stages of one experiment, its partition.",
+    )
+
+
+def start_experiments(job: Any) -> dg.SensorDefinition:
+    """Starts each definition once: also those that `vesper experiments new` keeps."""
+
+    @dg.sensor(
+        job=job,
+        name="start_experiments",
+        minimum_interval_seconds=20,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Gives a new experiment its partition and starts its stages.",
+    )
+    def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
+        opened = store.open()
+        requests = []
+        for name in names(opened):
+            wanted = set(read(opened, name).wanted)
+            chosen = [asset_key(key) for key, stage in MADE.items() if stage in wanted]
+            version = opened.require(f"{GROUP}/{name}/definition").version
+            # a run key is started once, so a definition that changes runs again, and one that failed waits for a person
+            key = f"experiment-{name}-{version}"
+            requests.append(dg.RunRequest(run_key=key, partition_key=name, asset_selection=chosen))
+        adding = [EXPERIMENTS.build_add_request(names(opened))] if requests else []
+        return dg.SensorResult(run_requests=requests, dynamic_partitions_requests=adding)
+
+    return sensor

@@ -1,0 +1,126 @@
+"""`vesper experiments new | list | compare`: trainings with other settings beside the mainline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dagster_project.commands.store_option import add_store, open_store
+from dagster_project.settings import deployment
+from dagster_project.stages.client_options import client_options
+from dagster_project.stages.training import trainer_config
+from pipelines.store import Store
+from trainer.settings.tree import layered
+from trainer.stages.assets import CHECKPOINTS
+from trainer.stages.experiments import MAINLINE, Experiment, define, evaluation_of, names, read
+from trainer.stages.run import run_stage
+
+ACTIONS = ("new", "list", "compare")
+EXAMPLES = """examples:
+  vesper experiments new lr_high --set midtrain.learning_rate=0.01 --stage mid_trained --run
+  vesper experiments list
+  vesper experiments compare mainline lr_high --out lr_high.html
+  vesper promote experiments/lr_high/checkpoints/mid_trained --alias candidate"""
+
+
+def configure(command: str, parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.epilog = EXAMPLES
+    add = parser.add_argument
+    add("action", choices=ACTIONS, help="keep a new one, list them, or compare two")
+    add(
+        "names",
+        metavar="NAME",
+        nargs="*",
+        help=f"new: its name; compare: two names, {MAINLINE} is what they stand beside",
+    )
+    add(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="SETTING=VALUE",
+        help="a setting of the trainer over the deployment's, such as midtrain.max_steps=400; repeatable",
+    )
+    add(
+        "--stage",
+        action="append",
+        default=[],
+        choices=CHECKPOINTS,
+        help="new: a checkpoint that it makes, repeatable (mid_trained); compare: the one to compare (the last)",
+    )
+    add("--why", default="", help="new: what it is to find out")
+    add("--run", dest="now", action="store_true", help="new: make it here, now; else the graph's sensor starts it")
+    add("--out", type=Path, metavar="FILE", help="compare: write the page here, with curves and samples")
+    add("--json", action="store_true", help="list, compare: as JSON")
+    add_store(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked."""
+    wanted = {"new": 1, "list": 0, "compare": 2}[options.action]
+    if len(options.names) != wanted:
+        raise ValueError(f"{options.action}: expected {wanted} names, found {len(options.names)}")
+    store = open_store(options.home)
+    return {"new": _new, "list": _list, "compare": _compare}[options.action](store, options)
+
+
+def setting_of(said: str) -> dict[str, Any]:
+    """`midtrain.max_steps=400` (or `trainer.midtrain…`) → settings within settings. The value is JSON, else a text."""
+    path, sign, text = said.partition("=")
+    if not sign or not path:
+        raise ValueError(f"--set: expected SETTING=VALUE, found {said[:80]!r}")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text
+    for word in reversed(path.removeprefix("trainer.").split(".")):
+        found = {word: found}
+    return dict(found)
+
+
+def _new(store: Store, options: argparse.Namespace) -> int:
+    settings: dict[str, Any] = {}
+    for said in options.settings:
+        settings = layered(settings, setting_of(said))
+    experiment = Experiment(options.names[0], tuple(options.stage or ["mid_trained"]), settings, options.why)
+    define(store, experiment)
+    print(f"experiment {experiment.name}: {', '.join(experiment.stages)} with {json.dumps(settings)}")
+    for stage in experiment.wanted if options.now else ():
+        judge = client_options(deployment.load().judge)
+        made = run_stage(stage, store.home, trainer_config(), judge=judge, experiment=experiment)
+        print(f"{made.asset} {made.version}{'' if made.checks_passed else ': checks failed'}")
+    return 0
+
+
+def _list(store: Store, options: argparse.Namespace) -> int:
+    found = [read(store, name) for name in names(store)]
+    if options.json:
+        print(json.dumps([asdict(one) for one in found], indent=1))
+        return 0
+    for one in found:
+        done = [stage for stage in one.stages if evaluation_of(store, one.name, stage) is not None]
+        state = "evaluated" if len(done) == len(one.stages) else f"{len(done)} of {len(one.stages)} evaluated"
+        print(f"{one.name:24} {', '.join(one.stages)}  {state}  {json.dumps(one.settings)}  {one.why}".rstrip())
+    return 0
+
+
+def _compare(store: Store, options: argparse.Namespace) -> int:
+    from trainer.stages import comparison_page
+    from trainer.stages.comparison import compare_sides  # with torch, which the help does without
+
+    stage = options.stage[0] if options.stage else ""
+    found = compare_sides(store, options.names[0], options.names[1], stage)
+    if options.out:
+        options.out.write_text(comparison_page.page([found]), encoding="utf-8")
+    if options.json:
+        figures = [asdict(figure) for figure in found.figures]
+        plain = {"stage": found.stage, "sides": found.sides, "figures": figures, "differing": found.differing}
+        print(json.dumps(plain, indent=1))
+    else:
+        print(comparison_page.markdown([found]), end="")
+    return 0

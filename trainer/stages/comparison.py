@@ -1,0 +1,197 @@
+"""Two runs of one stage beside each other: figures with paired intervals, curves, samples where the answers differ."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image
+
+from pipelines.store import PartSpec, Store, StoreError
+from pipelines.store.manifest import Manifest
+from schemas.ids import digest
+from trainer.data.rows import light_rows, with_pictures
+from trainer.evaluation.evaluate import compare
+from trainer.modeling.batches import row_images
+from trainer.runtime.tracking import FOLDER
+from trainer.settings.stages import HELDOUT
+from trainer.stages import comparison_page
+from trainer.stages.experiments import GROUP, MAINLINE, evaluation_of, names, read
+from trainer.statistics import over
+
+CODE_VERSION = "1"
+MEASURES = {"grounding": ("hit", "format"), "navigation": ("step", "type", "format")}
+CURVES = ("train/loss", "train/reward", "eval/all_loss", "eval/reward")
+SAMPLES, PICTURE_PX = 12, (360, 360)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measure of both sides, each with its 95 % interval, and their paired difference (second − first)."""
+
+    domain: str
+    measure: str
+    first: Mapping[str, Any]
+    second: Mapping[str, Any]
+    difference: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DifferingSample:
+    """A held-out sample that one side has right and the other not. `picture`: a data URL, "" without one."""
+
+    sample_id: str
+    question: str
+    truth: str
+    replies: tuple[str, str]
+    right: tuple[bool, bool]
+    picture: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`sides`: their names. `curves`: tag → for each side [(step, value)]."""
+
+    stage: str
+    sides: tuple[str, str]
+    evaluations: tuple[Manifest, Manifest]
+    figures: tuple[Figure, ...]
+    curves: Mapping[str, tuple[list[tuple[int, float]], list[tuple[int, float]]]]
+    samples: tuple[DifferingSample, ...]
+    differing: int
+    """Samples on which the two differ in being right, of which `samples` shows some."""
+
+
+def compare_sides(store: Store, first: str, second: str, stage: str = "") -> Comparison:
+    """Two sides (an experiment's name, or `mainline`) at a stage (default: the last that both evaluated). Raises
+    `StoreError` if there is no such stage."""
+    stage = stage or _last_common(store, first, second)
+    found = [evaluation_of(store, side, stage) for side in (first, second)]
+    for side, manifest in zip((first, second), found, strict=True):
+        if manifest is None:
+            raise StoreError(f"{side}: {stage} isn't evaluated there yet; run evaluations/{stage}")
+    one, other = (manifest for manifest in found if manifest is not None)
+    a, b = (manifest.read("records").to_pylist() for manifest in (one, other))
+    figures = tuple(
+        Figure(name, measure, _over(a, name, measure), _over(b, name, measure), compare(b, a, measure, name))
+        for name, measures in MEASURES.items()
+        if any(record["objective"] == name for record in a)
+        for measure in measures
+    )
+    samples, differing = _differing(store, a, b)
+    curves = _curves([_checkpoint(store, manifest, stage) for manifest in (one, other)])
+    return Comparison(stage, (first, second), (one, other), figures, curves, tuple(samples), differing)
+
+
+def _last_common(store: Store, first: str, second: str) -> str:
+    stages = next((read(store, side).stages for side in (second, first) if side != MAINLINE), ())
+    for stage in reversed(stages):
+        if all(evaluation_of(store, side, stage) is not None for side in (first, second)):
+            return stage
+    raise StoreError(f"{first} and {second}: expected a stage that both have evaluated, found none of {list(stages)}")
+
+
+def _over(records: Sequence[Mapping[str, Any]], name: str, measure: str) -> dict[str, object]:
+    return over([record for record in records if record["objective"] == name], measure, "cluster")
+
+
+def _checkpoint(store: Store, evaluation: Manifest, stage: str) -> Manifest | None:
+    """The very checkpoint that was evaluated; None if it was collected since."""
+    for asset, version in evaluation.inputs.items():
+        if asset.endswith(f"checkpoints/{stage}"):
+            try:
+                return store.version(asset, version)
+            except StoreError:
+                return None
+    return None
+
+
+def _curves(made: Sequence[Manifest | None]) -> dict[str, tuple[list[tuple[int, float]], list[tuple[int, float]]]]:
+    read_of = [_scalars(manifest) if manifest is not None else {} for manifest in made]
+    tags = [tag for tag in CURVES if any(tag in found for found in read_of)]
+    return {tag: (read_of[0].get(tag, []), read_of[1].get(tag, [])) for tag in tags}
+
+
+def _scalars(manifest: Manifest) -> dict[str, list[tuple[int, float]]]:
+    """What a training wrote for TensorBoard; {} where the package isn't installed or nothing was written."""
+    try:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    except ImportError:
+        return {}
+    if not any(f"/{FOLDER}/" in entry.path for entry in manifest.side_files):
+        return {}
+    _ = manifest.root  # fetches them
+    events = EventAccumulator(str(manifest.directory / FOLDER), size_guidance={"scalars": 0})
+    events.Reload()
+    there = set(events.Tags()["scalars"])
+    return {tag: [(one.step, one.value) for one in events.Scalars(tag)] for tag in CURVES if tag in there}
+
+
+def _differing(
+    store: Store, first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]
+) -> tuple[list[DifferingSample], int]:
+    other = {record["sample_id"]: record for record in second}
+    pairs = [(record, other[record["sample_id"]]) for record in first if record["sample_id"] in other]
+    unlike = [pair for pair in pairs if _right(pair[0]) != _right(pair[1])]
+    unlike.sort(key=lambda pair: digest(pair[0]["sample_id"]))  # the same ones each time, and no source before others
+    shown = {pair[0]["sample_id"]: pair for pair in unlike[:SAMPLES]}
+    heldout = store.require(HELDOUT)
+    rows = [row for row in light_rows(heldout, ("test",)) if row["sample_id"] in shown]
+    found = []
+    for row in with_pictures(heldout, rows):
+        one, two = shown[row["sample_id"]]
+        found.append(
+            DifferingSample(
+                str(row["sample_id"]),
+                comparison_page.question_of(row),
+                str(one["answer"]),
+                (str(one["reply"]), str(two["reply"])),
+                (_right(one), _right(two)),
+                _picture(row),
+            )
+        )
+    return found, len(unlike)
+
+
+def _right(record: Mapping[str, Any]) -> bool:
+    return bool(record["hit" if record["objective"] == "grounding" else "step"])
+
+
+def _picture(row: Mapping[str, object]) -> str:
+    images = row_images(row)
+    if not images:
+        return ""
+    with Image.open(io.BytesIO(images[-1])) as image:
+        image.thumbnail(PICTURE_PX)
+        buffer = io.BytesIO()
+        image.convert("RGB").save(buffer, "JPEG", quality=80)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+
+
+def build_comparison(store: Store) -> Manifest:
+    """`experiments/comparison`: each experiment beside the mainline, as `page.html` and `comparison.md`. Raises
+    `StoreError` if there is nothing to compare."""
+    found, waiting = [], []
+    for name in names(store):
+        try:
+            found.append(compare_sides(store, MAINLINE, name))
+        except StoreError as error:
+            waiting.append(str(error))
+    if not found:
+        raise StoreError(
+            f"{GROUP}/comparison: nothing to compare yet; {'; '.join(waiting) or 'there is no experiment'}"
+        )
+    inputs = {manifest.asset: manifest.version for one in found for manifest in one.evaluations}
+    spec = PartSpec("comparison", digest([CODE_VERSION, inputs]))
+    with store.build(f"{GROUP}/comparison", code_version=CODE_VERSION, inputs=inputs, parts=[spec]) as build:
+
+        def write(out: Any) -> dict[str, int]:
+            out.bytes("page.html", comparison_page.page(found).encode())
+            out.bytes("comparison.md", comparison_page.markdown(found).encode())
+            return {"experiments": len(found), "differing samples": sum(one.differing for one in found)}
+
+        counts = build.run_part(spec, write).counts
+        return build.commit(counts=counts)

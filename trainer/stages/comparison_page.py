@@ -1,0 +1,109 @@
+"""Comparisons as a page (one HTML file, no script) and as Markdown. All text of data and models is escaped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.markdown_text import markdown_text
+from pipelines.prompts import prompt_text
+
+if TYPE_CHECKING:
+    from trainer.stages.comparison import Comparison, DifferingSample
+
+COLOURS = ("#5b6b7b", "#c2410c")
+WIDTH, HEIGHT, MARGIN = 460, 180, 36
+STYLE = (
+    "body{font:15px/1.5 system-ui;margin:2em auto;max-width:1000px;color:#1f2933}table{border-collapse:collapse}"
+    "td,th{padding:.25em .8em;border-bottom:1px solid #dde3e9;text-align:left}td.n{text-align:right}"
+    ".up{color:#15803d;font-weight:600}.down{color:#b91c1c;font-weight:600}"
+    ".samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:1em}"
+    ".sample{border:1px solid #dde3e9;border-radius:6px;padding:.8em}.sample img{max-width:100%}"
+    "code{background:#f2f5f8;padding:0 .3em;overflow-wrap:anywhere}"
+)
+
+
+def question_of(row: Mapping[str, Any]) -> str:
+    """What a sample asks, at most 300 characters of it."""
+    return prompt_text(row["messages"])[-300:]
+
+
+def page(found: Sequence[Comparison]) -> str:
+    """One HTML file."""
+    body = "\n".join(line for one in found for line in _section(one))
+    head = f"<!doctype html><html lang=en><meta charset=utf-8><title>Experiments</title><style>{STYLE}</style>"
+    return f"{head}<h1>Experiments</h1>\n{body}\n</html>\n"
+
+
+def markdown(found: Sequence[Comparison]) -> str:
+    """The figures alone, for an asset's page or a terminal."""
+    lines = []
+    for one in found:
+        lines.append(f"**{one.stage}: {one.sides[1]} beside {one.sides[0]}**, {one.differing} samples differ\n")
+        lines.append(f"| | | {one.sides[0]} | {one.sides[1]} | difference | n |\n|---|---|---|---|---|---:|")
+        for figure in one.figures:
+            cells = (figure.domain, figure.measure, *map(told, (figure.first, figure.second)), told(figure.difference))
+            lines.append(f"| {' | '.join(markdown_text(cell) for cell in cells)} | {figure.difference['n']} |")
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def told(value: Mapping[str, Any]) -> str:
+    """A mean with its 95 % interval, in points of a hundred."""
+    if not value.get("n"):
+        return "none"
+    return f"{100 * value['mean']:.1f} [{100 * value['low']:.1f}, {100 * value['high']:.1f}]"
+
+
+def _section(one: Comparison) -> Iterator[str]:
+    first, second = map(html.escape, one.sides)
+    yield f"<h2>{html.escape(one.stage)}: {second} beside {first}</h2>"
+    said = " and ".join(f"<code>{html.escape(f'{m.asset}@{m.version}')}</code>" for m in one.evaluations)
+    yield f"<p>{said}; differences are paired, over the same samples, with 95 % intervals.</p>"
+    yield f"<table><tr><th><th><th>{first}<th>{second}<th>difference<th>n</tr>"
+    for figure in one.figures:
+        difference = figure.difference
+        mark = "up" if (difference.get("low") or 0) > 0 else "down" if (difference.get("high") or 0) < 0 else ""
+        cells = "".join(f"<td class=n>{told(value)}" for value in (figure.first, figure.second))
+        last = f'<td class="n {mark}">{told(difference)}<td class=n>{difference["n"]}'
+        yield f"<tr><td>{figure.domain}<td>{figure.measure}{cells}{last}</tr>"
+    yield "</table>"
+    for tag, sides in one.curves.items():
+        yield _chart(tag, sides, one.sides)
+    yield f"<h3>{one.differing} samples that one has right and the other not</h3><div class=samples>"
+    yield from (_sample(sample, one.sides) for sample in one.samples)
+    yield "</div>"
+
+
+def _sample(sample: DifferingSample, sides: tuple[str, str]) -> str:
+    picture = f'<img alt="the screen" src="{sample.picture}">' if sample.picture else ""
+    lines = [f"<p>{html.escape(sample.question)}</p><p>truth: <code>{html.escape(sample.truth)}</code></p>"]
+    for side, reply, right in zip(sides, sample.replies, sample.right, strict=True):
+        mark = '<span class="up">right</span>' if right else '<span class="down">wrong</span>'
+        lines.append(f"<p>{html.escape(side)} {mark}: <code>{html.escape(reply[:300])}</code></p>")
+    return f"<div class=sample>{picture}{''.join(lines)}</div>"
+
+
+def _chart(tag: str, sides: Sequence[Sequence[tuple[int, float]]], names: Sequence[str]) -> str:
+    """Both curves over the same axes, as SVG."""
+    points = [point for side in sides for point in side if point[1] == point[1]]
+    if not points:
+        return ""
+    low, high = min(value for _, value in points), max(value for _, value in points)
+    last = max(1, max(step for step, _ in points))
+    span = (high - low) or 1.0
+    parts = [f'<text x="{MARGIN}" y="14" font-weight="600">{html.escape(tag)}</text>']
+    for number, (side, name) in enumerate(zip(sides, names, strict=True)):
+        places = " ".join(
+            f"{MARGIN + step / last * (WIDTH - 2 * MARGIN):.1f},"
+            f"{HEIGHT - MARGIN - (value - low) / span * (HEIGHT - 2 * MARGIN):.1f}"
+            for step, value in side
+            if value == value
+        )
+        parts.append(f'<polyline fill="none" stroke="{COLOURS[number]}" stroke-width="1.8" points="{places}"/>')
+        place = f'x="{WIDTH - MARGIN}" y="{14 + 14 * number}" text-anchor="end"'
+        parts.append(f'<text {place} fill="{COLOURS[number]}">{html.escape(name)}</text>')
+    parts.append(f'<text x="2" y="{MARGIN + 4}">{high:.3g}</text><text x="2" y="{HEIGHT - MARGIN}">{low:.3g}</text>')
+    parts.append(f'<text x="{WIDTH - MARGIN}" y="{HEIGHT - 12}" text-anchor="end">step {last}</text>')
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" font-size="11" role="img">{"".join(parts)}</svg>'
