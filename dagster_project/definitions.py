@@ -21,6 +21,7 @@ from dagster_project.automation import (
     verify_store,
 )
 from dagster_project.automation import experiments as experiment_jobs
+from dagster_project.lineage import openlineage_client
 from dagster_project.settings import deployment
 from dagster_project.settings.environment import Environment
 from dagster_project.stages import experiments, graph, hygiene, sources
@@ -87,4 +88,5 @@ def executor(settings: deployment.Deployment) -> dg.ExecutorDefinition:
 def defs() -> dg.Definitions:
     """Loaded when Dagster asks, so that importing this module costs nothing."""
     run_launcher.keep_watching_runs()
+    openlineage_client.follow()
     return build(deployment.load())

@@ -13,6 +13,7 @@ from typing import Any
 
 from dagster_project.commands.checkpoint_option import TEXT, checkpoint
 from dagster_project.commands.store_option import add_store
+from dagster_project.lineage import openlineage_client
 from dagster_project.lineage.model_card import write_cards
 from dagster_project.settings import deployment
 from dagster_project.stages.client_options import client_options
@@ -91,6 +92,7 @@ def train(options: argparse.Namespace) -> int:
     if options.out and (options.out / LINEAGE).exists():
         raise ValueError(f"--out {options.out} already holds a checkpoint; give a new folder")
     home = _store_home(options.home)
+    openlineage_client.follow()
 
     on_event = _print if options.events else None
 

@@ -158,6 +158,7 @@ def _short(value: object) -> str:
 
 def run(key: str, report: Any) -> Any:
     """Run the stage `key`; returns its manifest. Raises `ValueError` for an unknown key."""
+    from dagster_project.lineage import openlineage_client
     from dagster_project.settings import deployment
     from dagster_project.settings.environment import Environment
     from dagster_project.stages import experiments, graph
@@ -165,6 +166,7 @@ def run(key: str, report: Any) -> Any:
     from pipelines.store import Store
 
     settings = deployment.load()
+    openlineage_client.follow()
     stages = {**graph.stages(settings), **experiments.stages()}
     stage, _, partition = key.rpartition("/")
     if key in stages and not stages[key].partitioned:

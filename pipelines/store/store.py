@@ -19,7 +19,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pipelines.store.asset_locks import writing
@@ -46,6 +46,10 @@ TOMBSTONE = "taken_down.json"
 """Stands in the folder of a version that `vesper takedown` replaced."""
 _VERSION = re.compile(r"[A-Za-z0-9_-]+")
 _ASSET = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
+
+
+on_commit: list[Callable[[Manifest], None]] = []
+"""Called with each manifest that this process writes, once it is there; who listens raises nothing."""
 
 
 class Build:
@@ -118,13 +122,15 @@ class Build:
         )
         if self._copies is None:
             link_parts(manifest)
-        if self._written() != manifest.to_json():
+        if is_new := self._written() != manifest.to_json():
             put = put_text if self._copies is None else self._copies.write_text
             if self._copies is not None:
                 put(self._manifest.with_name(LISTING), listing(manifest))
             put(self._manifest, manifest.to_json())
         if manifest.checks_passed:
             point_built(self._root, self.version, manifest.data_version, put_text)
+        for listen in on_commit if is_new else ():
+            listen(manifest)
         return manifest
 
     @property
