@@ -13,7 +13,7 @@ from dagster_project.settings import deployment
 from dagster_project.stages.client_options import client_options
 from dagster_project.stages.training import trainer_config
 from pipelines.store import Store
-from trainer.settings.tree import layered
+from schemas.settings import merged
 from trainer.stages.assets import CHECKPOINTS
 from trainer.stages.experiments import MAINLINE, Experiment, define, evaluation_of, names, read
 from trainer.stages.run import run_stage
@@ -86,7 +86,7 @@ def setting_of(said: str) -> dict[str, Any]:
 def _new(store: Store, options: argparse.Namespace) -> int:
     settings: dict[str, Any] = {}
     for said in options.settings:
-        settings = layered(settings, setting_of(said))
+        settings = merged(settings, setting_of(said))
     experiment = Experiment(options.names[0], tuple(options.stage or ["mid_trained"]), settings, options.why)
     define(store, experiment)
     print(f"experiment {experiment.name}: {', '.join(experiment.stages)} with {json.dumps(settings)}")

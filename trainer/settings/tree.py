@@ -154,15 +154,6 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
     return TrainerSettings.parsed(merged, where)
 
 
-def layered(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What somebody said with what another says over it, settings within settings one by one."""
-    found = dict(base)
-    for word, value in given.items():
-        both = isinstance(value, Mapping) and isinstance(found.get(word), Mapping)
-        found[word] = layered(found[word], value) if both else value
-    return found
-
-
 def _of_one(preset: Mapping[str, Any], given: Mapping[str, Any], one: str, own: tuple[str, ...]) -> dict[str, Any]:
     """The settings of one specialist: its own are among those that all share, and win; any given one beats those of
     the preset."""

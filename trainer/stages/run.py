@@ -21,12 +21,13 @@ from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
 from pipelines.training_data.mixture import require_scan
 from schemas.ids import canonical_json, digest
+from schemas.settings import merged
 from trainer.modeling.tensors import WeightFiles
 from trainer.runtime import tracking
 from trainer.runtime.report_to import reporting
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import BASE, CORPUS, STAGES
-from trainer.settings.tree import TrainerSettings, layered
+from trainer.settings.tree import TrainerSettings
 from trainer.stages.assets import CODE_VERSION, asset_of, checkpoint_folder, inputs_of
 from trainer.stages.context import Context, StageResult
 from trainer.stages.experiments import Experiment
@@ -57,7 +58,7 @@ def run_stage(
     """
     asset, store = asset_of(stage), Store(store_home)
     if experiment is not None:
-        asset, config = experiment.asset(asset), layered(config or {}, experiment.settings)
+        asset, config = experiment.asset(asset), merged(config or {}, experiment.settings)
     wanted, started = ranks_of(stage, config or {}), int(os.environ.get("WORLD_SIZE", "1"))
     if wanted not in (1, started):
         raise ValueError(
