@@ -16,6 +16,7 @@ from dagster_project.lineage.origins import Origins, origins
 from pipelines.markdown_text import markdown_text
 from pipelines.store import Store, put_text
 from pipelines.store.manifest import Manifest
+from trainer.stages.comparison_page import told
 
 CARD = "README.md"
 FIGURES = {"grounding": ("present", "absent"), "navigation": ("step", "type", "format")}
@@ -120,5 +121,4 @@ def _figures(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _row(domain: str, measure: str, value: Mapping[str, Any] | None) -> Iterator[str]:
     if value and value.get("n"):
-        interval = f"{100 * value['mean']:.1f} [{100 * value['low']:.1f}, {100 * value['high']:.1f}]"
-        yield f"| {domain} | {measure} | {interval} | {value['n']} |"
+        yield f"| {domain} | {measure} | {told(value)} | {value['n']} |"

@@ -184,6 +184,7 @@ ELSEWHERE = {
     "VESPER_CODE_REVISION": "the image has it from its build",
     "VESPER_LINES": "the demo sets it",
     "VESPER_PAGES_ARCHIVE": "for a script that isn't in the image",
+    "VESPER_RUN_SETTINGS": "the graph sets it for its own processes",
     "VESPER_SERVE_API_KEY": "for `vesper serve`, which isn't a part of the deployment",
     "VESPER_GATEWAY_SECRET": "the gateway's parts have files",
 }

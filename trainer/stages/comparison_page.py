@@ -53,6 +53,8 @@ def told(value: Mapping[str, Any]) -> str:
     """A mean with its 95 % interval, in points of a hundred."""
     if not value.get("n"):
         return "none"
+    if value["low"] is None or value["high"] is None:  # too few clusters for an interval
+        return f"{100 * value['mean']:.1f}"
     return f"{100 * value['mean']:.1f} [{100 * value['low']:.1f}, {100 * value['high']:.1f}]"
 
 

@@ -36,7 +36,9 @@ def test_the_form_keeps_what_was_changed_and_the_sensor_starts_it_once(loaded: d
         assert made.settings == {"midtrain": {"learning_rate": 0.02}} and made.stages == ("mid_trained",)
         define(store, Experiment("two", ("base", "mid_trained"), {"seed": 2}))  # as `vesper experiments new` does
         sensor = loaded.resolve_sensor_def("start_experiments")
-        context = dg.build_sensor_context(instance=instance, resources={"store": StoreResource(home=str(tmp_path))})
+        context = dg.build_sensor_context(
+            instance=instance, definitions=loaded, resources={"store": StoreResource(home=str(tmp_path))}
+        )
         tick = sensor.evaluate_tick(context)
         requests = {request.partition_key: request for request in tick.run_requests or []}
         keys = {key.to_user_string() for key in requests["two"].asset_selection or []}
