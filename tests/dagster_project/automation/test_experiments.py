@@ -35,20 +35,24 @@ def test_the_form_keeps_what_was_changed_and_the_sensor_starts_it_once(loaded: d
         made = read(store, "lr_high")
         assert made.settings == {"midtrain": {"learning_rate": 0.02}} and made.stages == ("mid_trained",)
         define(store, Experiment("two", ("base", "mid_trained"), {"seed": 2}))  # as `vesper experiments new` does
-        sensor = loaded.resolve_sensor_def("start_experiments")
-        context = dg.build_sensor_context(
-            instance=instance, definitions=loaded, resources={"store": StoreResource(home=str(tmp_path))}
-        )
-        tick = sensor.evaluate_tick(context)
-        requests = {request.partition_key: request for request in tick.run_requests or []}
+        sensor = next(one for one in loaded.sensors or [] if one.name == "start_experiments")
+        resources = {"store": StoreResource(home=str(tmp_path))}
+
+        def requested() -> dict[str | None, dg.RunRequest]:
+            with dg.build_sensor_context(instance=instance, resources=resources) as context:
+                found = sensor(context)
+            assert isinstance(found, dg.SensorResult)
+            return {request.partition_key: request for request in found.run_requests or []}
+
+        requests = requested()
         keys = {key.to_user_string() for key in requests["two"].asset_selection or []}
         assert keys == {
             f"experiments/{group}/{stage}"
             for group in ("checkpoints", "evaluations")
             for stage in ("base", "mid_trained")
         }
-        again = sensor.evaluate_tick(context).run_requests or []
-        assert {request.run_key for request in again} == {request.run_key for request in requests.values()}, "one run"
+        keys_of_runs = {request.run_key for request in requested().values()}
+        assert keys_of_runs == {request.run_key for request in requests.values()}, "asked twice, started once"
 
 
 def test_a_wrong_setting_or_name_is_refused_and_nothing_is_kept(loaded: dg.Definitions, tmp_path: Path) -> None:
