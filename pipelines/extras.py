@@ -32,7 +32,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "dagster": ("dagster", "dagster_dg_cli", "dagster_pipes", "dagster_webserver", "duckdb", "matplotlib"),
     "s3": ("s3fs",),
     "production": ("dagster_postgres", "psycopg2"),
-    "tracking": ("mlflow", "openlineage"),
+    "tracking": ("attr", "mlflow", "openlineage"),
 }
 """Extra of `pyproject.toml` → the modules that it brings, as imports name them."""
 _EXTRA_OF = {module: extra for extra, modules in EXTRAS.items() for module in modules}

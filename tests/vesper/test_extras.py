@@ -33,8 +33,8 @@ BASE = {
     "yaml",
 }
 """Modules of what `pip install vesper` alone brings."""
-OF_THE_SYSTEM = {"android_world", "gi", "httpx2"}
-"""Of no extra: a harness that its user installs, GNOME's bindings, and what the hub's client brings itself."""
+OF_THE_SYSTEM = {"android_world", "gi", "httpx2", "wandb"}
+"""Of no extra: a harness and a tracker that their users install, GNOME's bindings, and what the hub's client brings."""
 BLOCKED = """
 import sys
 class Missing:
