@@ -95,7 +95,7 @@ lock: ## constraints.txt anew from pyproject.toml, with the hashes of the regist
 	@[ -x .venv-lock/bin/uv ] || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv; }
 	.venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-annotate \
 		--custom-compile-command "make lock" $(UPGRADE) --output-file constraints.txt pyproject.toml
-	sed -i.before -E 's/^torch==[^ ]+ .*/&\n    --hash=sha256:$(TORCH_CPU) \\/' constraints.txt && rm constraints.txt.before
+	sed -i.before -E '/$(TORCH_CPU)/d; s/^torch==[^ ]+ .*/&\n    --hash=sha256:$(TORCH_CPU) \\/' constraints.txt && rm constraints.txt.before
 
 sbom: ## a bill of materials of what constraints.txt locks (CycloneDX JSON), into sbom.json
 	@$(PYTHON) deploy/make_sbom.py --lock constraints.txt > sbom.json
