@@ -100,7 +100,7 @@ class Webui350kAdapter(Adapter):
     def count_items(self, record: Record) -> int:
         """Nodes with a name: an upper bound, for which of them are on the first screen stands in other files."""
         nodes = record.payload.get("nodes") if isinstance(record.payload, dict) else None
-        return sum(map(_has_name, nodes)) if isinstance(nodes, list) else 1
+        return max(sum(map(_has_name, nodes)), 1) if isinstance(nodes, list) else 1
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One page on one device → samples. Raises `RecordError`: missing_field, bad_frame."""
