@@ -58,7 +58,7 @@ def test_metadata_holds_rows_counts_and_a_picture(run: dg.ExecuteInProcessResult
     unified = Store(home).require(f"unified/{SOURCE}")
     found = _metadata(run, f"unified/{SOURCE}")
     assert found["dagster/row_count"].value == unified.rows("samples") > 0
-    assert found["items_in"].value == unified.counts["items_in"]
+    assert found["counts"].value["items_in"] == unified.counts["items_in"]
     assert "data:image/png;base64," in found["sample"].value
     assert "data:image/png;base64," in _metadata(run, f"verdicts/{SOURCE}")["scores"].value
     assert {field.name for field in found["dagster/column_schema"].value.columns} >= {"sample_id", "answer"}

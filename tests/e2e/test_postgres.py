@@ -115,5 +115,5 @@ def test_a_url_whose_driver_would_be_another_is_refused(home: Path, monkeypatch:
 
 def test_without_the_package_it_says_what_to_install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dagster_home.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DeploymentError, match=r"pip install 'vesper\[production\]'"):
+    with pytest.raises(DeploymentError, match=r'pip install "vesper\[production\]"'):
         dagster_home.prepare(home)
