@@ -70,7 +70,7 @@ def test_a_round_runs_as_a_partition_and_feeds_the_next(home: Path) -> None:
         assert event is not None and event.asset_materialization is not None
         shown = event.asset_materialization
         assert shown.partition == "round_001"
-        assert shown.metadata["yield"].value == pytest.approx(verified.counts["yield"], abs=1e-3)
+        assert shown.metadata["counts"].value["yield"] == pytest.approx(verified.counts["yield"], abs=1e-3)
         observed = history.get_latest_data_version_record(dg.AssetKey(["feedback", "verified"]))
         assert observed is not None
     assert store.require("gold/generated").counts["verified"] == verified.counts["verified"] > 0
