@@ -21,6 +21,7 @@ OTHERS: dict[str, Any] = {
     "preset": "8b",
     "pixels": [65_536, 1_048_576],
     "device": "cuda",
+    "report_to": ["mlflow"],
     "midtrain.schedule": [[1.0, {"grounding": 1.0}]],
     "midtrain.betas": [0.8, 0.9],
     "midtrain.sigma": [30, 10],
