@@ -164,4 +164,4 @@ def test_only_the_settings_of_a_stage_are_its_own() -> None:
     assert settings_of("linear") == ("merge",)
     assert settings_of("evaluations/base") == ("device", "evaluate")
     always = {name for name, field in TrainerSettings.model_fields.items() if marked(field, "in_version") is ALWAYS}
-    assert always == set(TrainerSettings.model_fields) - {"ranks"}
+    assert always == set(TrainerSettings.model_fields) - {"ranks", "report_to"}
