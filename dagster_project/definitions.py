@@ -37,8 +37,8 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
     return dg.Definitions(
         assets=[
             *upstream.assets(stages, settings),
-            *factory.build(stages, settings.freshness, here),
-            *factory.build(experiments.stages(), here=here),
+            *factory.build(stages, settings.freshness, here, settings),
+            *factory.build(experiments.stages(), here=here, settings=settings),
             *factory.external({**sources.outside(settings), **hygiene.absent(settings)}, settings),
             *feedback.assets(),
         ],

@@ -48,11 +48,15 @@ EXPERIMENTS = dg.DynamicPartitionsDefinition(name="experiment")
 
 
 def build(
-    stages: Mapping[str, GraphStage], late: Mapping[str, float] | None = None, here: Collection[str] = ()
+    stages: Mapping[str, GraphStage],
+    late: Mapping[str, float] | None = None,
+    here: Collection[str] = (),
+    settings: Deployment | None = None,
 ) -> list[dg.AssetsDefinition]:
     """One asset with its checks for each stage. `late`: hours after which a group or asset is late. `here`:
-    stages that would have a process of their own, and run in this one all the same."""
-    shown = defaults(deployment.load())
+    stages that would have a process of their own, and run in this one all the same. `settings`: whose values the
+    launchpad shows as defaults; None: those of the deployment."""
+    shown = defaults(deployment.load() if settings is None else settings)
     return [
         _asset(stage, stages, _freshness(stage, late or {}), stage.external and stage.key not in here, shown)
         for stage in stages.values()
