@@ -17,7 +17,7 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_v
 from dagster_project.settings.environment import Environment
 from pipelines.exports.filters import Filters
 from pipelines.home import default_home as home
-from pipelines.training_data.mixture import TARGET_SHARES
+from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.unify.changes import ChangeBands
 from schemas.settings import Flag, Number, Settings, SettingsError, Whole, merged, setting
 
@@ -136,26 +136,6 @@ class JudgeOptions(Settings):
         return self
 
 
-class MixtureSettings(Settings):
-    """What the rows of an epoch are: `pipelines.training_data.mixture.MixtureConfig`, whose defaults these are."""
-
-    shares: dict[str, Number] = setting(dict(TARGET_SHARES), "Token share of each objective; they sum to 1.")
-    seed: Whole = setting(0, "Of which rows are taken.")
-    max_repeats: Whole = setting(4, "How often a row may be seen in one epoch.", ge=1)
-    budget_tokens: Whole | None = setting(None, "Tokens of one epoch; null: as many as there are.", ge=1)
-    tolerance: Number = setting(
-        0.02, "By how much a reached share may miss its target where data is not short.", ge=0, le=1
-    )
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if set(self.shares) - set(TARGET_SHARES) or abs(sum(self.shares.values()) - 1) > 1e-6:
-            raise ValueError(
-                f"shares: expected shares of {', '.join(TARGET_SHARES)} that sum to 1, found {dict(self.shares)}"
-            )
-        return self
-
-
 class GenerationSettings(Settings):
     """The generation loop. Other names here are those of `generators.generation.loop.LoopConfig`, as
     `vesper generate --help` lists them: ground, targets, tasks, error_rate, …"""
@@ -263,7 +243,7 @@ class Deployment(Settings):
     beam: tuple[BeamFlag, ...] = setting(
         (), "Flags of Apache Beam, with which native files are read; none: in the run's own process."
     )
-    mixture: MixtureSettings = setting(MixtureSettings(), "Which rows train, and how often.")
+    mixture: MixtureConfig = setting(MixtureConfig(), "Which rows train, and how often.")
     judge: JudgeOptions = setting(JudgeOptions(), "What a model judge may ask of its endpoint.")
     assets: tuple[str, ...] = setting(
         (),

@@ -12,7 +12,7 @@ from generators.generation import gold
 from generators.generation.tables import SOURCE
 from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
-from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture, MixtureConfig
+from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from pipelines.training_data.shards import ShardIndex
 from quality.cards import card
@@ -108,5 +108,4 @@ def _heldout(work: StageWork, names: list[str]) -> Manifest:
 
 
 def _mixture(work: StageWork) -> Manifest:
-    said = work.deployment.mixture.given()
-    return mixture.build_mixture(work.store, config=MixtureConfig(**said))
+    return mixture.build_mixture(work.store, config=work.deployment.mixture)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from pipelines.store import Check, CheckSpec, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.store.files import FileEntry
+from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.shards import ASSET as SHARDS
 from pipelines.training_data.shards import HAS_ROWS, ShardIndex
 from schemas.ids import digest
@@ -29,8 +29,6 @@ ASSET = "mid_training/mixture"
 DUPLICATES = "hygiene/duplicates"
 SCAN = "hygiene/shard_scan"
 CODE_VERSION = "3"
-TARGET_SHARES = {"perception": 0.208, "vqa": 0.221, "grounding": 0.248, "navigation": 0.323}
-"""By tokens (UI-Venus-1.5, section 2.1.1)."""
 SHARES_REACHED = CheckSpec(
     "token shares reached unless data is short", "An objective has too few tokens though there is data"
 )
@@ -63,28 +61,6 @@ SHARES = pa.schema(
     ]
 )
 """One row an objective, source and platform; target and rate are of objectives only."""
-
-
-@dataclass(frozen=True, slots=True)
-class MixtureConfig:
-    """What enters the mixture's config hash."""
-
-    shares: Mapping[str, float] = field(default_factory=lambda: dict(TARGET_SHARES))
-    seed: int = 0
-    max_repeats: int = 4
-    """How often a row may be seen in one epoch; where data is shorter than this allows, the share is not reached."""
-    budget_tokens: int | None = None
-    """Tokens of one epoch; None: as many as there are."""
-    tolerance: float = 0.02
-    """By how much a reached share may miss its target where data is not short."""
-
-    def __post_init__(self) -> None:
-        if set(self.shares) - set(OBJECTIVES) or abs(sum(self.shares.values()) - 1) > 1e-6:
-            raise ValueError(f"mixture: expected shares of {OBJECTIVES} that sum to 1, found {dict(self.shares)}")
-        if min(self.shares.values()) < 0:
-            raise ValueError(f"mixture: a share is negative: {dict(self.shares)}")
-        if self.max_repeats < 1 or (self.budget_tokens is not None and self.budget_tokens < 1):
-            raise ValueError("mixture: max_repeats and budget_tokens must be at least 1")
 
 
 def unit_hashes(sample_ids: list[str], seed: int) -> np.ndarray:
@@ -135,7 +111,7 @@ def build_mixture(store: Store, *, config: MixtureConfig | None = None, duplicat
     scan = require_scan(store, source)
     inputs = {m.asset: m.version for m in (source, hygiene, scan) if m is not None}
     data = {m.asset: m.data_version for m in (source, hygiene) if m is not None}
-    plain = {**asdict(config), "shares": dict(config.shares), "duplicates": duplicates}
+    plain = {**config.plain(), "duplicates": duplicates}
     spec = PartSpec("all", digest([CODE_VERSION, plain, data]))
     with store.build(ASSET, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         result = build.run_part(spec, lambda out: _make(out, source, hygiene, config))

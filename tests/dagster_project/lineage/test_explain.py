@@ -14,7 +14,8 @@ from dagster_project.cli import main
 from dagster_project.lineage.explain import explain
 from dagster_project.lineage.manifests import Manifests
 from pipelines.store import Store
-from pipelines.training_data.mixture import MixtureConfig, build_mixture
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.shards import build_shards
 from quality.duplicates.dedup import DISPLACED
 from schemas.tables import Samples, Trajectories

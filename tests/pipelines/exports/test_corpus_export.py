@@ -26,7 +26,8 @@ from pipelines.store import Manifest, Store
 from pipelines.takedown.takedown import take_down
 from pipelines.takedown.withdrawn import WithdrawnEntry
 from pipelines.training_data.chat_turns import trained_turns
-from pipelines.training_data.mixture import MixtureConfig, build_mixture
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.shards import build_shards
 from schemas.tables import Samples
 

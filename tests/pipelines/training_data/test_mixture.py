@@ -15,14 +15,13 @@ from pipelines.store import PartSpec, Store, StoreError
 from pipelines.store.files import file_sha256
 from pipelines.training_data.mixture import (
     SHARES,
-    TARGET_SHARES,
     Mixture,
-    MixtureConfig,
     build_mixture,
     choose,
     shards_of,
     unit_hashes,
 )
+from pipelines.training_data.mixture_config import TARGET_SHARES, MixtureConfig
 from pipelines.training_data.shards import ShardIndex, build_shards
 from schemas.tables import OBJECTIVES
 
@@ -173,7 +172,7 @@ def test_a_rerun_is_the_same_version(tmp_path: Path) -> None:
     ],
 )
 def test_contradictory_configs_are_refused(bad: dict) -> None:
-    with pytest.raises(ValueError, match="mixture"):
+    with pytest.raises(ValueError, match="MixtureConfig: "):
         MixtureConfig(**bad)
 
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.store import Store, StoreError
-from pipelines.training_data.mixture import MixtureConfig, build_mixture
+from pipelines.training_data.mixture import build_mixture
+from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.reader import BadSamples, Order, ShardError, ShardReader, permutation
 from pipelines.training_data.shard_files import ShardFiles, ShardRows, _RowGroupPictures
 from pipelines.training_data.shards import ShardConfig, build_shards
