@@ -30,6 +30,10 @@ def title(name: str) -> str:
 
 def stages() -> Iterator[GraphStage]:
     """All stages of the trainer, in its order, and the staircase."""
+    try:
+        config: Mapping[str, object] | None = trainer_config()
+    except (ValueError, TypeError):
+        config = None
     for name in STAGES:
         asset = asset_of(name)
         evaluation = name.startswith("evaluations/")
@@ -41,7 +45,7 @@ def stages() -> Iterator[GraphStage]:
         )
         yield GraphStage(
             key=asset,
-            deps=_deps(name),
+            deps=_deps(name, config),
             job="train",
             run=functools.partial(_run, name),
             description=description,
@@ -110,11 +114,13 @@ def inputs(key: str, given: Mapping[str, object] | None = None) -> tuple[str, ..
     return () if name is None else inputs_of(name, stage_settings(name, trainer_config(given)))
 
 
-def _deps(name: str) -> tuple[str, ...]:
-    """A stage's edges. Settings that nobody could train with keep no graph from loading, with the edges that it has
-    without them: `preflight.trainer` refuses them before anything trains."""
+def _deps(name: str, config: Mapping[str, object] | None) -> tuple[str, ...]:
+    """A stage's edges. Settings that nobody could train with (None: that nobody could read) keep no graph from loading,
+    with the edges that it has without them: `preflight.trainer` refuses them before anything trains."""
+    if config is None:
+        return inputs_of(name)
     try:
-        return tuple(dict.fromkeys(inputs(asset_of(name))))
+        return tuple(dict.fromkeys(inputs_of(name, stage_settings(name, config))))
     except (ValueError, TypeError):
         return inputs_of(name)
 
