@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from pipelines.mapping.adapter import Broken, Raw, Record, RecordBatch, RecordError
 from pipelines.mapping.column_json import plain, undecoded
 from pipelines.mapping.columns import record_digests
-from pipelines.native import tf_example, tfrecord
+from pipelines.native import tf_example
 from pipelines.native.tf_example import one, readable
-from pipelines.native.wire import ProtoError
 
 MAX_OPEN_EPISODES = 16
 """Episodes held while a file is read. Their steps stand together in the official files, so one would do."""
@@ -62,20 +61,11 @@ _Numbered = list[tuple[int, Step]]
 
 def read_examples(raw: Raw, file: str) -> Iterator[RecordBatch | Record | Broken]:
     """Episodes of a TFRecord file in the order in which they are complete."""
-    yield from gathered(file, group(file, "record", _examples(raw, file)))
-
-
-def _examples(raw: Raw, file: str) -> Iterator[tuple[int, Step] | Broken]:
-    for frame in tfrecord.scan(raw.path(file)):
-        locator = f"record {frame.index}"
-        if frame.data is None:
-            native = {"offset": frame.offset}
-            yield Broken(file, locator, str(frame.reason), frame.detail, items=int(frame.partial), native=native)
-            continue
-        try:
-            yield frame.index, readable(tf_example.parse(frame.data), BINARY)
-        except ProtoError as error:
-            yield Broken(file, locator, "bad_proto", str(error), items=1, native={"bytes": len(frame.data)})
+    steps = (
+        found if isinstance(found, Broken) else (found[0], readable(found[1], BINARY))
+        for found in tf_example.examples(raw, file, lost_items=1)
+    )
+    yield from gathered(file, group(file, "record", steps))
 
 
 def group(file: str, unit: str, steps: Iterable[tuple[int, Step] | Broken]) -> Iterator[Record | Broken]:

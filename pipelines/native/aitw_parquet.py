@@ -127,7 +127,7 @@ def _opened(raw: Raw, file: str, metadata: object, few: list[str]) -> pq.Parquet
 
 def _damage(file: str, row: int, error: Exception, items: int) -> Broken:
     message = (str(error).splitlines() or [type(error).__name__])[0]
-    return Broken(file, f"row {row}", "truncated_record", f"parquet: {message[:200]}", items)
+    return Broken(file, f"row {row}", "truncated_record", f"parquet: {message[:200]}", items, ends=True)
 
 
 def _few(metadata: Any) -> list[str]:

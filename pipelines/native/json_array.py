@@ -59,7 +59,7 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
                 except (json.JSONDecodeError, RecursionError) as error:
                     cut = not isinstance(error, RecursionError) and _may_be_cut(error, buffer)
                     if done or not cut:
-                        ended = cut and _is_cut(error, buffer)  # type: ignore[arg-type]
+                        ended = cut and is_cut(error, buffer)  # type: ignore[arg-type]
                         reason = "truncated_record" if ended else "bad_json"
                         yield index, Damage(reason, str(error), buffer)
                         return
@@ -78,7 +78,7 @@ def _may_be_cut(error: json.JSONDecodeError, buffer: str) -> bool:
     return error.msg.startswith("Unterminated string") or error.pos >= len(buffer.rstrip()) - _CUT
 
 
-def _is_cut(error: json.JSONDecodeError, buffer: str) -> bool:
+def is_cut(error: json.JSONDecodeError, buffer: str) -> bool:
     """Of a text that ends here: whether the error is that it ends, and not what stands in it."""
     rest = buffer[error.pos :].strip()
     token = any(word.startswith(rest) for word in ("true", "false", "null"))

@@ -12,6 +12,7 @@ import csv
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 import pyarrow as pa
@@ -57,18 +58,20 @@ def field_id(*names: str) -> IdOf:
     return of
 
 
-def json_list(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item) -> Iterator[Record | Broken]:
+def json_list(
+    raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item, unit: str = "row"
+) -> Iterator[Record | Broken]:
     """Elements of a JSON array, one at a time; the stream ends where the file is damaged. JSON lines under the same
-    ending are read as what they are."""
+    ending are read as what they are. `unit` is what an element is called where it was found."""
     if holds_json_lines(raw, file):
         yield from json_lines(raw, file, of_id=of_id, count=count)
         return
     for index, value in json_array.elements(raw.path(file)):
         if isinstance(value, json_array.Damage):
             shown = {"text": value.rest[:SHOWN_CHARS]}
-            yield Broken(file, f"row {index}", value.reason, value.detail, count(value.rest), shown, ends=True)
+            yield Broken(file, f"{unit} {index}", value.reason, value.detail, count(value.rest), shown, ends=True)
             return
-        yield _record(file, f"row {index}", value, of_id)
+        yield _record(file, f"{unit} {index}", value, of_id)
 
 
 def json_document(
@@ -116,17 +119,34 @@ def csv_rows(raw: Raw, file: str, columns: tuple[str, ...], *, of_id: IdOf = no_
     """Rows of a CSV file with a header as dicts of text. A header that lacks one of `columns` breaks the file; a row of
     another width, or not in UTF-8, breaks on its own."""
     with raw.path(file).open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-        reader = csv.reader(lines, strict=True)
-        try:
-            header = next(reader, [])
-            if missing := [name for name in columns if name not in header]:
-                detail = f"expected columns {columns}, missing {missing}"
-                yield Broken(file, "header", "missing_field", detail, 0, header, ends=True)
-                return
-            for number, cells in enumerate(reader, 1):
-                yield _csv_row(file, f"row {number}", header, cells, of_id)
-        except csv.Error as error:
-            yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1, ends=True)
+        yield from last_may_end(_csv_rows(file, lines, columns, of_id))
+
+
+def _csv_rows(file: str, lines: Iterable[str], columns: tuple[str, ...], of_id: IdOf) -> Iterator[Record | Broken]:
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = next(reader, [])
+        if missing := [name for name in columns if name not in header]:
+            detail = f"expected columns {columns}, missing {missing}"
+            yield Broken(file, "header", "missing_field", detail, 0, header, ends=True)
+            return
+        for number, cells in enumerate(reader, 1):
+            yield _csv_row(file, f"row {number}", header, cells, of_id)
+    except csv.Error as error:
+        yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1, ends=True)
+
+
+def last_may_end(found: Iterable[Record | Broken]) -> Iterator[Record | Broken]:
+    """The rows of a table of text: where the last of them is cut, its file ends too early."""
+    held: Record | Broken | None = None
+    for one in found:
+        if held is not None:
+            yield held
+        held = one
+    if isinstance(held, Broken) and held.reason == "truncated_record":
+        held = replace(held, ends=True)
+    if held is not None:
+        yield held
 
 
 def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
@@ -176,10 +196,9 @@ def _json(file: str, locator: str, text: str, *, ended: bool, of_id: IdOf, count
     try:
         payload = json.loads(text)
     except (ValueError, RecursionError) as error:
-        cut = not ended and isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1
-        cut = cut or (not ended and str(error).startswith("Unterminated string"))
+        cut = not ended and isinstance(error, json.JSONDecodeError) and json_array.is_cut(error, text)
         reason = "truncated_record" if cut else "bad_json"
-        return Broken(file, locator, reason, str(error), count(text), {"text": text[:SHOWN_CHARS]})
+        return Broken(file, locator, reason, str(error), count(text), {"text": text[:SHOWN_CHARS]}, ends=cut)
     return _record(file, locator, payload, of_id)
 
 

@@ -9,7 +9,8 @@ from pipelines.mapping.adapter import Broken, Mapped, Raw, Record, RecordError, 
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor
 from pipelines.mapping.items import is_text, notices, unknown_fields
-from pipelines.native import json_array, rico
+from pipelines.native import rico
+from pipelines.native.record_readers import count_of, json_list
 from schemas.ids import digest
 
 WORD = "question"
@@ -24,12 +25,7 @@ _KNOWN = frozenset({"image_id", "question", "ground_truth"})
 
 def rows(raw: Raw, file: str) -> Iterator[Record | Broken]:
     """One question at a time, off the stream; it ends where the file is damaged."""
-    for index, row in json_array.elements(raw.path(file)):
-        if isinstance(row, json_array.Damage):
-            items = row.rest.count('"question"')
-            yield Broken(file, f"row {index}", row.reason, row.detail, items, {"text": row.rest[:2000]})
-            return
-        yield Record(file, f"row {index}", row, row_id(row))
+    return json_list(raw, file, of_id=row_id, count=count_of('"question"'))
 
 
 def row_id(row: object) -> str | None:

@@ -8,10 +8,11 @@ and ints come packed or one by one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.mapping.adapter import RecordError
+from pipelines.mapping.adapter import Broken, Raw, RecordError
+from pipelines.native import tfrecord
 from pipelines.native.wire import (
     BYTES,
     FIXED32,
@@ -31,6 +32,21 @@ from pipelines.native.wire import (
 Feature = list[bytes] | list[float] | list[int]
 Example = dict[str, Feature]
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
+
+
+def examples(raw: Raw, file: str, *, lost_items: int) -> Iterator[tuple[int, Example] | Broken]:
+    """The Examples of a TFRecord file with their numbers. One that can't be read counts `lost_items`, if any byte of it
+    was there; where the next one can't be found, the file ends."""
+    for frame in tfrecord.scan(raw.path(file)):
+        where = f"record {frame.index}"
+        if frame.data is None:
+            items, native = lost_items * frame.partial, {"offset": frame.offset}
+            yield Broken(file, where, str(frame.reason), frame.detail, items, native, ends=frame.size is None)
+            continue
+        try:
+            yield frame.index, parse(frame.data)
+        except ProtoError as error:
+            yield Broken(file, where, "bad_proto", str(error), lost_items, {"bytes": len(frame.data)})
 
 
 def parse(data: bytes) -> Example:

@@ -157,8 +157,9 @@ def _record(file: str, locator: str, line: bytes) -> Record | Broken:
     try:
         payload = json.loads(line)
     except (ValueError, RecursionError) as error:
-        reason = "bad_json" if line.endswith(b"\n") else "truncated_record"
-        return Broken(file, locator, reason, str(error), items, {"bytes": len(line)})
+        cut = not line.endswith(b"\n")
+        reason = "truncated_record" if cut else "bad_json"
+        return Broken(file, locator, reason, str(error), items, {"bytes": len(line)}, ends=cut)
     if not isinstance(payload, dict):
         return Broken(file, locator, "bad_value", f"expected an object, found {type(payload).__name__}", items, payload)
     native_id = payload.get("task_id")

@@ -40,7 +40,7 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, smallest_box, split_of, unknown_fields
 from pipelines.mapping.points import in_frame
-from pipelines.native import accessibility, tf_example, tfrecord
+from pipelines.native import accessibility, tf_example
 from pipelines.native.tf_example import one, readable, texts
 from pipelines.native.wire import ProtoError
 from schemas.action_types import DIRECTIONS
@@ -149,18 +149,14 @@ class AndroidControlAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode at a time. How many actions a damaged one held can't be known: it counts 0 items."""
         for file in files:
-            for frame in tfrecord.scan(raw.path(file)):
-                locator = f"record {frame.index}"
-                if frame.data is None:
-                    yield Broken(file, locator, str(frame.reason), frame.detail, native={"offset": frame.offset})
+            for found in tf_example.examples(raw, file, lost_items=0):
+                if isinstance(found, Broken):
+                    yield found
                     continue
-                try:
-                    features = readable(tf_example.parse(frame.data), _BINARY)
-                except ProtoError as error:
-                    yield Broken(file, locator, "bad_proto", str(error), native={"bytes": len(frame.data)})
-                    continue
+                number, features = found[0], readable(found[1], _BINARY)
                 ids = features.get("episode_id")
-                yield Record(file, locator, features, str(ids[0]) if ids and isinstance(ids[0], int) else None)
+                native_id = str(ids[0]) if ids and isinstance(ids[0], int) else None
+                yield Record(file, f"record {number}", features, native_id)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → n step rows and the last screen. Raises `RecordError` if its lists don't fit together."""

@@ -40,8 +40,8 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
-from pipelines.native import json_array
 from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
+from pipelines.native.record_readers import count_of, field_id, json_list
 from schemas.actions import Finished
 
 _KNOWN = frozenset({"annotation_id", "website", "domain", "subdomain", "confirmed_task", "action_reprs", "actions"})
@@ -99,14 +99,9 @@ class Mind2webAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One episode at a time, off the stream."""
         for file in files:
-            for index, episode in json_array.elements(raw.path(file)):
-                where = f"episode {index}"
-                if isinstance(episode, json_array.Damage):
-                    items = episode.rest.count('"action_uid"')
-                    yield Broken(file, where, episode.reason, episode.detail, items, {"text": episode.rest[:2000]})
-                    break
-                native_id = episode.get("annotation_id") if isinstance(episode, dict) else None
-                yield Record(file, where, episode, native_id if isinstance(native_id, str) else None)
+            yield from json_list(
+                raw, file, of_id=field_id("annotation_id"), count=count_of('"action_uid"'), unit="episode"
+            )
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One episode → step rows. Raises `RecordError`: missing_field, bad_value, empty_text."""

@@ -127,7 +127,7 @@ class MultimodalMind2webAdapter(Adapter):
                         sizes.update(str(value) for value in batch.column(0).to_pylist())
                 sound.append(file)
             except (pa.ArrowException, OSError) as error:
-                yield Broken(file, "file", "truncated_record", f"parquet: {str(error)[:200]}", 0)
+                yield Broken(file, "file", "truncated_record", f"parquet: {str(error)[:200]}", 0, ends=True)
         held = _Held()
         for file in sound:
             number = 0
@@ -142,7 +142,8 @@ class MultimodalMind2webAdapter(Adapter):
                             if held.count(key) == sizes[key]:
                                 yield held.take(key)
             except (pa.ArrowException, OSError) as error:
-                yield Broken(file, f"row {number}", "truncated_record", f"parquet: {str(error)[:200]}", rows - number)
+                detail = f"parquet: {str(error)[:200]}"
+                yield Broken(file, f"row {number}", "truncated_record", detail, rows - number, ends=True)
         for key in held.open_episodes():
             yield held.take(key)
 

@@ -87,7 +87,8 @@ class Screen2wordsAdapter(Adapter):
                     elif comma:
                         screens.setdefault(identifier.strip().strip('"'), (number, []))[1].append(_unquoted(text))
                     elif line.strip():
-                        yield Broken(file, f"line {number}", "truncated_record", "no comma", 1, shown)
+                        cut = not line.endswith("\n")
+                        yield Broken(file, f"line {number}", "truncated_record", "no comma", 1, shown, ends=cut)
             for identifier, (number, summaries) in screens.items():
                 payload = {"screenId": identifier, "summaries": summaries}
                 yield Record(file, f"line {number}", payload, identifier or None)

@@ -35,6 +35,7 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.native import rico
+from pipelines.native.record_readers import last_may_end
 from pipelines.prompts import LIST_QUESTION, grounding_text, point_answer, point_text
 from schemas.coordinates import contains
 
@@ -195,7 +196,7 @@ class ScreenAnnotationAdapter(Adapter):
         """One row at a time; a row that is no UTF-8 or has another number of columns is broken on its own."""
         for file in files:
             with raw.path(file).open(encoding="utf-8", errors="surrogateescape", newline="") as lines:
-                yield from _rows(file, csv.reader(lines, strict=True))
+                yield from last_may_end(_rows(file, csv.reader(lines, strict=True)))
 
     def count_items(self, record: Record) -> int:
         """Elements that the annotation begins to list."""
@@ -245,7 +246,7 @@ def _rows(file: str, reader: Any) -> Iterator[Record | Broken]:
         for number, cells in enumerate(reader, 1):
             yield _row(file, f"row {number}", header, cells)
     except csv.Error as error:
-        yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1, None)
+        yield Broken(file, f"line {reader.line_num}", "truncated_record", f"CSV: {error}", 1, ends=True)
 
 
 def _row(file: str, locator: str, header: list[str], cells: list[str]) -> Record | Broken:

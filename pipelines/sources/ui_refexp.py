@@ -32,9 +32,8 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import notices, unknown_fields
-from pipelines.native import tf_example, tfrecord
+from pipelines.native import tf_example
 from pipelines.native.tf_example import one, readable, texts
-from pipelines.native.wire import ProtoError
 from pipelines.prompts import grounding_text, point_answer
 from schemas.coordinates import OffScreen, box_to_unit, centre_in_units
 from schemas.ids import digest
@@ -94,18 +93,12 @@ class UiRefexpAdapter(Adapter):
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One expression at a time. A damaged record counts as one item if any byte of it was there."""
         for file in files:
-            for frame in tfrecord.scan(raw.path(file)):
-                locator = f"record {frame.index}"
-                if frame.data is None:
-                    native = {"offset": frame.offset}
-                    yield Broken(file, locator, str(frame.reason), frame.detail, int(frame.partial), native)
-                    continue
-                try:
-                    features = dict(tf_example.parse(frame.data))
-                    # rows have no id of their own: image/id is the screen's
-                    yield Record(file, locator, readable(features), digest(features))
-                except ProtoError as error:
-                    yield Broken(file, locator, "bad_proto", str(error), 1, {"bytes": len(frame.data)})
+            for found in tf_example.examples(raw, file, lost_items=1):
+                if isinstance(found, Broken):
+                    yield found
+                else:  # rows have no id of their own: image/id is the screen's
+                    number, features = found
+                    yield Record(file, f"record {number}", readable(features), digest(features))
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One expression → one grounding sample. Raises `RecordError`."""

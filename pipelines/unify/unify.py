@@ -32,7 +32,7 @@ from pipelines.unify.record_ids import across_parts
 from pipelines.unify.tracked_raw import Folders, TrackedRaw, changes
 from schemas.ids import digest
 
-CODE_VERSION = "7"
+CODE_VERSION = "8"
 DAMAGES_SHOWN = 12
 """Damaged files that a check names."""
 DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"

@@ -162,8 +162,11 @@ QUARANTINED: dict[str, tuple[str, Callable[[Path], None], tuple[int, int, int], 
 }
 
 
-def unify(source: str, root: Path, out: Path) -> int:
-    return cli.main(["unify", source, "--raw", str(root), "--out", str(out)])
+ANY_DAMAGE = ("--damaged-files", "1")
+
+
+def unify(source: str, root: Path, out: Path, *more: str) -> int:
+    return cli.main(["unify", source, "--raw", str(root), "--out", str(out), *more])
 
 
 @pytest.mark.parametrize("case", QUARANTINED)
@@ -171,7 +174,7 @@ def test_bad_records_are_quarantined_with_their_reason(case: str, tmp_path: Path
     source, make, items, reasons, rows = QUARANTINED[case]
     make(tmp_path / "raw")
     out = tmp_path / "out"
-    assert unify(source, tmp_path / "raw", out) == 0
+    assert unify(source, tmp_path / "raw", out, *ANY_DAMAGE) == 0
     report = json.loads((out / "report.json").read_text())
     found = report["items"]
     assert (found["in"], found["mapped"], found["quarantined"]) == items
@@ -188,9 +191,13 @@ def test_bad_records_are_quarantined_with_their_reason(case: str, tmp_path: Path
     assert ("note: vocabulary_known failed" in told.out) is bool(unseen) and all(name in told.out for name in unseen)
 
 
-def test_a_cut_gzip_gives_what_was_whole(tmp_path: Path) -> None:
+def test_a_cut_gzip_stops_its_source_and_gives_what_was_whole_where_that_is_allowed(
+    tmp_path: Path, capsys: Any
+) -> None:
     truncated_gzip(tmp_path / "raw")
-    assert unify("aitw", tmp_path / "raw", tmp_path / "out") == 0
+    assert unify("aitw", tmp_path / "raw", tmp_path / "refused") == 2
+    assert "files_readable: found 1 of 1 files damaged: general/general-00000-of-00001" in capsys.readouterr().err
+    assert unify("aitw", tmp_path / "raw", tmp_path / "out", *ANY_DAMAGE) == 0
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert set(report["quarantine_reasons"]) == {"truncated_record"} and report["items"]["mapped"] >= 30
 
