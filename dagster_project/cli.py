@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("training", "make a checkpoint from a store's corpus"),
     "experiments": ("experiments", "trainings with other settings beside the mainline, and what came of them"),
     "eval": ("evaluate", "a checkpoint or a served model on any suite, beside its controls"),
+    "play": ("play", "one task in a real browser, as an animated picture with the actions drawn"),
     "serve": ("serve_model", "a checkpoint behind the OpenAI protocol, on this machine"),
     "serve rollouts": ("serve_model", "a checkpoint behind vLLM's rollout protocol, for a learner of online RL"),
     "merge": ("training", "several checkpoints into one, linear or TIES"),

@@ -18,7 +18,7 @@ import dagster as dg
 from dagster_project.assets import checks, upstream
 from dagster_project.assets.keys import asset_key
 from dagster_project.assets.launch_config import Given, Shown, config_of, defaults, given_to
-from dagster_project.assets.metadata import Confirmed, column_schema, describe, of_the_run, row_count
+from dagster_project.assets.metadata import Confirmed, column_schema, describe, of_the_run, pictures, row_count
 from dagster_project.assets.origins import code_references, column_lineage
 from dagster_project.assets.resources import JudgeResource, StoreResource, work
 from dagster_project.assets.tail_condition import TAIL
@@ -145,6 +145,10 @@ def _asset(
                 f"{name}: without what is new of {left_out.value}: no good version, or a newer one failed"
             )
         warned = [check.name for check in manifest.checks if not check.passed and not check.blocking]
+        if stage.shown_on and manifest.checks_passed:
+            seen = {title: dg.MetadataValue.md(text) for title, text in pictures(manifest, store.open()).items()}
+            said = f"{name}, version {manifest.version}"
+            context.log_event(dg.AssetObservation(asset_key(stage.shown_on), said, metadata=seen))
         _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest), "warned": warned})
         yield result
 

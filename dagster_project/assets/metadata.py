@@ -51,7 +51,7 @@ def describe(
     gold = [dep for dep in stage.deps if dep.startswith("gold/")] if stage.reads_gold else []
     left_out = [dep for dep in gold if dep not in manifest.inputs]
     metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
-        **{name: dg.MetadataValue.md(png) for name, png in _pictures(manifest, store).items()},
+        **{name: dg.MetadataValue.md(png) for name, png in pictures(manifest, store).items()},
         "dagster/row_count": row_count(stage, manifest),
         **{name: _readable(value) for name, value in list(plotted(manifest).items())[:FIRST]},
         "version": manifest.version,
@@ -137,7 +137,8 @@ def _model_card(manifest: Manifest, store: Store) -> str:
         return f"not written: {markdown_text(f'{type(error).__name__}: {error}', 300)}"
 
 
-def _pictures(manifest: Manifest, store: Store) -> dict[str, str]:
+def pictures(manifest: Manifest, store: Store) -> dict[str, str]:
+    """Name → Markdown of what there is to see of a version; where it can't be drawn, why not."""
     try:
         drawn = asset_pictures.of(manifest, store)
         listed = quarantine_table(manifest, store) if manifest.asset.startswith("unified/") else ""

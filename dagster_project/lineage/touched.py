@@ -24,7 +24,7 @@ SHARDS, HELDOUT, MIXTURE, POOL = (
 )
 CARRIERS = {MIXTURE: "mixture", SHARDS: "shards", POOL: "tasks", HELDOUT: "held_out"}
 """What a checkpoint reads, and what it is called in an answer."""
-EVALUATED = ("evaluations/", "suites/")
+EVALUATED = ("episodes/", "evaluations/", "suites/")
 """Groups of what is measured of a checkpoint."""
 
 

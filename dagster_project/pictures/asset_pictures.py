@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dagster_project.pictures import judge_pictures
+from dagster_project.pictures import episode_pictures, judge_pictures
 from dagster_project.pictures.captions import below, caption, caption_in, item_of
 from dagster_project.pictures.judge_pictures import SAMPLE, STEP
 from pipelines.markdown_text import markdown_text
@@ -41,6 +41,7 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
         "generation": _generated,
         "checkpoints": _curves,
         "evaluations": _evaluation,
+        "episodes": episode_pictures.of,
         "cards": _sheet,
         "suites": _suite,
         "staircase": _staircase,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import (
     corpus,
+    episodes,
     exports,
     generation,
     hygiene,
@@ -40,6 +41,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         *corpus.stages(deployment, names),
         *exports.stages(deployment),
         *training.stages(),
+        *episodes.stages(),
         *requested,
         *leaderboard.stages([stage.key for stage in requested]),
         *judges.stages(),

@@ -93,6 +93,8 @@ class GraphStage:
     """Partitioned: one part an experiment (`trainer.stages.experiments`)."""
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
+    shown_on: str = ""
+    """Key of an asset on whose page its pictures are shown as well, as an observation."""
     pool: str | None = None
     needs: tuple[str, ...] = ()
     """What has to be here before a run that makes it starts (`preflight.PROBES`); disk space always."""

@@ -25,7 +25,15 @@ from pipelines.store.reachable import VERSION, Asset, Status, find_assets, mark
 from pipelines.store.store import TOMBSTONE, Store
 
 MIN_AGE_S = 24 * 3600.0
-READS_SCREENS_ONLY = ("checkpoints/", "evaluations/", "hygiene/", "mid_training/", "suites/", "verdicts/")
+READS_SCREENS_ONLY = (
+    "checkpoints/",
+    "episodes/",
+    "evaluations/",
+    "hygiene/",
+    "mid_training/",
+    "suites/",
+    "verdicts/",
+)
 """Builds of these put no pictures into the store."""
 
 

@@ -50,17 +50,28 @@ def draw_action(
     image = open_image(data)
     if max(image.size) > max_side_px:
         image.thumbnail((max_side_px, max_side_px))
+    mark_action(image, action, target_box)
+    return image
+
+
+def mark_action(
+    image: Image.Image, action: Action | None, target_box: Sequence[float] | None = None, *, halo: bool = False
+) -> None:
+    """Draw an action, as `draw_action` does, on a picture of its screen, whatever that picture's size; with a `halo`
+    wider and on white, so that it is seen on any colour and in a small picture."""
     draw = ImageDraw.Draw(image)
     width = max(2, round(max(image.size) / 320))
     if target_box is not None:
         box = [_to_px(target_box[i], image.size[i % 2]) for i in range(4)]
         draw.rectangle((*box[:2], max(box[2], box[0]), max(box[3], box[1])), outline=GREEN, width=width)
     gesture = gesture_of(action)
-    if gesture.point is not None:
-        _ring(draw, _place(gesture.point, image.size), max(image.size) / 50, width)
-    elif gesture.path is not None:
-        _arrow(draw, _place(gesture.path[0], image.size), _place(gesture.path[1], image.size), width)
-    return image
+    radius = max(image.size) / (35 if halo else 50)
+    for colour, more in (("white", 6), (None, 2)) if halo else ((None, 0),):
+        if gesture.point is not None:
+            _ring(draw, _place(gesture.point, image.size), radius + more / 2, width + more, colour or RED)
+        elif gesture.path is not None:
+            ends = [_place(end, image.size) for end in gesture.path]
+            _arrow(draw, ends[0], ends[1], width + more, colour or BLUE)
 
 
 def draw_boxes(data: bytes, boxes: Sequence[Sequence[float]], max_side_px: int = MAX_SIDE_PX) -> Image.Image:
@@ -97,15 +108,18 @@ def _place(point: Sequence[float], size: tuple[int, int]) -> tuple[float, float]
     return _to_px(point[0], size[0]), _to_px(point[1], size[1])
 
 
-def _ring(draw: ImageDraw.ImageDraw, centre: tuple[float, float], radius: float, width: int) -> None:
+Colour = str | tuple[int, int, int]
+
+
+def _ring(draw: ImageDraw.ImageDraw, centre: Place, radius: float, width: int, colour: Colour) -> None:
     x, y = centre
-    draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=RED, width=width)
-    draw.ellipse((x - 2, y - 2, x + 2, y + 2), fill=RED)
+    draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=colour, width=width)
+    draw.ellipse((x - 2, y - 2, x + 2, y + 2), fill=colour)
 
 
-def _arrow(draw: ImageDraw.ImageDraw, start: tuple[float, float], end: tuple[float, float], width: int) -> None:
-    draw.line((*start, *end), fill=BLUE, width=width)
+def _arrow(draw: ImageDraw.ImageDraw, start: Place, end: Place, width: int, colour: Colour) -> None:
+    draw.line((*start, *end), fill=colour, width=width)
     angle = math.atan2(end[1] - start[1], end[0] - start[0])
     head = 6 * width
     sides = [(end[0] - head * math.cos(angle + turn), end[1] - head * math.sin(angle + turn)) for turn in (0.5, -0.5)]
-    draw.polygon([end, *sides], fill=BLUE)
+    draw.polygon([end, *sides], fill=colour)

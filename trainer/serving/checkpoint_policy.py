@@ -122,15 +122,17 @@ def played_prompt(view: PolicyView, history: HistoryForm = "action", *, thinking
     return navigation_text(view.goal, past, thinking=thinking)
 
 
-def checkpoint_policies(checkpoint: str | Path, *, max_new_tokens: int | None = None) -> PolicyMaker:
-    """For `generators.policies.registry.build_policy`: greedy policies over one loaded checkpoint folder, one reply at
-    a time. Raises `ValueError` for a folder that is no checkpoint."""
+def checkpoint_policies(
+    checkpoint: str | Path, *, max_new_tokens: int | None = None, temperature: float = 0.0, device: str = "cpu"
+) -> PolicyMaker:
+    """For `generators.policies.registry.build_policy`: policies over one loaded checkpoint folder, greedy unless there
+    is a `temperature`, one reply at a time. Raises `ValueError` for a folder that is no checkpoint."""
     from trainer.modeling.checkpoint import load_checkpoint
 
-    loaded, lock = load_checkpoint(checkpoint), threading.Lock()
+    loaded, lock = load_checkpoint(checkpoint, device=device), threading.Lock()
 
     def make(contract: TaskSpec, world: World) -> CheckpointPolicy:
-        return CheckpointPolicy(loaded, max_new_tokens=max_new_tokens, lock=lock)
+        return CheckpointPolicy(loaded, max_new_tokens=max_new_tokens, temperature=temperature, lock=lock)
 
     return PolicyMaker(_name(loaded), make)
 

@@ -136,7 +136,12 @@ STAGES: dict[str, TrainerStage] = {
         *_of_your_own(),
     )
 }
-OTHERS = {"evaluations": ("device", "evaluate"), "suites": ("device", "suites"), "staircase": ("staircase",)}
+OTHERS = {
+    "evaluations": ("device", "evaluate"),
+    "suites": ("device", "suites"),
+    "episodes": ("device", "episodes"),
+    "staircase": ("staircase",),
+}
 """What makes no checkpoint, by the first word of its assets' keys → the settings that it depends on."""
 
 

@@ -15,7 +15,7 @@ from pydantic import model_validator
 
 from schemas.ids import canonical_json
 from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Whole, nearest, setting
-from trainer.settings.measuring import EvalConfig, MergeSettings, StaircaseForm, SuitesSection
+from trainer.settings.measuring import EpisodesSettings, EvalConfig, MergeSettings, StaircaseForm, SuitesSection
 from trainer.settings.model_shape import Shape
 from trainer.settings.offline import OfflineSection
 from trainer.settings.online import OnlineSection
@@ -89,6 +89,9 @@ class TrainerSettings(Settings):
         SuitesSection.parsed({}),
         "Suites that the merged agent is measured on.",
         in_version=ALWAYS,
+    )
+    episodes: EpisodesSettings = setting(
+        EpisodesSettings(), "Episodes of the merged agent to look at.", in_version=ALWAYS
     )
     staircase: StaircaseForm = setting(
         StaircaseForm(),
