@@ -39,7 +39,7 @@ setup: .venv/.stamp ## the environment and a browser, once
 	@deploy/get_devices.sh
 	@touch $@
 
-demo: setup ## the whole graph on embedded data; prints what improved, leaves report.json (SIZE=tiny: a first look)
+demo: setup ## the whole graph on embedded data; prints what improved, leaves report.html and report.json (SIZE=tiny: a first look)
 	$(BIN)/vesper demo $(if $(SIZE),--size $(SIZE))
 
 check: lint ## the inner loop: lint, and the tests that are quick and need no browser, device or server
@@ -102,4 +102,4 @@ sbom: ## a bill of materials of what constraints.txt locks (CycloneDX JSON), int
 	@echo "sbom.json: $$(grep -c '"purl"' sbom.json) packages"
 
 clean: ## remove data, reports and caches (not .venv)
-	rm -rf $(VESPER_HOME) report.json bench/results.json bench/generation.json .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VESPER_HOME) report.json report.html bench/results.json bench/generation.json .pytest_cache .mypy_cache .ruff_cache .hypothesis

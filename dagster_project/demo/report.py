@@ -217,9 +217,9 @@ def _source_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _source_line(name: str, items: Mapping[str, int], fidelity: Mapping[str, Any]) -> str:
-    shares = f"{_shares(fidelity, 'judge'):>19} {_shares(fidelity, 'truth'):>19}"
+    both = f"{shares(fidelity, 'judge'):>19} {shares(fidelity, 'truth'):>19}"
     got = percent(fidelity.get("gold_yield"))
-    return f"  {name:18} {items['in']:7} {items['mapped']:7} {items['quarantined']:12} {shares} {got:>7}"
+    return f"  {name:18} {items['in']:7} {items['mapped']:7} {items['quarantined']:12} {both} {got:>7}"
 
 
 def _corpus_lines(report: Mapping[str, Any]) -> Iterator[str]:
@@ -319,7 +319,8 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-def _shares(fidelity: Mapping[str, Any], name: str) -> str:
+def shares(fidelity: Mapping[str, Any], name: str) -> str:
+    """Share of high fidelity before → after, by the `judge` or the `truth`; "-" where it isn't known."""
     before, after = fidelity.get(f"{name}_before"), fidelity.get(f"{name}_after")
     return "-" if before is None or after is None else f"{percent(before)} → {percent(after)}"
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.demo import first_look, report
+from dagster_project.demo import first_look, report, report_page
 from dagster_project.execution.run_stage import output_lock, own_group
 from dagster_project.settings import dagster_home, deployment
 from dagster_project.stages import graph, judges, sources
@@ -103,6 +103,8 @@ def run(report_path: Path) -> int:
         "stages": {key: round(value, 2) for key, value in progress.seconds.items()},
     }
     report.write(built, report_path)
+    shown_path = report_path.with_suffix(".html")
+    report_page.write(Store(home), built, stages, shown_path)
     print(report.text(built))
     for key, reason in progress.failed.items():
         print(f"failed: {key}: {reason.splitlines()[0]}", file=sys.stderr)
@@ -112,7 +114,7 @@ def run(report_path: Path) -> int:
         )
     left = runs - progress.number
     print(
-        f"{built['seconds']['total']:.0f} s; figures in {report_path}; "
+        f"{built['seconds']['total']:.0f} s; to look at: {shown_path}; figures in {report_path}; "
         "`make dev` shows the graph and this run's history"
     )
     if left:

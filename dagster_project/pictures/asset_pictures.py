@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from dagster_project.pictures import episode_pictures, judge_pictures
 from dagster_project.pictures.captions import below, caption, caption_in, item_of
 from dagster_project.pictures.judge_pictures import SAMPLE, STEP
+from dagster_project.pictures.training_curves import curves_of
 from pipelines.markdown_text import markdown_text
 from pipelines.store import Store
 from pipelines.store.images import open_image
@@ -82,19 +83,27 @@ def _generated(manifest: Manifest, store: Store) -> dict[str, str]:
 # --- screens ----------------------------------------------------------------------------------------------------------
 def _records(manifest: Manifest, store: Store, judged: Manifest | None = None) -> dict[str, str]:
     """A step, else a sample; with what the judge said of it in `judged` (verdicts)."""
-    found = _first(manifest, "steps", STEP) or _first(manifest, "samples", SAMPLE)
-    if found is None:
+    record = record_of(manifest, store)
+    if record is None:
         return {}
-    if "sample_id" in found:
-        image = draw_boxes(store.screen_bytes(found["images"][0]), found["target_boxes"], 2 * SIDE_PX)
-    else:
-        data = store.screen_bytes(found["screenshot_sha256"])
-        image = draw_action(data, parse(found["action_text"]), found["target_box"], 2 * SIDE_PX)
+    image, found = record
     name, said = ("sample" if "sample_id" in found else "step"), {}
     if judged is not None:
         said = judge_pictures.reasons(judged, [item_of(found)])
     line = caption(found, *said.get(item_of(found), (None, "")))
     return {name: markdown(_png(image), f"a {name}", captions=[line])}
+
+
+def record_of(manifest: Manifest, store: Store) -> tuple[Any, dict[str, Any]] | None:
+    """(picture with the action or the boxes drawn, row) of the first step, else sample, that has something to draw;
+    None without one. The picture is Pillow's."""
+    found = _first(manifest, "steps", STEP) or _first(manifest, "samples", SAMPLE)
+    if found is None:
+        return None
+    if "sample_id" in found:
+        return draw_boxes(store.screen_bytes(found["images"][0]), found["target_boxes"], 2 * SIDE_PX), found
+    data = store.screen_bytes(found["screenshot_sha256"])
+    return draw_action(data, parse(found["action_text"]), found["target_box"], 2 * SIDE_PX), found
 
 
 def _first(manifest: Manifest, table: str, columns: list[str]) -> dict[str, Any] | None:
@@ -283,43 +292,17 @@ def _strata(manifest: Manifest, store: Store) -> dict[str, str]:
 
 def _curves(manifest: Manifest, store: Store) -> dict[str, str]:
     names = {entry.path.rpartition("/")[2] for entry in manifest.files}
-    if "curve.json" in names:
-        curve = json.loads(manifest.file("curve.json").read_text(encoding="utf-8"))
-        return _lines("loss", "Loss by step", {"loss": [(s["step"], s["loss"]) for s in curve.get("steps", [])]})
-    if "rl.json" in names:
-        metrics = json.loads(manifest.file("rl.json").read_text(encoding="utf-8"))
-        curve, looks = metrics["curve"], metrics["looks"]
-        success = {f"{word} success": _points(looks, f"{word}_success", 100) for word in ("step", "trace")}
-        reward = {"sampled in training": _points(curve, "reward"), "validation": _points(looks, "reward")}
-        return {
-            **_lines("success", "Success on validation by update, %", success),
-            **_lines("reward", "Reward by update", reward),
-        }
-    if "online_rl.json" in names:
-        found = json.loads(manifest.file("online_rl.json").read_text(encoding="utf-8"))
-        success = {
-            "sampled in training": _points(found["curve"], "success", 100),
-            "validation": _points(found["validation"], "success", 100),
-        }
-        reward = {"sampled in training": _points(found["curve"], "reward")}
-        drawn = {
-            **_lines("success", "Success of rollouts by update, %", success),
-            **_lines("reward", "Reward of rollouts by update", reward),
-        }
-        if "rollout.png" in names:
-            strip = manifest.file("rollout.png").read_bytes()
-            drawn["rollout"] = markdown(strip, "screens of a rollout", caption_in(strip))
-        return drawn
+    drawn: dict[str, str] = {}
+    for name, chart in curves_of(manifest).items():
+        drawn |= _lines(name, chart.title, chart.series)
+    if "rollout.png" in names:
+        strip = manifest.file("rollout.png").read_bytes()
+        drawn["rollout"] = markdown(strip, "screens of a rollout", caption_in(strip))
     if "merge.json" in names:
         layers = json.loads(manifest.file("merge.json").read_text(encoding="utf-8")).get("layers", [])
         norms = {row["name"]: row["delta_norm"] for row in layers}
         return {"layers": markdown(_bars("Change by layer (norm)", norms), "change by layer")} if norms else {}
-    return {}
-
-
-def _points(rows: Sequence[Mapping[str, Any]], name: str, scale: float = 1.0) -> list[tuple[float, float]]:
-    """A figure of RL by update, in the rows that have it."""
-    return [(row["update"], scale * row[name]) for row in rows if row.get(name) is not None]
+    return drawn
 
 
 def _lines(name: str, title: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, str]:

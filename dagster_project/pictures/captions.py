@@ -28,13 +28,17 @@ def item_of(row: Mapping[str, Any]) -> str:
 def caption(row: Mapping[str, Any], score: int | None = None, reason: str = "") -> str:
     """A line of Markdown about a row of steps (its own instruction before the episode's) or samples; `score` 0 to 10
     and `reason` are a judge's."""
-    if "sample_id" in row:
-        asked, answered = prompt_text(row["messages"]), row["answer"]
-    else:
-        asked, answered = row.get("step_instruction") or row["instruction"], row["action_text"]
+    asked, answered = asked_and_answered(row)
     verdict = f"**score {score}**: " if score is not None else ""
     because = f" · judge: {markdown_text(reason, WORDS)}" if reason else ""
     return f"{verdict}{markdown_text(asked, WORDS)} → **{markdown_text(answered, WORDS)}**{because} · {_name(row)}"
+
+
+def asked_and_answered(row: Mapping[str, Any]) -> tuple[str, str]:
+    """What a row of steps (its own instruction before the episode's) or samples asks, and the action or answer."""
+    if "sample_id" in row:
+        return prompt_text(row["messages"]), row["answer"]
+    return row.get("step_instruction") or row["instruction"], row["action_text"]
 
 
 def _name(row: Mapping[str, Any]) -> str:

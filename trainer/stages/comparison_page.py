@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.markdown_text import markdown_text
 from pipelines.prompts import prompt_text
+from trainer.stages.line_chart import line_chart
 
 if TYPE_CHECKING:
     from trainer.stages.comparison import Comparison, DifferingSample
 
-COLOURS = ("#5b6b7b", "#c2410c")
-WIDTH, HEIGHT, MARGIN = 460, 180, 36
 STYLE = (
     "body{font:15px/1.5 system-ui;margin:2em auto;max-width:1000px;color:#1f2933}table{border-collapse:collapse}"
     "td,th{padding:.25em .8em;border-bottom:1px solid #dde3e9;text-align:left}td.n{text-align:right}"
@@ -72,7 +71,7 @@ def _section(one: Comparison) -> Iterator[str]:
         yield f"<tr><td>{figure.domain}<td>{figure.measure}{cells}{last}</tr>"
     yield "</table>"
     for tag, sides in one.curves.items():
-        yield _chart(tag, sides, one.sides)
+        yield line_chart(tag, dict(zip(one.sides, sides, strict=True)))
     yield f"<h3>{one.differing} samples that one has right and the other not</h3><div class=samples>"
     yield from (_sample(sample, one.sides) for sample in one.samples)
     yield "</div>"
@@ -85,27 +84,3 @@ def _sample(sample: DifferingSample, sides: tuple[str, str]) -> str:
         mark = '<span class="up">right</span>' if right else '<span class="down">wrong</span>'
         lines.append(f"<p>{html.escape(side)} {mark}: <code>{html.escape(reply[:300])}</code></p>")
     return f"<div class=sample>{picture}{''.join(lines)}</div>"
-
-
-def _chart(tag: str, sides: Sequence[Sequence[tuple[int, float]]], names: Sequence[str]) -> str:
-    """Both curves over the same axes, as SVG."""
-    points = [point for side in sides for point in side if point[1] == point[1]]
-    if not points:
-        return ""
-    low, high = min(value for _, value in points), max(value for _, value in points)
-    last = max(1, max(step for step, _ in points))
-    span = (high - low) or 1.0
-    parts = [f'<text x="{MARGIN}" y="14" font-weight="600">{html.escape(tag)}</text>']
-    for number, (side, name) in enumerate(zip(sides, names, strict=True)):
-        places = " ".join(
-            f"{MARGIN + step / last * (WIDTH - 2 * MARGIN):.1f},"
-            f"{HEIGHT - MARGIN - (value - low) / span * (HEIGHT - 2 * MARGIN):.1f}"
-            for step, value in side
-            if value == value
-        )
-        parts.append(f'<polyline fill="none" stroke="{COLOURS[number]}" stroke-width="1.8" points="{places}"/>')
-        place = f'x="{WIDTH - MARGIN}" y="{14 + 14 * number}" text-anchor="end"'
-        parts.append(f'<text {place} fill="{COLOURS[number]}">{html.escape(name)}</text>')
-    parts.append(f'<text x="2" y="{MARGIN + 4}">{high:.3g}</text><text x="2" y="{HEIGHT - MARGIN}">{low:.3g}</text>')
-    parts.append(f'<text x="{WIDTH - MARGIN}" y="{HEIGHT - 12}" text-anchor="end">step {last}</text>')
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" font-size="11" role="img">{"".join(parts)}</svg>'
