@@ -102,12 +102,15 @@ def _asset(
     }
     metadata: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
 
+    beside = "".join(
+        f"\n\n`{other.key}` shows it, here under Events." for other in stages.values() if other.shown_on == stage.key
+    )
     observed = [upstream.key_of(name) for name in upstream.names_of({stage.key: stage})]
 
     @dg.asset(
         key=asset_key(stage.key),
         deps=[*map(asset_key, stage.deps), *observed],
-        description=stage.description,
+        description=stage.description + beside,
         group_name=stage.group,
         code_version=stage.code_version,
         kinds=set(stage.kinds),

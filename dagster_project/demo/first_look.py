@@ -30,7 +30,7 @@ TRAINER: dict[str, Any] = {
     "online": {"updates": 1, "tasks_per_update": 2, "reference": {"episodes": 2}},
     "merge": {"validation_rows": 8, "density": 0.5, "lambda": 1.0},
     "evaluate": {"grounding": 32, "navigation": 8},
-    "episodes": {"attempts": 12},
+    "episodes": {"attempts": 8},
 }
 """Settings of training in place of those of the preset; what the deployment or $VESPER_TRAINER says wins."""
 

@@ -18,6 +18,7 @@ from trainer.proving.staircase.figures import ROWS
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
 from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES
 from trainer.stages.assets import CHECKPOINTS
+from trainer.stages.episodes import ASSET as EPISODES
 
 MERGES = tuple(name for name, stage in STAGES.items() if stage.merges)
 
@@ -41,6 +42,7 @@ def make(store: Store, sources: Sequence[str], assets: Sequence[str]) -> dict[st
         "merges": {name: row for name in MERGES if (row := _merge(store, name))},
         "comparisons": comparisons(store),
         "staircase": _counts(store, STAIRCASE),
+        "episodes": _counts(store, EPISODES),
         "data_versions": {asset: m.data_version for asset, m in committed.items() if m is not None},
         "missing": sorted(asset for asset, m in committed.items() if m is None),
     }
@@ -275,6 +277,11 @@ def _training_lines(report: Mapping[str, Any]) -> Iterator[str]:
             f"  {title(name)}: {found['rollouts']} rollouts in {found['updates']} updates, "
             f"{found['groups_with_signal']} of {found['groups']} groups with a comparison; validation "
             f"success {percent(found['success_before'])} → {percent(found['success_after'])}"
+        )
+    if found := report["episodes"]:
+        yield (
+            f"\nThe merged agent at play, until one of each: {found['solved']} solved and {found['failed']} failed of "
+            f"{found['records']} tasks (no success rate; see report.html)"
         )
     if report["staircase"]:
         yield from _staircase_lines(report["staircase"])

@@ -3,6 +3,7 @@ paths, a round is generated in the one by the other."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,13 @@ def test_a_round_is_generated_in_the_page_s_world(paths: dict[str, str], tmp_pat
     assert store.require(f"{TRAJECTORIES}/round_001").counts["infrastructure failures"] == 0
     counts = store.require(f"{VERIFIED}/round_001").counts
     assert counts["executed"] == counts["verified"] == 4 and counts["feasible"] == 1.0
+
+
+def test_an_episode_in_the_page_s_world_can_be_looked_at(paths: dict[str, str], tmp_path: Path) -> None:
+    out = tmp_path / "play"
+    assert main(["play", "--policy", "scripted", "--world", paths["world"], "--out", str(out)]) == 0
+    episode = json.loads((out / "episode.json").read_text(encoding="utf-8"))
+    assert episode["verdict"] == "solved" and (episode["world"], len(episode["steps"])) == ("lamps", 2)
 
 
 def test_the_page_s_world_keeps_the_contract(paths: dict[str, str]) -> None:

@@ -49,7 +49,7 @@ class EpisodesSettings(Settings):
     """`episodes/unified`: the merged agent plays tasks of a world until one is solved and one failed."""
 
     world: Literal["miniwob", "phone", "fsm"] = setting("miniwob", "Where it plays.", in_version=ALWAYS)
-    attempts: Whole = setting(24, "Tasks at most.", ge=1, lt=1_000, in_version=ALWAYS)
+    attempts: Whole = setting(16, "Tasks at most.", ge=1, lt=1_000, in_version=ALWAYS)
     seed: Whole = setting(0, "Of the tasks.", ge=0, lt=1e9, in_version=ALWAYS)
 
 
