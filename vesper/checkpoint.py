@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dagster_project.lineage.manifests import Manifests
+from dagster_project.lineage.model_card import MODEL, checkpoint_card
 from dagster_project.lineage.origins import origins
 from pipelines.extras import telling_extras
 from pipelines.store import Manifest
 from pipelines.store.whole_versions import complete
 from pipelines.training_data.dataset_card import card_texts
-from trainer.exports import checkpoint_card
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-MODEL = "config.json"
-"""Stands beside the weights of a checkpoint."""
 
 
 class Checkpoint:
@@ -55,9 +52,7 @@ class Checkpoint:
     def card(self) -> str:
         """Markdown, as `vesper export checkpoint` writes it: held-out figures, the rows that it was trained on with
         their licences, and what it was made from."""
-        card = checkpoint_card(
-            self._manifests.store, self._manifest, f"Of {self._manifests.store.home}.", str(self.path)
-        )
+        card = checkpoint_card(self._manifests, self._manifest, str(self.path), f"Of {self._manifests.store.home}.")
         return "\n".join(card_texts(card).values())
 
     def load(self, **options: object) -> PreTrainedModel:

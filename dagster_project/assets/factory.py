@@ -24,6 +24,7 @@ from dagster_project.assets.resources import JudgeResource, StoreResource, work
 from dagster_project.assets.tail_condition import TAIL
 from dagster_project.execution.live_pictures import LiveReader, show_on
 from dagster_project.execution.run_stage import Reporter
+from dagster_project.lineage.model_card import write_cards
 from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import GraphStage, StageWork
@@ -138,6 +139,8 @@ def _asset(
                 report = Reporter(context.log.info, show_on(context))
                 told = replace(work(store, judge, given), on_event=report, progress=sys.stderr.isatty())
                 manifest = stage.run(replace(told, partition=partition))
+            if unwritten := write_cards(store.open(), manifest):
+                context.log.warning(unwritten)
             result = _result(stage, manifest, store, context, time.monotonic() - began)
         except Exception as error:
             _notify("failed", name, {"reason": f"{type(error).__name__}: {error}"})

@@ -12,14 +12,14 @@ import dagster as dg
 
 from dagster_project.assets.copy_lines import copy_lines
 from dagster_project.assets.plotted_metrics import plotted, tonight
-from dagster_project.lineage.model_card import write_cards
+from dagster_project.lineage.model_card import is_checkpoint
 from dagster_project.pictures import asset_pictures
 from dagster_project.pictures.quarantine import quarantine_table
 from dagster_project.settings import deployment
 from dagster_project.stages.stage import GraphStage
-from pipelines.markdown_text import markdown_text
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
+from pipelines.training_data.dataset_card import CARD
 from quality.model_client.prices import Prices
 from schemas.tables import Table
 
@@ -78,8 +78,8 @@ def describe(
         metadata["page"] = dg.MetadataValue.path(str(manifest.file("card.html")))
     if manifest.asset == "hygiene/safety":
         metadata["licences"] = dg.MetadataValue.md(manifest.file("licences.md").read_text(encoding="utf-8"))
-    if card := _model_card(manifest, store):
-        metadata["model card"] = dg.MetadataValue.md(card)
+    if is_checkpoint(manifest.asset) and (card := manifest.directory / CARD).is_file():
+        metadata["model card"] = dg.MetadataValue.md(card.read_text(encoding="utf-8"))
     if manifest.asset == "experiments/comparison":
         metadata["comparison"] = dg.MetadataValue.md(manifest.file("comparison.md").read_text(encoding="utf-8"))
         metadata["page"] = dg.MetadataValue.path(str(manifest.file("page.html")))
@@ -128,13 +128,6 @@ def _uri(manifest: Manifest, store: Store) -> str:
     if store.copies is not None:
         return f"{store.copies.objects.url.rstrip('/')}/assets/{manifest.asset}/{manifest.version}"
     return manifest.directory.as_uri()
-
-
-def _model_card(manifest: Manifest, store: Store) -> str:
-    try:
-        return write_cards(store, manifest)
-    except (OSError, ValueError, TypeError, KeyError) as error:  # nor is a card
-        return f"not written: {markdown_text(f'{type(error).__name__}: {error}', 300)}"
 
 
 def pictures(manifest: Manifest, store: Store) -> dict[str, str]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dagster_project.commands.store_option import add_store, open_store
+from dagster_project.lineage.manifests import Manifests
+from dagster_project.lineage.model_card import checkpoint_card
 from generators.tasks.pool_export import POOL, export_pool
 from generators.tasks.task_pool import SHARDS as TASKS
 from pipelines.exports.corpus import export_corpus
@@ -88,7 +90,9 @@ def _export(
         return export_pool(store, manifest, options.form, options.folder, filters, print)
     if given or options.mixture:
         raise ValueError(f"--{next(iter(given), 'mixture')}: expected no filter for a checkpoint, which is whole")
-    return export_checkpoint(store, manifest, options.form, options.folder, print)
+    how = f"Exported by `vesper export checkpoint --to {options.form}`."
+    card = checkpoint_card(Manifests(store), manifest, "THIS FOLDER", how)
+    return export_checkpoint(manifest, options.form, options.folder, card, print)
 
 
 def _manifest(store: Store, said: str, default: str) -> Manifest:

@@ -129,7 +129,8 @@ def _one_stage(
         progress=not options.events and sys.stderr.isatty(),
         judge=client_options(deployment.load().judge),
     )
-    write_cards(Store(home), manifest)
+    if unwritten := write_cards(Store(home), manifest):
+        print(f"vesper train: {unwritten}", file=sys.stderr)
     if options.out:
         shutil.copytree(checkpoint_folder(manifest), options.out, dirs_exist_ok=True)
     if not options.events:

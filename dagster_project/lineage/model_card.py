@@ -1,24 +1,32 @@
-"""The card of a checkpoint, written from its lineage: `README.md` in its version's folder, with the front matter that
-the Hugging Face hub reads.
+"""The card of a checkpoint, written from its lineage and its held-out figures: `README.md` with the front matter that
+the Hugging Face hub reads, and `LICENSES.md`. Exports, the API and the folder of its version say the same.
 
-It is a small text beside the manifest and not one of the files that this names: the same weights get a longer card once
-they are evaluated, and neither their version nor their data version changes by it. It is put whole, in one step.
+In a version's folder both are small texts beside the manifest and no files that this names: the same weights get a
+longer card once they are evaluated, and neither their version nor their data version changes by it. Each is put whole.
+Behind a URL other machines read them as they read manifests.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import Origins, origins
+from pipelines.exports.choose import counted
 from pipelines.markdown_text import markdown_text
 from pipelines.store import Store, put_text
 from pipelines.store.manifest import Manifest
+from pipelines.training_data.dataset_card import Card, Group, card_texts
+from pipelines.training_data.shards import ASSET as SHARDS
 from trainer.stages.comparison_page import told
 
-CARD = "README.md"
+MODEL = "config.json"
+"""Stands beside the weights of a checkpoint."""
+OF_TRAINING = ("checkpoints/", "mid_training/", "task_pool/")
+"""What of a lineage a card lists by version; the datasets stand above it."""
 FIGURES = {"grounding": ("present", "absent"), "navigation": ("step", "type", "format")}
 LIMITS = (
     "Trained and measured on screens of the datasets above; other languages, sizes and programs are unseen.",
@@ -39,40 +47,66 @@ def is_checkpoint(asset: str) -> bool:
 
 
 def write_cards(store: Store, manifest: Manifest) -> str:
-    """Write the card of a checkpoint, or of the one that an evaluation measured → its text; "" for any other asset."""
-    if is_checkpoint(manifest.asset):
-        return write_card(store, manifest)
-    if "evaluations/" in manifest.asset:
-        for asset, version in manifest.inputs.items():
-            if is_checkpoint(asset):
-                write_card(store, store.version(asset, version), manifest)
+    """Write the card of a checkpoint, or of the one that an evaluation measured, into its version's folder; nothing for
+    any other asset → why one couldn't be written: a card is no part of a version, and its lack ends no run."""
+    try:
+        if is_checkpoint(manifest.asset):
+            _write(store, manifest)
+        elif "evaluations/" in manifest.asset:
+            for asset, version in manifest.inputs.items():
+                if is_checkpoint(asset):
+                    _write(store, store.version(asset, version), manifest)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        return f"{manifest.asset}@{manifest.version}: its card wasn't written: {type(error).__name__}: {error}"
     return ""
 
 
-def write_card(store: Store, manifest: Manifest, evaluation: Manifest | None = None) -> str:
-    """Write one card → its text. `evaluation` (default: the current one, if it measured these very weights)."""
-    found = origins(Manifests(store), Manifests(store).start(f"{manifest.asset}@{manifest.version}"))
-    text = "\n".join(_lines(manifest, found, _summary(store, manifest, evaluation))) + "\n"
+def _write(store: Store, manifest: Manifest, evaluation: Manifest | None = None) -> None:
+    model = next((e.path.partition("/")[2] for e in manifest.files if e.path.endswith(f"/{MODEL}")), MODEL)
+    place = f"THIS FOLDER/{model.removesuffix(MODEL)}".rstrip("/")
+    card = checkpoint_card(Manifests(store), manifest, place, evaluation=evaluation)
     put = put_text if store.copies is None else store.copies.write_text
-    put(manifest.directory / CARD, text)
-    return text
+    for name, text in card_texts(card).items():
+        put(manifest.directory / name, text)
 
 
-def _summary(store: Store, manifest: Manifest, evaluation: Manifest | None) -> Mapping[str, Any]:
-    found = evaluation or store.current(manifest.asset.replace("checkpoints/", "evaluations/"))
-    if found is None or found.inputs.get(manifest.asset) != manifest.version:
-        return {}
-    report: dict[str, Any] = json.loads(found.file("evaluation.json").read_text(encoding="utf-8"))
-    summary: dict[str, Any] = report["summary"]
-    return summary
+def checkpoint_card(
+    manifests: Manifests, manifest: Manifest, place: str, how: str = "", evaluation: Manifest | None = None
+) -> Card:
+    """What is said of a checkpoint for people: `place`, by which `transformers` loads it, `how` it came to be there,
+    and its figures by `evaluation` (default: the current one, if it measured these very weights)."""
+    node = (manifest.asset, manifest.version)
+    found = origins(manifests, manifests.start(f"{manifest.asset}@{manifest.version}"))
+    own = manifests.upstream([node], past_agents=False)
+    groups: Counter[Group] = Counter()
+    for (asset, _), shards in own.items():
+        if asset == SHARDS and shards is not None:
+            groups.update(counted(shards))
+    if evaluation is None:
+        evaluation = manifests.current(_evaluation_of(manifest))
+    return Card(
+        title=f"{manifest.asset}, a GUI agent",
+        about="\n".join([*([f"{how}\n"] if how else []), *_about(manifest, found, place, evaluation)]),
+        groups=dict(groups),
+        lineage={manifest.asset: manifest.version} | dict(sorted(n for n in own if n[0].startswith(OF_TRAINING))),
+        front={
+            "library_name": "transformers",
+            "pipeline_tag": "image-text-to-text",
+            "tags": "[gui-agent, vesper]",
+            "datasets": json.dumps(sorted(one.name for one in found.datasets)),
+        },
+        end=f"`vesper lineage {manifest.asset}@{manifest.version}` lists all that it was made from; `lineage.json` has "
+        "the settings and seeds of the run that made it.",
+    )
 
 
-def _lines(manifest: Manifest, found: Origins, summary: Mapping[str, Any]) -> Iterator[str]:
-    yield "---\nlibrary_name: transformers\npipeline_tag: image-text-to-text\ntags: [gui-agent, vesper]"
-    licences = sorted({one.licence for one in found.datasets if one.role != "evaluation"})
-    yield f"license: other\nlicense_name: {json.dumps('; '.join(licences) or 'none')}"
-    yield f"datasets: {json.dumps(sorted(one.name for one in found.datasets))}\n---"
-    yield f"# {manifest.asset}@{manifest.version}\n\n{USE}\n\n## Data\n"
+def _evaluation_of(manifest: Manifest) -> str:
+    return manifest.asset.replace("checkpoints/", "evaluations/")
+
+
+def _about(manifest: Manifest, found: Origins, place: str, evaluation: Manifest | None) -> Iterator[str]:
+    yield f"{USE}\n\n```python"
+    yield f'model = transformers.AutoModelForImageTextToText.from_pretrained("{place}")\n```\n\n## Data\n'
     yield "| dataset | revision | licence | role | rows |\n|---|---|---|---|---|"
     for one in sorted(found.datasets, key=lambda one: (one.role, one.name)):
         rows = ", ".join(f"{name} {count:,}" for name, count in one.rows.items() if count is not None)
@@ -83,36 +117,47 @@ def _lines(manifest: Manifest, found: Origins, summary: Mapping[str, Any]) -> It
     if found.judges:
         judges = {markdown_text(f"{one.judge} {one.model}".strip()) for one in found.judges}
         yield f"\nJudged by {', '.join(sorted(judges))}."
+    if found.missing:
+        yield f"\nNo longer in the store, so not counted here: {', '.join(sorted(found.missing))}."
     yield "\n## Training\n"
-    if settings := _settings(manifest):
-        yield f"```json\n{json.dumps(settings, indent=1, sort_keys=True)}\n```"
-    inputs = ", ".join(f"`{asset}@{version}`" for asset, version in sorted(manifest.inputs.items()))
-    yield f"\nFrom {inputs or 'nothing'}; code {manifest.code_revision or 'unknown'}.\n\n## Figures\n"
-    yield from _figures(summary)
-    failed = [check for check in manifest.checks if not check.passed]
+    if settings := _json_of(manifest, "settings.json"):
+        yield f"```json\n{json.dumps(settings, indent=1, sort_keys=True)}\n```\n"
+    yield f"Code {manifest.code_revision or 'unknown'}.\n"
+    if evaluation is None or evaluation.inputs.get(manifest.asset) != manifest.version:
+        yield f"## Held-out figures\n\n`{_evaluation_of(manifest)}` has not evaluated this version."
+    else:
+        yield f"## Held-out figures ({evaluation.asset}@{evaluation.version})\n"
+        yield from _figures(evaluation)
     yield "\n## Limits\n"
     yield from (f"- {line}" for line in LIMITS)
     yield from (
         f"- The check `{c.name}` failed: found {markdown_text(c.found)}, expected {markdown_text(c.expected)}."
-        for c in failed
+        for c in manifest.checks
+        if not c.passed
     )
-    yield f"\n`vesper lineage {manifest.asset}@{manifest.version}` lists all that it was made from."
+    yield "\nThe rows below are those of the shards that it was trained from."
 
 
-def _settings(manifest: Manifest) -> object:
-    if not any(entry.path.endswith("/settings.json") for entry in manifest.side_files):
+def _json_of(manifest: Manifest, name: str) -> Any:
+    """What a JSON file of a version says; None if it has none of that name."""
+    if not any(entry.path.endswith(f"/{name}") for entry in (*manifest.files, *manifest.side_files)):
         return None
-    return json.loads(manifest.file("settings.json").read_text(encoding="utf-8"))
+    return json.loads(manifest.file(name).read_text(encoding="utf-8"))
 
 
-def _figures(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Held-out figures with their 95 % intervals, and below each domain what needs no model of the screen."""
-    if not summary:
-        yield "Not evaluated yet."
+def _figures(evaluation: Manifest) -> Iterator[str]:
+    """Held-out figures with their 95 % intervals, and below each domain what needs no model of the screen; what was
+    counted, where an evaluation tells no more."""
+    report = _json_of(evaluation, "evaluation.json")
+    if not report:
+        yield "| measure | value |\n|---|---|"
+        for measure, value in evaluation.counts.items():
+            if isinstance(value, int | float):
+                yield f"| {markdown_text(measure)} | {f'{value:.4f}' if isinstance(value, float) else value} |"
         return
     yield "Held-out samples, in percent with 95 % intervals; controls look at no screen, or at another.\n"
     yield "| domain | measure | | n |\n|---|---|---|---:|"
-    for domain, found in sorted(summary.items()):
+    for domain, found in sorted(report["summary"].items()):
         for measure in FIGURES["grounding" if domain == "grounding" else "navigation"]:
             yield from _row(domain, measure, found.get(measure))
         for name, value in found["controls"].items():

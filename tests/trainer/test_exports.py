@@ -10,12 +10,16 @@ from corpusmaker import commit, light_source
 from tiny_published import write_tiny
 
 from pipelines.store import Manifest, Store
+from pipelines.training_data.dataset_card import Card, Group
 from pipelines.training_data.shards import build_shards
 from trainer.exports import export_checkpoint
 
+GROUPS = {Group("toy", "MIT", "vqa", "web", "train"): 3}
+CARD = Card("A GUI agent", "Of a test.", GROUPS)
+
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Manifest]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     """A tiny published model as a checkpoint of shards of one source."""
     folder = tmp_path_factory.mktemp("checkpoint")
     store = Store(folder / "home")
@@ -23,29 +27,27 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Manifest]:
     shards = build_shards(store, ["toy"])
     written = write_tiny(folder / "tiny", "dense")
     files = {f"model/{path.name}": path.read_bytes() for path in sorted(written.iterdir())}
-    return store, commit(store, "checkpoints/mid_trained", {shards.asset: shards.version}, files=files)
+    return commit(store, "checkpoints/mid_trained", {shards.asset: shards.version}, files=files)
 
 
-def test_from_pretrained_loads_the_same_weights(made: tuple[Store, Manifest], tmp_path: Path) -> None:
+def test_from_pretrained_loads_the_same_weights(made: Manifest, tmp_path: Path) -> None:
     from transformers import AutoModelForImageTextToText, AutoTokenizer
 
-    groups = export_checkpoint(*made, "hub", tmp_path / "out")
+    groups = export_checkpoint(made, "hub", tmp_path / "out", CARD)
     model = AutoModelForImageTextToText.from_pretrained(tmp_path / "out")
-    before = AutoModelForImageTextToText.from_pretrained(made[1].file("config.json").parent)
+    before = AutoModelForImageTextToText.from_pretrained(made.file("config.json").parent)
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), before.parameters(), strict=True))
     assert AutoTokenizer.from_pretrained(tmp_path / "out").decode([65])
-    card = (tmp_path / "out/README.md").read_text()
-    assert "has not evaluated this version" in card and "| `mid_training/shards` |" in card
-    assert sum(groups.values()) == made[0].require("mid_training/shards").rows("index")
-    assert f"| toy | MIT | {sum(groups.values())} |" in (tmp_path / "out/LICENSES.md").read_text()
+    assert groups == GROUPS and "# A GUI agent" in (tmp_path / "out/README.md").read_text()
+    assert "| toy | MIT | 3 |" in (tmp_path / "out/LICENSES.md").read_text()
 
 
-def test_a_rerun_copies_only_what_is_missing_or_damaged(made: tuple[Store, Manifest], tmp_path: Path) -> None:
-    export_checkpoint(*made, "hub", tmp_path / "out")
+def test_a_rerun_copies_only_what_is_missing_or_damaged(made: Manifest, tmp_path: Path) -> None:
+    export_checkpoint(made, "hub", tmp_path / "out", CARD)
     whole = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
     (tmp_path / "out/model.safetensors").write_bytes(b"torn")
     (tmp_path / "out/config.json").unlink()
     lines: list[str] = []
-    export_checkpoint(*made, "hub", tmp_path / "out", lines.append)
+    export_checkpoint(made, "hub", tmp_path / "out", CARD, lines.append)
     assert {line.partition(":")[0] for line in lines} == {"model.safetensors", "config.json"}
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()} == whole

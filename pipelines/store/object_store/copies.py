@@ -27,8 +27,8 @@ from pipelines.whole_files import part_beside, whole_file
 
 SCREENS = ".screens"
 """Beside a receipt, behind the URL only: which pictures its part names, so that `vesper gc` needn't read the tables."""
-_INDEX = re.compile(r"/(?:manifest|current|taken_down|alias-[a-z]+)\.json$")
-"""Objects of assets that say what there is."""
+_INDEX = re.compile(r"/(?:(?:manifest|current|taken_down|alias-[a-z]+)\.json|(?:README|LICENSES)\.md)$")
+"""Objects of assets that say what there is, and cards, which no manifest names."""
 _RECEIPT = re.compile(r"/parts/[0-9a-f]{32}\.(?:json|screens)$")
 _POINTERS = ("current.json", "gate.json")
 """Files of `feedback/` that change."""
