@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ ALL = CheckSpec("checks_passed", "A check of the manifest failed; one that only 
 WORDS = "in words"
 """The entry of a result's metadata that holds what was found and expected, as plain text."""
 NOT_NOW = "not applicable now: this version has nothing for it to check"
-RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
-LINE = r"^\| (?:<a [^>]*></a>)?`{}` \|(?:[^|]*\|){{2}}([^|]*)\|([^|]*)\|$"
-"""A check's line there: its name, whether it blocks, what a failure means, where to look first, what to do."""
+RUNBOOK = Path(__file__).with_name("runbook.md")
+"""A link to the page in `docs/`, so that the wheel holds it."""
+LINE = re.compile(r"^\| <a id=\"([^\"]*)\"></a>`[^`]*` \|(?:[^|]*\|){2}([^|]*)\|([^|]*)\|$", re.MULTILINE)
+"""A check's line there: its anchor, whether it blocks, what a failure means, where to look first, what to do."""
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
@@ -96,15 +98,21 @@ def _all(manifest: Manifest) -> Check:
     return ALL.check(passed, found or none, "all checks passed", len(failed), 0, blocking=blocking)
 
 
+@functools.cache
+def _runbook() -> dict[str, tuple[str, str]]:
+    """Anchor of a check → where to look first, and what to do, as plain text."""
+
+    def plain(cell: str) -> str:
+        return LINK.sub(r"\1", cell).replace("**", "").strip()
+
+    return {slug: (plain(look), plain(do)) for slug, look, do in LINE.findall(RUNBOOK.read_text(encoding="utf-8"))}
+
+
 def runbook(spec: CheckSpec) -> dict[str, dg.MetadataValue]:
-    """What the runbook's line of a check says, as far as the page lies beside the code, and where that line is."""
-    anchor = f"runbook.md#{spec.slug}"
-    facts: dict[str, dg.MetadataValue] = {}
-    page = RUNBOOK.read_text(encoding="utf-8") if RUNBOOK.is_file() else ""
-    if line := re.search(LINE.format(re.escape(spec.name)), page, re.MULTILINE):
-        cells = [LINK.sub(r"\1", cell).replace("**", "").strip() for cell in line.groups()]
-        facts = {name: dg.MetadataValue.text(cell) for name, cell in zip(("look first", "then do"), cells, strict=True)}
-    url = deployment.load().runbook
+    """What the runbook's line of a check says (nothing, for a check of a stage of your own), and where that line is."""
+    texts = zip(("look first", "then do"), _runbook().get(spec.slug, ()), strict=False)
+    facts: dict[str, dg.MetadataValue] = {name: dg.MetadataValue.text(text) for name, text in texts}
+    url, anchor = deployment.load().runbook, f"runbook.md#{spec.slug}"
     return {
         **facts,
         "runbook": dg.MetadataValue.url(f"{url}#{spec.slug}") if url else dg.MetadataValue.path(f"docs/{anchor}"),

@@ -78,3 +78,8 @@ def test_the_ui_is_told_what_the_line_says() -> None:
     facts = checks.runbook(declared()["nothing_lost"])
     assert "adapter" in str(facts["look first"].value) and "fixture" in str(facts["then do"].value)
     assert facts["runbook"].value == "docs/runbook.md#nothing_lost"
+
+
+def test_each_line_is_read_by_the_checks_themselves() -> None:
+    specs = declared().values()
+    assert [spec.name for spec in specs if not {"look first", "then do"} <= set(checks.runbook(spec))] == []
