@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dagster_project.lineage.model_card import MODEL
 from dagster_project.stages.stage import GraphStage
+from pipelines.exports.corpus import asset_of
+from pipelines.exports.forms import CORPUS
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import ASSET as SHARDS
 from quality.browser.view import browse_line
 
-MODEL = "config.json"
-"""Stands beside the weights of a checkpoint."""
+_EXPORTS = {asset_of(name): form for name, form in CORPUS.items()}
 
 
 def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
@@ -23,6 +25,9 @@ def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
             f'model = AutoModelForImageTextToText.from_pretrained("{weights}")\n'
         )
         return _blocks(python, f"vesper serve {name}\nvesper eval {name} --suite heldout\nvllm serve {weights}\n")
+    if manifest.files and (form := _EXPORTS.get(manifest.asset)) is not None:
+        loading = f"{form.loading}\n".replace("THIS FOLDER", str(folder))
+        return _blocks(loading, "") if form.language == "python" else _blocks("", loading)
     tables = sorted({entry.table for entry in manifest.files if entry.table})
     if manifest.asset == SHARDS:
         patterns = {"samples": "*-[0-9][0-9][0-9].parquet"}

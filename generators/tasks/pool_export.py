@@ -57,7 +57,7 @@ def _hub(task: PoolTask) -> dict[str, object]:
 
 
 _PARQUET = "data/{split}-{part}.parquet"
-_LOAD = 'data = datasets.load_dataset("THIS FOLDER", split="train")'
+_LOAD = 'import datasets\ndata = datasets.load_dataset("THIS FOLDER", split="train")'
 POOL: dict[str, ExportForm[PoolTask]] = {
     "trl": ExportForm(
         name="trl",
@@ -74,7 +74,7 @@ POOL: dict[str, ExportForm[PoolTask]] = {
         files=_PARQUET,
         row=_verl,
         schema=verl.schema([("index", pa.int64()), ("split", pa.string()), *_FIELDS]),
-        loading="python -m verl.trainer.main_ppo data.train_files='[THIS FOLDER/data/train-00000.parquet]'",
+        loading=verl.TRAIN,
         language="bash",
         notes="`reward_model.ground_truth` is the rule that decides the task (`evaluator`), as JSON.",
     ),

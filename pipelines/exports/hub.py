@@ -29,5 +29,5 @@ FORM = ExportForm(
     files="data/{split}-{part}.parquet",
     row=_row,
     schema=SCHEMA,
-    loading='data = datasets.load_dataset("THIS FOLDER", split="train")',
+    loading='import datasets\ndata = datasets.load_dataset("THIS FOLDER", split="train")',
 )

@@ -41,6 +41,7 @@ FORM = ExportForm(
     files="data/{split}-{part}.parquet",
     row=_row,
     schema=SCHEMA,
-    loading='data = datasets.load_dataset("THIS FOLDER", split="train")\n'
+    loading="import datasets\nfrom trl import SFTConfig, SFTTrainer\n"
+    'data = datasets.load_dataset("THIS FOLDER", split="train")\n'
     "SFTTrainer(model, train_dataset=data, processing_class=processor, args=SFTConfig(max_length=None))",
 )

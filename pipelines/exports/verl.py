@@ -56,6 +56,12 @@ SCHEMA = schema(
     ]
 )
 
+TRAIN = (
+    "python -m verl.trainer.main_ppo \\\n"
+    "  data.train_files=\"[$(ls 'THIS FOLDER'/data/train-*.parquet | paste -sd, -)]\""
+)
+"""The line that trains on all of an export's files, for cards."""
+
 
 def _row(sample: Sample) -> dict[str, object]:
     extra = {**sample.about, "index": sample.index, "split": sample.group.split}
@@ -70,8 +76,7 @@ FORM = ExportForm(
     files="data/{split}-{part}.parquet",
     row=_row,
     schema=SCHEMA,
-    loading="python -m verl.trainer.main_ppo data.train_files='[THIS FOLDER/data/train-00000.parquet]' \\\n"
-    "  data.image_key=images data.prompt_key=prompt data.return_raw_chat=True",
+    loading=f"{TRAIN} \\\n  data.image_key=images data.prompt_key=prompt data.return_raw_chat=True",
     language="bash",
     notes="`reward_model.ground_truth` is the answer as it trains; `extra_info.target_boxes` are the boxes that a "
     "point may lie in, as JSON, left, top, right, bottom in 0..1000.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from dagster_project.assets.copy_lines import copy_lines
 from dagster_project.stages.stage import GraphStage
+from pipelines.exports.corpus import build_export
+from pipelines.exports.forms import CORPUS
 from pipelines.store import PartSpec, Store
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import build_shards
@@ -55,6 +58,39 @@ def test_a_checkpoints_lines_name_the_folder_of_its_model_and_its_asset(tmp_path
     [folder] = re.findall(r'from_pretrained\("(.*)"\)', lines)
     assert (Path(folder) / "config.json").is_file() and f"vllm serve {folder}" in lines
     assert f"vesper serve checkpoints/toy@{manifest.version[:8]}" in lines
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with shards, from which exports are made."""
+    store = goldmaker.gold(tmp_path_factory.mktemp("store") / "home", count=6, parts=2)
+    build_shards(store, ["toy"])
+    return store
+
+
+@pytest.mark.parametrize("form", [name for name in CORPUS if CORPUS[name].language == "python"])
+def test_the_lines_of_an_export_open_all_of_its_rows(corpus: Store, form: str) -> None:
+    pytest.importorskip({"trl": "trl", "webdataset": "webdataset"}.get(form, "datasets"))
+    manifest = build_export(corpus, form)
+    loading, _, training = copy_lines(stage(manifest, None), manifest).partition("SFTTrainer(model")
+    found = run(f"{loading}```" if training else loading)
+    rows = found["data"] if "data" in found else list(found["rows"])
+    assert len(rows) == manifest.counts["rows"] > 0
+
+
+@pytest.mark.parametrize("form", [name for name in CORPUS if CORPUS[name].language == "bash"])
+def test_the_command_lines_of_an_export_name_its_files(corpus: Store, form: str) -> None:
+    manifest = build_export(corpus, form)
+    [lines] = re.findall(r"```sh\n(.*?)```", copy_lines(stage(manifest, None), manifest), re.DOTALL)
+    shown = 'python() { echo "$@"; }; swift() { echo "$@"; }; llamafactory-cli() { ls dataset_info.json; echo "$@"; }\n'
+    told = subprocess.run(
+        ["bash", "-ec", shown + lines], cwd=manifest.directory, capture_output=True, text=True, check=True
+    )
+    names = [name for name in re.split(r"[\s,=\[\]]+", told.stdout) if "data/train-" in name]
+    parts = {e.path for e in manifest.files if "/data/train-" in e.path}
+    assert {Path(manifest.directory, name).relative_to(manifest.folder).as_posix() for name in names} == parts or (
+        form == "llama-factory" and str(manifest.directory) in told.stdout
+    )
 
 
 def test_what_only_vesper_reads_has_no_lines(tmp_path: Path) -> None:
