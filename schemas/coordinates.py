@@ -82,12 +82,15 @@ class ScreenBox(tuple[float, float, float, float]):
 
 def screen_box(box_px: tuple[float, float, float, float], size_px: tuple[float, float]) -> ScreenBox:
     """The box of a target that sources and suites state, in a frame of (width, height), → 0..1000. What hangs over by
-    at most `OVERHANG` is cut off; raises `OffScreen` beyond, and else as `box_to_unit` does."""
+    at most `OVERHANG` is cut off; raises `OffScreen` beyond, where nothing is left of it, and else as `box_to_unit`
+    does."""
     sides = box_to_unit(box_px, size_px)
     stated = [px * 1000.0 / size for px, size in zip(box_px, (*size_px, *size_px), strict=True)]
     if max(abs(one - other) for one, other in zip(sides, stated, strict=True)) > OVERHANG:
         share = OVERHANG / UNITS
         raise OffScreen(f"box {box_px!r} hangs over the frame {size_px!r} by more than {share:.0%}")
+    if (sides[0] == sides[2] and box_px[0] < box_px[2]) or (sides[1] == sides[3] and box_px[1] < box_px[3]):
+        raise OffScreen(f"box {box_px!r} only touches the frame {size_px!r}")
     return ScreenBox(sides, sides != stated)
 
 

@@ -28,7 +28,7 @@ from schemas.actions import (
     Wait,
     pressed,
 )
-from schemas.coordinates import box_to_unit, centre
+from schemas.coordinates import ScreenBox, centre, screen_box
 
 _INSTRUCTION = re.compile(
     r"\bInstruction:(.*?)\n[^\S\n]*(?:Interaction History|Previous actions?)\s*:", re.DOTALL | re.IGNORECASE
@@ -114,13 +114,13 @@ def rl_step(row: Mapping[str, object]) -> Step:
     )
 
 
-def _box(box: Any, point: Any, frame: tuple[int, int]) -> list[float] | None:
+def _box(box: Any, point: Any, frame: tuple[int, int]) -> ScreenBox | None:
     """The target's box in 0..1000, in the one of its two scales that has the point at its centre; None if none has."""
     if not (_numbers(box, 4) and _numbers(point, 2)):
         return None
     for size in ((1000.0, 1000.0), frame):
         try:
-            found = box_to_unit((box[0], box[1], box[2], box[3]), size)
+            found = screen_box((box[0], box[1], box[2], box[3]), size)
             if all(abs(side - 1000 * at) <= 2 for side, at in zip(centre(found), point, strict=True)):
                 return found
         except (ValueError, OverflowError):

@@ -8,7 +8,6 @@ out. `listed_split` reads such lists there and in a source's own folder, so a so
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Any
 
 from pipelines.mapping.adapter import Raw, RecordError
 from pipelines.mapping.items import ItemError, SplitListError, read_once
-from schemas.coordinates import OffScreen, box_to_unit
+from pipelines.native.named_boxes import unit_box
+from schemas.coordinates import ScreenBox
 
 COMPANION = "rico"
 SPLIT_LISTS = "split/*.txt"
@@ -109,25 +109,6 @@ def node(root: Mapping[str, object], path: str, word: str) -> Mapping[str, objec
     return found  # type: ignore[no-any-return]
 
 
-def canvas_box(bounds: object, word: str) -> list[float]:
-    """left, top, right, bottom on the canvas → 0..1000. Raises as `unit_box`."""
-    return unit_box(bounds, word, CANVAS)
-
-
-def unit_box(sides: object, word: str, frame: tuple[float, float] = (1.0, 1.0)) -> list[float]:
-    """left, top, right, bottom of a frame → 0..1000, the part outside cut off.
-
-    Raises `ItemError`: `bad_value` unless there are four numbers, `bad_box` for swapped sides or no area, `off_screen`
-    for a box wholly outside."""
-    if not isinstance(sides, list | tuple) or len(sides) != 4 or any(type(side) not in (int, float) for side in sides):
-        raise ItemError("bad_value", f"expected four numbers as a box, found {sides!r:.80}", word)
-    left, top, right, bottom = sides
-    if not all(math.isfinite(side) for side in sides) or not (left < right and top < bottom):
-        raise ItemError("bad_box", f"{sides} has no area", word)
-    try:
-        box = box_to_unit((left, top, right, bottom), frame)
-    except OffScreen as error:
-        raise ItemError("off_screen", str(error), word) from error
-    if not (box[0] < box[2] and box[1] < box[3]):
-        raise ItemError("off_screen", f"{sides} only touches the screen", word)
-    return box
+def canvas_box(bounds: object, word: str) -> ScreenBox:
+    """left, top, right, bottom on the canvas → 0..1000. Raises as `named_boxes.unit_box`."""
+    return unit_box(bounds, CANVAS, word)

@@ -112,7 +112,7 @@ class GuiLibraAdapter(Adapter):
     """One record per step."""
 
     descriptor = DESCRIPTOR
-    version = 2
+    version = 3
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per parquet or JSON file."""

@@ -32,6 +32,7 @@ from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import rico
+from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_list
 
 WORD = "element"
@@ -71,7 +72,7 @@ class RicoSemanticsAdapter(Adapter):
     """One record per screen and task (meanings, shapes)."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     items_at = ("screen_elements",)
     patterns = ("**/*.json",)
 
@@ -141,6 +142,6 @@ def _element(element: object) -> tuple[str, str, list[float]]:
         raise ItemError("bad_value", f"label: expected SHAPE or SHAPE:MEANING, found {label!r:.60}", word)
     if missing := [side for side in _SIDES if side not in element]:
         raise ItemError("missing_field", f"no {missing}", word)
-    box = rico.unit_box([element[side] for side in _SIDES], word)
+    box = unit_box([element[side] for side in _SIDES], (1.0, 1.0), word)
     shape, meaning = (part.replace("_", " ").strip().lower() for part in (match[1], match[2] or ""))
     return shape, "" if meaning == "other" else meaning, box

@@ -28,6 +28,7 @@ from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.native import rico
+from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_list
 from schemas.ids import digest
 
@@ -69,7 +70,7 @@ class RicoscaAdapter(Adapter):
     """One record per command."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.json",)
     reader = partial(json_list, count=count_of('"instruction"'))
@@ -96,7 +97,7 @@ class RicoscaAdapter(Adapter):
         try:
             if _GESTURE.match(words):
                 raise ItemError("no_counterpart", "the command names no place to point at", GESTURE)
-            box = rico.unit_box(row.get("bbox"), "instruction/bad")
+            box = unit_box(row.get("bbox"), (1.0, 1.0), "instruction/bad")
             screen = RecordScreen.load(rico.picture(raw, identifier), normalised=True)
             rules = [f"verb left out of: {words}"] if said else []
             builder.grounding(said or words, box, screen, native_index=0, word=WORD, rules=rules)

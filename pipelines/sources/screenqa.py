@@ -31,9 +31,10 @@ from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import notices, unknown_fields
 from pipelines.native import rico, screenqa_rows
+from pipelines.native.named_boxes import unit_box
 from pipelines.native.screenqa_rows import WORD
 from pipelines.prompts import REFUSAL, grounding_text, point_answer
-from schemas.coordinates import OffScreen, box_to_unit, centre_in_units
+from schemas.coordinates import ScreenBox, centre_in_units
 from schemas.ids import digest
 
 _KNOWN = frozenset({"image_id", "image_width", "image_height", "question", "ground_truth"})
@@ -74,7 +75,7 @@ class ScreenqaAdapter(Adapter):
     """One record per question."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     patterns = ("**/*.json",)
     reader = screenqa_rows.rows
 
@@ -144,7 +145,7 @@ def _frame(row: dict[str, Any]) -> tuple[int, int]:
 
 def _pick(
     raters: list[object], frame: tuple[int, int], found: list[tuple[str, str, Any]]
-) -> tuple[str, list[list[float]], bool]:
+) -> tuple[str, list[ScreenBox], bool]:
     """Answer and boxes of one rater, and whether any rater boxed anything. Raises `RecordError`."""
     answers: list[str] = []
     boxed = False
@@ -166,17 +167,13 @@ def _pick(
     return answers[0], [], boxed
 
 
-def _boxes(
-    listed: list[Any], frame: tuple[int, int], place: int, found: list[tuple[str, str, Any]]
-) -> list[list[float]]:
+def _boxes(listed: list[Any], frame: tuple[int, int], place: int, found: list[tuple[str, str, Any]]) -> list[ScreenBox]:
     """Boxes of one rater in 0..1000; none of them if one is off the screen or has no area (noted as bad_box)."""
-    boxes = []
+    boxes: list[ScreenBox] = []
     for element in listed:
         try:
             left, top, right, bottom = element["bounds"]
-            if not (-1 <= left < right <= frame[0] + 1 and -1 <= top < bottom <= frame[1] + 1):
-                raise OffScreen(f"{element['bounds']} in a screen of {frame}")
-            boxes.append(box_to_unit((left, top, right, bottom), frame))
+            boxes.append(unit_box([left, top, right, bottom], frame, WORD))
         except (KeyError, TypeError, ValueError) as error:
             found.append(("bad_box", f"rater {place}: {type(error).__name__}: {error}", element))
             return []

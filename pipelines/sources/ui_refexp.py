@@ -31,11 +31,11 @@ from pipelines.derivers.grounding import expression as pointed_at
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import SampleBuilder
 from pipelines.mapping.card import Descriptor, Loss
-from pipelines.mapping.items import notices, unknown_fields
+from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import tf_example
+from pipelines.native.named_boxes import unit_box
 from pipelines.native.tf_example import one, readable, texts
-from pipelines.prompts import grounding_text, point_answer
-from schemas.coordinates import OffScreen, box_to_unit, centre_in_units
+from schemas.coordinates import OffScreen, ScreenBox, box_to_unit
 from schemas.ids import digest
 
 COMPANION = "rico"
@@ -84,7 +84,7 @@ class UiRefexpAdapter(Adapter):
     """One record per expression."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per TFRecord file."""
@@ -115,17 +115,8 @@ class UiRefexpAdapter(Adapter):
         data = raw.read_if_there(f"combined/{image_id}.jpg", COMPANION)
         screen = RecordScreen.load(data, _elements(features, found), normalised=True)
         builder = SampleBuilder(self.descriptor, record, record_id=str(record.native_id), split=_split(record.file))
-        answer = point_answer(*centre_in_units(box))
-        builder.sample(
-            "grounding",
-            grounding_text(expression or words),
-            answer,
-            screen,
-            native_index=0,
-            word="expression",
-            target_boxes=[box],
-            rules=["centre_of_box", *([f"verb left out of: {words}"] if expression else [])],
-        )
+        rules = [f"verb left out of: {words}"] if expression else []
+        builder.grounding(expression or words, box, screen, native_index=0, word="expression", rules=rules)
         return notices(builder.finish(), found + unknown_fields(features, _KNOWN))
 
 
@@ -136,8 +127,8 @@ def _split(file: str) -> str:
     return "test" if name.startswith("test") else "train"
 
 
-def _target(features: dict[str, Any]) -> list[float]:
-    """Box of object[label], 0..1000. Raises `RecordError`: missing_field, bad_value, off_screen."""
+def _target(features: dict[str, Any]) -> ScreenBox:
+    """Box of object[label], 0..1000. Raises `RecordError`: missing_field, bad_value, bad_box, off_screen."""
     label = one(features, "image/ref_exp/label", int)
     sides = [features.get(f"image/object/bbox/{side}", []) for side in _SIDES]
     numbers = {len(side) for side in sides}
@@ -151,12 +142,9 @@ def _target(features: dict[str, Any]) -> list[float]:
         raise RecordError("bad_value", f"image/ref_exp/label {label}: there are {len(sides[0])} objects")
     left, top, right, bottom = (side[label] for side in sides)
     try:
-        box = box_to_unit((left, top, right, bottom), (1.0, 1.0))
-    except OffScreen as error:
-        raise RecordError("off_screen", str(error)) from error
-    if box[0] >= box[2] or box[1] >= box[3]:
-        raise RecordError("bad_value", f"the target's box has no area: {[left, top, right, bottom]}")
-    return box
+        return unit_box([left, top, right, bottom], (1.0, 1.0), "expression")
+    except ItemError as error:
+        raise RecordError(error.reason, error.detail) from error
 
 
 def _elements(features: dict[str, Any], found: list[tuple[str, str, Any]]) -> list[dict[str, Any]]:

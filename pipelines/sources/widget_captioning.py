@@ -70,7 +70,7 @@ class WidgetCaptioningAdapter(Adapter):
     """One record per screen."""
 
     descriptor = DESCRIPTOR
-    version = 1
+    version = 2
     items_at = (".",)
     side_lists = (rico.SPLIT_LISTS,)
     patterns = ("**/*.csv", "**/*.json", "**/*.parquet")

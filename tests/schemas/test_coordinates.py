@@ -119,6 +119,6 @@ def test_what_hangs_over_a_little_is_cut_off_and_said_and_more_is_refused() -> N
     assert not screen_box((10, 20, 50, 40), (100, 100)).cut
     hanging = screen_box((-2, 0, 50, 102), (100, 100))
     assert hanging == (0, 0, 500, 1000) and hanging.cut
-    for beyond in ((-2.1, 0, 50, 50), (0, 0, 50, 103), (101, 0, 102, 5)):
+    for beyond in ((-2.1, 0, 50, 50), (0, 0, 50, 103), (101, 0, 102, 5), (100, 0, 101, 5), (5, -1, 9, 0)):
         with pytest.raises(OffScreen):
             screen_box(beyond, (100, 100))

@@ -10,7 +10,8 @@ import pytest
 from tfrecords import png, without, write_examples
 from unified import Unified, unify
 
-from pipelines.native import tf_example
+from pipelines.mapping.items import ItemError
+from pipelines.native import rico, tf_example
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
 
@@ -168,10 +169,10 @@ def test_a_companion_picture_that_is_none_is_reported(tmp_path: Path) -> None:
         ({"image__ref_exp__label": [1.0]}, "bad_value"),
         ({"image__object__num": [3.0]}, "bad_value"),
         ({"image__object__bbox__xmin": [0.1]}, "bad_value"),
-        ({"image__object__bbox__xmax": [0.5, 0.25]}, "bad_value"),  # no width
-        ({"image__object__bbox__xmax": [0.5, 0.2]}, "off_screen"),  # sides swapped
+        ({"image__object__bbox__xmax": [0.5, 0.25]}, "bad_box"),  # no width
+        ({"image__object__bbox__xmax": [0.5, 0.2]}, "bad_box"),  # sides swapped
         ({"image__object__bbox__xmin": [0.0, 1.2], "image__object__bbox__xmax": [0.5, 1.4]}, "off_screen"),
-        ({"image__object__bbox__xmin": [0.0, float("nan")]}, "off_screen"),
+        ({"image__object__bbox__xmin": [0.0, float("nan")]}, "bad_box"),
         ({"image__id": ["../../etc/passwd"]}, "unsafe_path"),
     ],
 )
@@ -181,6 +182,18 @@ def test_a_bad_record_is_quarantined_with_its_words(tmp_path: Path, changes: dic
     (bad,) = result.quarantine
     assert (bad["reason"], bad["items"], bad["unit"], bad["record"]) == (reason, 1, "record", "record 1")
     assert "image/ref_exp" in bad["native"]
+
+
+def test_a_target_that_hangs_over_a_little_is_cut_off_and_more_is_refused(tmp_path: Path) -> None:
+    little, more = ({"image__object__bbox__xmax": [0.5, side]} for side in (1.015625, 1.03125))
+    result = run(tmp_path, row(**little), row(**more))
+    (sample,) = result.samples
+    assert sample["target_boxes"] == [[250, 500, 1000, 750]] and sample["answer"] == "[625,625]"
+    assert "cut_at_border" in json.loads(sample["provenance"])["rules"]
+    assert [bad["reason"] for bad in result.quarantine] == ["off_screen"]
+    assert rico.canvas_box([1430, 0, 1440 + 28, 256], "element") == (1430 / 1.44, 0, 1000, 100)
+    with pytest.raises(ItemError, match="hangs over"):
+        rico.canvas_box([1430, 0, 1440 + 29, 256], "element")
 
 
 def test_an_unseen_feature_is_named_and_the_row_kept(tmp_path: Path) -> None:
