@@ -71,7 +71,7 @@ class Step:
     size: tuple[float, float]
     thought: str | None = None
     said: str | None = None
-    box: list[float] | None = None
+    box: ScreenBox | None = None
 
 
 def sft_source(file: str) -> str | None:

@@ -34,6 +34,7 @@ from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import rico
 from pipelines.native.named_boxes import unit_box
 from pipelines.native.record_readers import count_of, json_list
+from schemas.coordinates import ScreenBox
 
 WORD = "element"
 _LABEL = re.compile(r"(?:ICON_)?([A-Z0-9_]+)(?::([A-Z0-9_]+))?")
@@ -91,7 +92,7 @@ class RicoSemanticsAdapter(Adapter):
         if _task(record.file) == "grouping":
             raise RecordError("unknown_schema", "label association: its labels aren't documented", len(listed))
         identifier = rico.screen_id(row.get("screen_id"), len(listed))
-        found: list[tuple[int, str, str, list[float]]] = []
+        found: list[tuple[int, str, str, ScreenBox]] = []
         failed: list[tuple[int, Any, ItemError]] = []
         new = unknown_fields(row, _SCREEN)
         for index, element in enumerate(listed):
@@ -131,7 +132,7 @@ def _id(task: str, row: object) -> str | None:
     return f"{task}/{identifier}" if isinstance(identifier, str | int) else None
 
 
-def _element(element: object) -> tuple[str, str, list[float]]:
+def _element(element: object) -> tuple[str, str, ScreenBox]:
     """Shape, meaning ("" for OTHER or none) and box in 0..1000. Raises `ItemError`."""
     word = "element/bad"
     if not isinstance(element, dict):
