@@ -213,6 +213,12 @@ class Adapter(ABC):
         listed = [found for path in self.items_at if isinstance(found := _at(record.payload, path), list | tuple)]
         return sum(map(len, listed)) if listed else 1
 
+    def items_held(self, record: Record, raw: Raw) -> int:
+        """The same for a source of which some stand in files beside the record. Raises what `map` does where these
+        can't be read."""
+        del raw
+        return self.count_items(record)
+
     @abstractmethod
     def map(self, record: Record, raw: Raw) -> Mapped:
         """Map one record. Raises `RecordError` to quarantine it whole."""

@@ -126,7 +126,12 @@ class MetaGuiAdapter(Adapter):
     def count_items(self, record: Record) -> int:
         """Frames that have an action."""
         actions = record.payload.get("actions") if isinstance(record.payload, dict) else None
-        return len(actions) if isinstance(actions, dict) else 1
+        return sum(map(_is_frame, actions)) if isinstance(actions, dict) else 1
+
+    def items_held(self, record: Record, raw: Raw) -> int:
+        """The same, and the answer that a last frame without an action shows."""
+        frames, named = _frames(raw, record)
+        return len(named) + bool(frames and frames[-1] not in named)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One turn → step rows. Raises `RecordError`: missing_field, empty_text."""
@@ -135,7 +140,7 @@ class MetaGuiAdapter(Adapter):
             raise RecordError("missing_field", "actions.json: expected an object of frames")
         asked, answer = said[turn]
         if not asked.strip():
-            raise RecordError("empty_text", "the user says nothing", len(actions))
+            raise RecordError("empty_text", "the user says nothing")
         folder = str(PurePosixPath(record.file).parent)
         category = raw.read_if_there(f"{PurePosixPath(folder).parent}/category.txt")
         builder = EpisodeBuilder(
@@ -148,14 +153,12 @@ class MetaGuiAdapter(Adapter):
         )
         if turn:
             builder.gap("turn_continues_dialogue")
-        pictures = {int(match[1]) for name in raw.listing(folder) if (match := _FRAME.fullmatch(name))}
-        named = {int(key): value for key, value in actions.items() if key.isdecimal() and len(key) < 7}
         found = [
             (f"unknown_field:{key[:60]}", "expected the number of a frame", {key: actions[key]})
             for key in actions
-            if not (key.isdecimal() and len(key) < 7)
+            if not _is_frame(key)
         ]
-        frames = sorted(pictures | set(named))
+        frames, named = _frames(raw, record)
         for frame in frames:
             screen = _screen(raw, folder, frame)
             if frame in named:
@@ -167,6 +170,18 @@ class MetaGuiAdapter(Adapter):
         if frames and frames[-1] in named and answer:
             found.append(("missing_field", "no frame shows the system's answer", {"answer": answer}))
         return notices(builder.finish(), found)
+
+
+def _is_frame(key: str) -> bool:
+    return key.isdecimal() and len(key) < 7
+
+
+def _frames(raw: Raw, record: Record) -> tuple[list[int], dict[int, object]]:
+    """(numbers of the frames that have a picture or an action, frame → its action)."""
+    listed = raw.listing(str(PurePosixPath(record.file).parent))
+    pictures = {int(match[1]) for name in listed if (match := _FRAME.fullmatch(name))}
+    named = {int(key): value for key, value in record.payload["actions"].items() if _is_frame(key)}
+    return sorted(pictures | set(named)), named
 
 
 def _dialogue(raw: Raw, folder: str) -> tuple[list[tuple[str, str]], str]:

@@ -130,6 +130,10 @@ class Mobile3mAdapter(Adapter):
             name = f"{path.parent.parent.name}/{path.stem}"
             yield from json_document(raw, file, of_id=lambda row, name=name: name)  # type: ignore[misc]
 
+    def count_items(self, record: Record) -> int:
+        """The action that led to the page; a start page has none."""
+        return int("_" in PurePosixPath(record.file).stem)
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One page → the screen before with its action, and the page. Raises `RecordError`: missing_field,
         bad_json."""

@@ -101,6 +101,11 @@ class OmniactAdapter(Adapter):
             for row_id, row in rows.items():
                 yield Record(file, f"row {row_id}", row, f"{file.removesuffix('.json')}_{row_id}")
 
+    def items_held(self, record: Record, raw: Raw) -> int:
+        """Gestures of its script; how calls join doesn't depend on the size of the screen."""
+        _, script = _task(raw, _path(record.payload, "task"))
+        return len(list(gestures(parse_script(script), (1e9, 1e9)))) or 1
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One row → step rows. Raises `RecordError`: missing_field, bad_value, unsafe_path, empty_text, bad_frame."""
         row = record.payload
@@ -111,15 +116,13 @@ class OmniactAdapter(Adapter):
             calls = parse_script(script)
         except CallError as error:
             raise RecordError(error.reason, error.detail) from error
-        items = len(list(gestures(calls, (1e9, 1e9)))) or 1  # how calls join doesn't depend on the size
         if not calls:
-            raise RecordError("missing_field", "the task file has no script", items)
+            raise RecordError("missing_field", "the task file has no script")
+        if not instruction:
+            raise RecordError("empty_text", "the instruction is empty")
         found = unknown_fields(row, _KNOWN)
-        try:
-            image = _path(row, "image")
-            screen = _screen(raw, image, _boxes(raw, row, found), found)
-        except RecordError as error:
-            raise RecordError(error.reason, error.detail, items) from error
+        image = _path(row, "image")
+        screen = _screen(raw, image, _boxes(raw, row, found), found)
         builder = EpisodeBuilder(
             self.descriptor,
             record,
@@ -188,8 +191,6 @@ def _task(raw: Raw, path: str) -> tuple[str, str]:
         raise RecordError("bad_value", f"task: not UTF-8: {error.reason}") from error
     if match is None:
         raise RecordError("bad_value", f"task: expected 'Task: ... Output Script: ...', found {data[:80]!r}")
-    if not match.group(1).strip():
-        raise RecordError("empty_text", "the instruction is empty")
     return match.group(1).strip(), match.group(2)
 
 

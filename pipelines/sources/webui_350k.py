@@ -102,26 +102,18 @@ class Webui350kAdapter(Adapter):
         nodes = record.payload.get("nodes") if isinstance(record.payload, dict) else None
         return max(sum(map(_has_name, nodes)), 1) if isinstance(nodes, list) else 1
 
+    def items_held(self, record: Record, raw: Raw) -> int:
+        """Named nodes on the first screen."""
+        boxes, size, _ = _page(record, raw)
+        shown, inner, _ = _visible(record, raw, boxes, size)
+        return len(shown) + inner
+
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One page on one device → samples. Raises `RecordError`: missing_field, bad_frame."""
-        nodes = record.payload.get("nodes") if isinstance(record.payload, dict) else None
-        if not isinstance(nodes, list) or record.native_id is None:
-            raise RecordError("missing_field", "expected an object with nodes")
-        match = _DEVICE.fullmatch(record.file)
-        device = match["device"] if match else ""
-        scale = next((scale for start, scale in SCALES.items() if device.startswith(start)), None)
-        if scale is None:
-            raise RecordError(f"unknown_device:{device[:40]}", f"expected one of {', '.join(SCALES)}")
-        data = raw.read_if_there(f"{record.native_id}-screenshot.webp")
-        bare = RecordScreen.load(data, normalised=True)
-        if bare.width_px is None or bare.height_px is None:
-            raise RecordError("bad_frame", f"no usable picture ({bare.problem}), so no size of the screen")
-        size = (bare.width_px / scale, bare.height_px / scale)
-        boxes = _side(raw, f"{record.native_id}-bb.json.gz")
-        visible = _side(raw, f"{record.native_id}-viewport.json.gz")
-        shown, inner, hidden = _visible(nodes, boxes, visible, size)
+        boxes, size, bare = _page(record, raw)
+        shown, inner, hidden = _visible(record, raw, boxes, size)
         good, failed, _ = named_boxes.read_elements(shown, lambda node: _named(node, boxes, size), frozenset())
-        screen = RecordScreen.load(data, named_boxes.screen_elements(good))
+        screen = RecordScreen.load(bare.data, named_boxes.screen_elements(good))
         page = posixpath.basename(posixpath.dirname(record.file))
         builder = SampleBuilder(
             self.descriptor,
@@ -137,6 +129,21 @@ class Webui350kAdapter(Adapter):
         return notices(named_boxes.emit(builder, screen, good, failed), found)
 
 
+def _page(record: Record, raw: Raw) -> tuple[Mapping[str, Any], tuple[float, float], RecordScreen]:
+    """(boxes of the nodes by their ids, size of the screen in CSS pixels, its picture). Raises `RecordError`."""
+    if not isinstance(record.payload, dict) or not isinstance(record.payload.get("nodes"), list):
+        raise RecordError("missing_field", "expected an object with nodes")
+    match = _DEVICE.fullmatch(record.file)
+    device = match["device"] if match else ""
+    scale = next((scale for start, scale in SCALES.items() if device.startswith(start)), None)
+    if scale is None:
+        raise RecordError(f"unknown_device:{device[:40]}", f"expected one of {', '.join(SCALES)}")
+    bare = RecordScreen.load(raw.read_if_there(f"{record.native_id}-screenshot.webp"), normalised=True)
+    if bare.width_px is None or bare.height_px is None:
+        raise RecordError("bad_frame", f"no usable picture ({bare.problem}), so no size of the screen")
+    return _side(raw, f"{record.native_id}-bb.json.gz"), (bare.width_px / scale, bare.height_px / scale), bare
+
+
 def _side(raw: Raw, name: str) -> Mapping[str, Any]:
     data = raw.read_if_there(name)
     try:
@@ -149,9 +156,10 @@ def _side(raw: Raw, name: str) -> Mapping[str, Any]:
 
 
 def _visible(
-    nodes: list[object], boxes: Mapping[str, object], visible: Mapping[str, object], size: tuple[float, float]
+    record: Record, raw: Raw, boxes: Mapping[str, object], size: tuple[float, float]
 ) -> tuple[list[dict[str, Any]], int, int]:
     """(named nodes on the first screen, text nodes that only repeat their parent's name, named nodes elsewhere)."""
+    nodes, visible = record.payload["nodes"], _side(raw, f"{record.native_id}-viewport.json.gz")
     names = {node.get("nodeId"): _value(node, "name") for node in nodes if isinstance(node, dict)}
     shown: list[dict[str, Any]] = []
     inner = hidden = 0

@@ -257,7 +257,7 @@ class _Part:
     def _refuse(self, record: Record, error: RecordError, native_id: str) -> None:
         """Quarantine a record whole."""
         self._counts.records_quarantined += 1
-        items = refused_items(self._adapter, record, error.items)
+        items = refused_items(self._adapter, record, self._raw, error.items)
         self._counts.items_in += items
         reject = RejectedUnit("record", items, error.reason, error.detail, record.payload)
         if error.reason == REASON or (self._taken and self._taken.native(native_id)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.mapping.adapter import Adapter, Record
+from pipelines.mapping.adapter import Adapter, Raw, Record
 from pipelines.mapping.record_error import SourceError
 
 MOST_ITEMS = 100_000
@@ -17,14 +17,16 @@ def bounded(items: int) -> int:
     return min(max(items, 0), MOST_ITEMS)
 
 
-def refused_items(adapter: Adapter, record: Record, stated: int | None) -> int:
-    """Native items of a record that was refused: those that the error states, else what the record's shape says, and 1
-    where that is so odd that the adapter can't count them."""
+def refused_items(adapter: Adapter, record: Record, raw: Raw, stated: int | None) -> int:
+    """Native items of a record that was refused: those that the error states, else what the record and the files beside
+    it hold, else what its shape says, and 1 where that is so odd that the adapter can't count them."""
     if stated is not None:
         return bounded(stated)
-    try:
-        return bounded(adapter.count_items(record))
-    except CAUSED_BY_NO_RECORD:
-        raise
-    except Exception:  # what made the record unfit to be mapped may make it unfit to be counted
-        return 1
+    for count in (lambda: adapter.items_held(record, raw), lambda: adapter.count_items(record)):
+        try:
+            return bounded(count())
+        except CAUSED_BY_NO_RECORD:
+            raise
+        except Exception:  # what made the record unfit to be mapped may make it unfit to be counted
+            continue
+    return 1
