@@ -131,12 +131,19 @@ class Settings(BaseModel):
     def version_part(self) -> dict[str, Any]:
         """The settings that the version of what is made depends on, as JSON values: those that always enter it and
         those that were set; of settings within settings likewise."""
+        return self._part(if_set=(WHERE_SET,))
+
+    def set_part(self) -> dict[str, Any]:
+        """The same with those that were set and never enter a version: what other settings are laid over."""
+        return self._part(if_set=(WHERE_SET, NEVER))
+
+    def _part(self, if_set: tuple[InVersion, ...]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             when = marked(field, "in_version", WHERE_SET)
-            if when is ALWAYS or (when == WHERE_SET and name in self.model_fields_set):
-                found[field.alias or name] = _version_part(getattr(self, name))
-        found |= {name: _version_part(value) for name, value in (self.__pydantic_extra__ or {}).items()}
+            if when is ALWAYS or (when in if_set and name in self.model_fields_set):
+                found[field.alias or name] = _part_of(getattr(self, name), if_set)
+        found |= {name: _part_of(value, if_set) for name, value in (self.__pydantic_extra__ or {}).items()}
         plain: dict[str, Any] = json.loads(json.dumps(found))
         return plain
 
@@ -152,11 +159,11 @@ class Settings(BaseModel):
         return plain
 
 
-def _version_part(value: object) -> Any:
+def _part_of(value: object, if_set: tuple[InVersion, ...]) -> Any:
     if isinstance(value, Settings):
-        return value.version_part()
+        return value._part(if_set)
     if isinstance(value, Mapping):
-        return {name: _version_part(one) for name, one in value.items()}
+        return {name: _part_of(one, if_set) for name, one in value.items()}
     return value
 
 

@@ -34,7 +34,7 @@ def _stages() -> str:
 
 def _presets() -> str:
     """A row for each setting that a preset sets, or that always enters the version, a column for each preset."""
-    of_preset = {name: dict(_flat(preset().version_part())) for name, preset in PRESETS.items()}
+    of_preset = {name: dict(_flat(preset().set_part())) for name, preset in PRESETS.items()}
     names = list(dict.fromkeys(name for values in of_preset.values() for name in values))
     rows = [["setting", *PRESETS], ["---"] * (1 + len(PRESETS))]
     for name in names:

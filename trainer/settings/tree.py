@@ -136,7 +136,8 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
     fields = TrainerSettings.model_fields
     if unknown := sorted(set(given) - set(fields)):
         raise SettingsError(where, {(): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], fields)}"})
-    merged: dict[str, Any] = preset.version_part()
+    base = preset.set_part()
+    merged = dict(base)
     for name, value in given.items():
         if not isinstance(fields[name].default, Settings):
             merged[name] = value
@@ -150,7 +151,7 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
     TrainerSettings.parsed(merged, where)
     for name, section, own in (("offline", OfflineSection, SPECIALISTS), ("online", OnlineSection, ONLINE)):
         for one in own:  # also those of other stages: what is wrong is reported before anything trains
-            alone = _of_one(preset.version_part()[name], given.get(name, {}), one, own)
+            alone = _of_one(base[name], given.get(name, {}), one, own)
             section.parsed(alone, f"{where}: {name}.{one}")
             if one == stage:
                 merged[name] = alone

@@ -147,6 +147,14 @@ def test_a_preset_is_a_whole_configuration(name: str) -> None:
         configured(name).seed = 3  # type: ignore[misc]
 
 
+def test_what_a_preset_sets_and_no_version_holds_stays_where_nothing_else_is_given() -> None:
+    preset = PRESETS["nano"]().changed(report_to=("mlflow",))
+    found = over(preset, {"midtrain": {"max_steps": 5}})
+    assert found.report_to == ("mlflow",) and found.midtrain.max_steps == 5
+    assert over(preset, {"report_to": ["wandb"]}).report_to == ("wandb",)
+    assert found.version_part() == over(PRESETS["nano"](), {"midtrain": {"max_steps": 5}}).version_part()
+
+
 def test_settings_that_contradict_each_other_are_refused() -> None:
     for given, told in (
         ({"ranks": 2, "device": "cuda:1"}, "device: expected cpu or cuda with ranks 2"),
