@@ -90,7 +90,7 @@ def _shard_arguments(parser: argparse.ArgumentParser) -> None:
 
 def unify(options: argparse.Namespace) -> int:
     """Native files → unified tables."""
-    logging.getLogger().setLevel(logging.ERROR)  # Beam names the clouds whose libraries aren't here
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)  # it names the clouds whose libraries aren't here
     adapter = get(options.source)  # before an archive is unpacked for nothing
     if options.layout:
         print(layout(adapter))

@@ -4,7 +4,7 @@ twice."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from tfrecords import aitw_features, android_control_features, write_examples
 from webnative import png, write
 
 from dagster_project import cli
+from pipelines.mapping.adapter import Broken, Raw, Record
 from pipelines.prompts import prompt_text
+from pipelines.sources.screenqa import ScreenqaAdapter
 from pipelines.store.files import file_sha256
 from schemas.tables import Samples, Screens, Steps
 
@@ -318,3 +320,18 @@ def test_from_native_files_to_shards_and_nothing_twice(samples_dir: Samples_dir,
     pairs = pq.read_table(tmp_path / "dedup/pairs.parquet").to_pylist()
     assert sorted((row["left"], row["right"]) for row in pairs) == [("0", "1"), ("0", "3"), ("1", "3")]
     assert pq.read_table(tmp_path / "dedup/kept.parquet")["id"].to_pylist() == ["0", "2"]
+
+
+def test_warnings_of_the_pipeline_are_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path / "raw/test.json", "[]")
+
+    def records(self: ScreenqaAdapter, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
+        raise ValueError("an odd file")
+        yield
+
+    monkeypatch.setattr(ScreenqaAdapter, "records", records)
+    out = tmp_path / "out"
+    assert cli.main(["unify", "screenqa", "--raw", str(tmp_path / "raw"), "--out", str(out)]) == 2
+    assert "test.json: its reader stopped: ValueError: an odd file" in caplog.text
