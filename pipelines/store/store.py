@@ -45,6 +45,8 @@ TOUCH_AFTER_S = 3600
 TOMBSTONE = "taken_down.json"
 """Stands in the folder of a version that `vesper takedown` replaced."""
 _VERSION = re.compile(r"[A-Za-z0-9_-]+")
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+"""How the names of versions look that `Store.build` gives."""
 _ASSET = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*")
 
 
@@ -267,10 +269,7 @@ class Store:
         """The current version; `StoreError` if there is none, or it lacks `checks_passed` and nobody forced it."""
         manifest = self.current(asset)
         if manifest is None:
-            there = [
-                path.parent.relative_to(self.home / "assets") for path in self.home.glob("assets/*/**/current.json")
-            ]
-            meant = near(asset, (path.as_posix() for path in there))
+            meant = near(asset, _asset_keys(self.home / "assets"))
             raise StoreError(
                 f"{asset}: nothing committed yet in {self.home}; materialise it first{meant and f'; {meant}'}"
             )
@@ -311,6 +310,15 @@ class Store:
             return self.current(asset)
         except StoreError:
             return None
+
+
+def _asset_keys(root: Path) -> Iterator[str]:
+    """Keys of the assets below a folder that have a current version. What lies in versions isn't looked at: it may be
+    millions of files."""
+    for folder, below, files in os.walk(root):
+        if "current.json" in files:
+            yield Path(folder).relative_to(root).as_posix()
+        below[:] = [name for name in below if name != "parts" and not _DIGEST.fullmatch(name)]
 
 
 def has_store(home: Path) -> bool:

@@ -258,3 +258,21 @@ def test_phash_stays_near_under_recompression_and_far_for_another_picture() -> N
     other = Image.fromarray(_picture(2, (8, 8))).resize((200, 300), Image.Resampling.BICUBIC)
     assert (phash(base) ^ phash(again)).bit_count() <= 4
     assert (phash(base) ^ phash(other)).bit_count() >= 16
+
+
+def test_a_missing_asset_names_the_nearest_and_looks_into_no_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, spec, looked = Store(tmp_path), PartSpec("all", "a"), []
+    for asset in ("unified/aitw", "generation/verified/round_001"):
+        with store.build(asset, code_version="1", parts=[spec]) as build:
+            build.run_part(spec, lambda out: out.bytes("deep/er/file.txt", b"x"))
+            build.commit(checks=[Check("made", True, "yes", "yes")])
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: looked.append(Path(path)) or scan(path))
+    with pytest.raises(StoreError, match="did you mean unified/aitw"):
+        store.require("unified/aitv")
+    with pytest.raises(StoreError, match="did you mean generation/verified/round_001"):
+        store.require("generation/verified/round_002")
+    version = store.require("unified/aitw").version
+    assert looked and not any({version, "parts"} & set(path.parts) for path in looked)
