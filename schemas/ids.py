@@ -10,6 +10,10 @@ import math
 import uuid
 from typing import Any
 
+GENERATED_SOURCE = "generated"
+"""The source of the episodes that are made here: each is a trajectory of the generation loop, and its id is the
+trajectory's."""
+
 
 def canonical_json(value: object) -> str:
     """JSON with sorted keys, no blanks, UTF-8 characters as they are, floats by `repr`.

@@ -22,7 +22,7 @@ from pipelines import sources
 from pipelines.mapping.adapter import Raw, Record
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
-from schemas.ids import canonical_json
+from schemas.ids import GENERATED_SOURCE, canonical_json
 
 VERDICT = [
     "item_id",
@@ -61,7 +61,6 @@ SAMPLE = [
     "parents",
     "provenance",
 ]
-GENERATED = "generated"
 Answer = dict[str, Any]
 
 
@@ -142,10 +141,10 @@ def _origin(corpus: CorpusVersions, found: Identity, rows: list[Row], names: lis
         samples = [name.removeprefix("sample:") for name in names if name.startswith("sample:")]
         lines += [p for name in samples for p in _sample_provenance(corpus, found.source, name) if p.get("file")]
     origins = []
-    keys = ("record",) if found.source == GENERATED else ("file", "locator", "record", "native_index")
+    keys = ("record",) if found.source == GENERATED_SOURCE else ("file", "locator", "record", "native_index")
     for one in {tuple(str(t.get(key)) for key in keys): t for t in lines if t.get("file")}.values():
         place: Answer
-        if found.source == GENERATED:
+        if found.source == GENERATED_SOURCE:
             place = {"asset": "generation/trajectories", "file": "trajectories.jsonl", "place": one.get("record")}
         else:
             place = _raw_file(corpus, found.source, str(one["file"]), str(one.get("locator", "")))
@@ -241,7 +240,7 @@ def _gold(corpus: CorpusVersions, found: Identity, gold: list[Row], names: list[
 
 def _trajectory(manifests: Manifests, found: Identity) -> list[Answer]:
     """Of a generated item: the task, the policy, and what the annotators said."""
-    if found.source != GENERATED or found.kind == "sample":
+    if found.source != GENERATED_SOURCE or found.kind == "sample":
         return []
     rest = found.key.partition("/")[2]
     name = rest if found.kind == "episode" else rest.rpartition("/")[0]

@@ -11,6 +11,7 @@ from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.rows import Row, TableVersions, plain_json, without_round
 from dagster_project.lineage.subjects import HEX32, ITEM
 from pipelines.store.manifest import Manifest
+from schemas.ids import GENERATED_SOURCE
 
 QUARANTINE = ["source", "unit", "items", "reason", "detail", "file", "record", "native"]
 
@@ -107,7 +108,7 @@ def _bare(manifests: Manifests, word: str) -> list[Identity]:
     met = steps.where(["source"], pc.field("episode_id") == word)
     ran = TableVersions(current(manifests, "generation/verified/"), "trajectories")
     sources = {row["source"] for _, row in met}
-    sources |= {"generated" for _ in ran.where(["trajectory_id"], pc.field("trajectory_id") == word)}
+    sources |= {GENERATED_SOURCE for _ in ran.where(["trajectory_id"], pc.field("trajectory_id") == word)}
     if sources:
         return [Identity("episode", one, f"{one}/{word}") for one in sorted(sources)]
     return _native(manifests, word)

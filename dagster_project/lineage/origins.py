@@ -16,6 +16,7 @@ from dagster_project.lineage.manifests import Manifests, Node, Start, name_of
 from pipelines import sources, suites
 from pipelines.store.code_revision import code_revision
 from pipelines.store.manifest import Manifest
+from schemas.ids import GENERATED_SOURCE
 
 CONTRACT = (
     "stage",
@@ -208,7 +209,7 @@ def revision_of(raw: Manifest) -> str:
 def dataset_licence(name: str) -> str:
     """Under which licence any raw dataset stands: a source's as `quality.refinement.gold.licence_of` has it, a suite's
     by its card; "own" for what the generation loop made; a companion has no descriptor that could say."""
-    if name == "generated":
+    if name == GENERATED_SOURCE:
         return "own"
     adapter = sources.registry().get(name)
     if adapter is not None:
@@ -260,7 +261,7 @@ def _generated(gold: Manifest, trained: Counter[str] | None) -> Generated:
         int(counts.get("trajectories", 0)),
         int(counts.get("verified", 0)),
         int(counts.get("samples", 0)),
-        _of(trained, "generated"),
+        _of(trained, GENERATED_SOURCE),
     )
 
 

@@ -9,13 +9,13 @@ from dagster_project.stages import hygiene, task_pool
 from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import GraphStage, StageWork
 from generators.generation import gold
-from generators.generation.tables import SOURCE
 from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from pipelines.training_data.shards import ShardIndex
 from quality.cards import card
+from schemas.ids import GENERATED_SOURCE
 from trainer.settings.stages import HELDOUT
 
 
@@ -23,7 +23,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
     """The fan-in over the sources `names`. What has no gold yet is passed over, and shown as such."""
     owners = deployment.owners
     recorded = tuple(f"gold/{name}" for name in names)
-    whole = [*names, SOURCE]
+    whole = [*names, GENERATED_SOURCE]
     all_gold = (*recorded, gold.ASSET)
 
     def over_gold(function: Callable[[StageWork, list[str]], Manifest]) -> Callable[[StageWork], Manifest]:

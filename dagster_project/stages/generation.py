@@ -12,9 +12,9 @@ from dagster_project.stages.stage import GraphStage, NamedFunction
 from generators.generation import gold, round_checks
 from generators.generation.round_names import BANK, CATALOGUE, GOLD, TRAJECTORIES, VERIFIED
 from generators.generation.round_tables import CatalogueRows
-from generators.generation.tables import SOURCE
 from generators.tasks import task_pool
 from generators.tasks.task_pool import GENERATED
+from schemas.ids import GENERATED_SOURCE
 from schemas.tables import Samples, Tasks, Trajectories, TrajectoryRuns
 
 ROUND_STAGES = (CATALOGUE, BANK, TRAJECTORIES, VERIFIED)
@@ -94,7 +94,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
         columns=Samples,
         checks=gold.CHECKS,
         owners=deployment.owners,
-        tags={"source": SOURCE},
+        tags={"source": GENERATED_SOURCE},
         description="Verified trajectories of all rounds as a source of the corpus, and the samples derived from them.",
     )
     yield GraphStage(

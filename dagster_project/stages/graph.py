@@ -23,7 +23,7 @@ from dagster_project.stages import (
 )
 from dagster_project.stages.deployment_names import check_freshness
 from dagster_project.stages.stage import GraphStage
-from generators.generation.tables import SOURCE
+from schemas.ids import GENERATED_SOURCE
 
 
 def stages(deployment: Deployment) -> dict[str, GraphStage]:
@@ -37,7 +37,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         *hygiene.prints(deployment, names),
         safety.stage(deployment, names),
         *generation.stages(deployment),
-        review.refusals(deployment, [*names, SOURCE]),
+        review.refusals(deployment, [*names, GENERATED_SOURCE]),
         *corpus.stages(deployment, names),
         *exports.stages(deployment),
         *training.stages(),
@@ -45,7 +45,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         *requested,
         *leaderboard.stages([stage.key for stage in requested]),
         *judges.stages(),
-        *review.stages(deployment, [*names, SOURCE]),
+        *review.stages(deployment, [*names, GENERATED_SOURCE]),
         *own.stages(deployment),  # last, so that they may depend on any of the others
     )
     for stage in listed:

@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 
 from generators.generation.feedback import require_verified
 from generators.generation.round_names import BANK
-from generators.generation.tables import SOURCE
 from generators.tasks.task_pool import GENERATED, HAS_TASKS, PoolConfig, pool_row
 from generators.tasks.task_spec import TaskSpec
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Manifest
-from schemas.ids import digest, item_episode
+from schemas.ids import GENERATED_SOURCE, digest, item_episode
 from schemas.tables import Steps, Tasks, Trajectories
 
 ASSET = GENERATED
@@ -63,7 +62,7 @@ def shortest_runs(verified: Manifest) -> dict[str, tuple[int, list[str]]]:
         if row["verified"]:
             length, items = found.get(row["task_id"], (1 << 30, []))
             now = max(counted[row["trajectory_id"]], 1)
-            found[row["task_id"]] = min(length, now), [*items, item_episode(SOURCE, row["trajectory_id"])]
+            found[row["task_id"]] = min(length, now), [*items, item_episode(GENERATED_SOURCE, row["trajectory_id"])]
     return found
 
 

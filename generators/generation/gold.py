@@ -13,13 +13,12 @@ import pyarrow.compute as pc
 
 from generators.generation.feedback import require_verified
 from generators.generation.round_names import GOLD as ASSET
-from generators.generation.tables import SOURCE
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import CheckSpec, Manifest
 from quality.refinement.gold import NOT_EMPTY, Rejects
 from quality.safety.licence_report import RUNS_LICENCE
-from schemas.ids import canonical_json, digest, item_episode
+from schemas.ids import GENERATED_SOURCE, canonical_json, digest, item_episode
 from schemas.tables import Screens, Steps, Trajectories
 
 CODE_VERSION = f"1.{DERIVE_VERSION}"
@@ -70,6 +69,10 @@ def _round(out: PartWriter, verified: Manifest) -> dict[str, Any]:
 
 def _rejects(rows: list[dict[str, Any]]) -> pa.Table:
     return Rejects.table(
-        {"item_id": item_episode(SOURCE, row["trajectory_id"]), "reason": row["reason"], "row": canonical_json(row)}
+        {
+            "item_id": item_episode(GENERATED_SOURCE, row["trajectory_id"]),
+            "reason": row["reason"],
+            "row": canonical_json(row),
+        }
         for row in rows
     )

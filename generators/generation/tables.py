@@ -18,13 +18,12 @@ from quality.items.item import Episode, make_episode
 from quality.items.screens import ScreenBank, ScreenSource
 from schemas.action_types import CallUser, Finished
 from schemas.actions import format
-from schemas.ids import canonical_json
+from schemas.ids import GENERATED_SOURCE, canonical_json
 from schemas.tables import Screens, Steps, Trajectories, TrajectoryRuns
 
 if TYPE_CHECKING:
     from generators.generation.verify import TrajectoryVerdict
 
-SOURCE = "generated"
 OUTCOMES = {"completed": "success", "infeasible": "infeasible", "partial": "failure", "failed": "failure"}
 """`episode_outcome` of the `steps` table by a verdict's outcome."""
 
@@ -41,7 +40,7 @@ def step_rows(done: ExecutedTrajectory, outcome: str | None = None) -> list[dict
 def _step_row(done: ExecutedTrajectory, index: int, at: int, turn: ExecutedTurn, outcome: str | None) -> dict[str, Any]:
     contract, action = done.contract, turn.action
     return {
-        "source": SOURCE,
+        "source": GENERATED_SOURCE,
         "episode_id": done.trajectory_id,
         "step_index": index,
         "split": "train",
@@ -97,7 +96,7 @@ def _screen_row(
         "height_px": size_px[1],
         "phash": phash,
         "elements": [dict(element) for element in elements],
-        "source": SOURCE,
+        "source": GENERATED_SOURCE,
     }
 
 

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.takedown.withdrawn import GENERATED, REASON, TakenDown
+from pipelines.takedown.withdrawn import REASON, TakenDown
 from pipelines.training_data.chat_turns import with_prompts
+from schemas.ids import GENERATED_SOURCE
 
 _ID_COLUMNS = (
     "source",
@@ -80,7 +81,7 @@ def matches(table: pa.Table, terms: SearchTerms) -> np.ndarray:
     if {"source", "episode_id"} <= columns:
         hit |= _isin(pc.binary_join_element_wise(table["source"], table["episode_id"], "/"), _episodes(terms.names))
     if "trajectory_id" in columns:  # a row about an execution has no source: all of them are generated
-        hit |= _isin(pc.binary_join_element_wise(GENERATED, table["trajectory_id"], "/"), _episodes(terms.names))
+        hit |= _isin(pc.binary_join_element_wise(GENERATED_SOURCE, table["trajectory_id"], "/"), _episodes(terms.names))
     if "source" in columns:
         hit |= _by_record(table, columns, terms)
     return hit

@@ -29,8 +29,8 @@ from pipelines.takedown.assets import VersionRewriter
 from pipelines.takedown.embedded import cut_embedded
 from pipelines.takedown.raw_files import RawReport, digests_at, locate, take_down_raw
 from pipelines.takedown.tables import SearchTerms, id_rows, matches, texts_of
-from pipelines.takedown.withdrawn import GENERATED, NAME, TakenDown, WithdrawnEntry
-from schemas.ids import text_key
+from pipelines.takedown.withdrawn import NAME, TakenDown, WithdrawnEntry
+from schemas.ids import GENERATED_SOURCE, text_key
 
 RawOf = Callable[[str], Raw | None]
 """Source → its native files, None where there are none."""
@@ -185,7 +185,7 @@ def _learn(row: Mapping[str, Any], taken: TakenDown, seen: set[str]) -> None:
         taken.episodes.add(f"episode:{source}/{row['episode_id']}")
         seen.add(f"episode:{source}/{row['episode_id']}")
     if row.get("trajectory_id"):
-        seen.add(f"episode:{GENERATED}/{row['trajectory_id']}")
+        seen.add(f"episode:{GENERATED_SOURCE}/{row['trajectory_id']}")
     # A trajectory tried its task and isn't what the task was made of: others that try it stay.
     tried = row.get("trajectory_id") or _only_tried(row.get("parents"))
     made = {str(row[name]) for name in ("sample_id", "task_id") if row.get(name) and not (name == "task_id" and tried)}
@@ -211,7 +211,7 @@ def _learn(row: Mapping[str, Any], taken: TakenDown, seen: set[str]) -> None:
 
 def _only_tried(parents: list[str] | None) -> bool:
     """Whether a task's parents are trajectories that tried it, as those of `task_pool/generated` are."""
-    return bool(parents) and all(name.startswith(f"episode:{GENERATED}/") for name in parents or ())
+    return bool(parents) and all(name.startswith(f"episode:{GENERATED_SOURCE}/") for name in parents or ())
 
 
 def _pictures_of(row: Mapping[str, Any]) -> set[str]:

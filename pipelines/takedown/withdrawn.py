@@ -20,11 +20,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas.ids import GENERATED_SOURCE
+
 NAME = "takedown.json"
 REASON = "takedown"
 """Of the quarantine row that stands where the record stood."""
-GENERATED = "generated"
-"""Source of the episodes that are made here: each is a trajectory, and its id is the trajectory's."""
 _FORMS = {
     "sample": re.compile(r"[0-9a-f]{32}"),
     "step": re.compile(r"[a-z0-9_]+/.+/\d+", re.DOTALL),
@@ -119,7 +119,7 @@ class TakenDown:
         and seed, of which the trajectory's id is made (`generators.generation.records`)."""
         if self.stands_in(lines):
             return True
-        prefix = f"episode:{GENERATED}/"
+        prefix = f"episode:{GENERATED_SOURCE}/"
         attempts = {name.removeprefix(prefix) for name in self.episodes if name.startswith(prefix)}
         tasks = {one.rpartition("-")[0].encode() for one in attempts}
         mentions = (line for line in lines.splitlines() if any(task in line for task in tasks))

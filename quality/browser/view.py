@@ -14,6 +14,7 @@ from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
 from quality.browser.corpus import Loaded
 from quality.browser.rows import CODED, UNITS
+from schemas.ids import GENERATED_SOURCE
 
 PAGE_ITEMS = 60
 MOST_TEXT = 200
@@ -149,7 +150,7 @@ def view_of_asset(asset: str) -> str | None:
     if group in ("raw", "unified", "verdicts", "gold", "cards"):
         return query_of(source=name, state="gold" if group == "gold" else "")
     if group == "generation":
-        return query_of(source="generated", unit="episode")
+        return query_of(source=GENERATED_SOURCE, unit="episode")
     states = {SAFETY: "unsafe", CONTAMINATION: "contaminated", PEOPLE: "refused", DUPLICATES: "duplicate"}
     if asset in states:
         return query_of(state=states[asset])

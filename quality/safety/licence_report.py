@@ -17,11 +17,10 @@ from pipelines import sources as adapters
 from pipelines.markdown_text import markdown_text
 from pipelines.store import Store
 from pipelines.store.files import StoreError
-from pipelines.takedown.withdrawn import GENERATED
 from pipelines.training_data.mixture import ASSET as MIXTURE
 from pipelines.training_data.shards import ASSET as SHARDS
 from pipelines.unify.origin import made_here
-from schemas.ids import digest
+from schemas.ids import GENERATED_SOURCE, digest
 
 Answer = Literal["yes", "no", "conditions", "unknown"]
 OWN_LICENCE = "Apache-2.0 (Vesper's own data in this form)"
@@ -122,7 +121,7 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
         card = adapter.descriptor if adapter else None
         unified = store.current(f"unified/{name}")
         licence = OWN_LICENCE if unified and made_here(unified) else card.licence if card else "unknown"
-        if name == GENERATED:
+        if name == GENERATED_SOURCE:
             licence = RUNS_LICENCE
         gold = store.current(f"gold/{name}")
         rows, share = mixed.get(name, (0, 0.0)) if mixed is not None else (None, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -216,9 +215,3 @@ def build_all(home: Path, raw: Path) -> Store:
     build_corpus(store)
     build_checkpoints(store)
     return store
-
-
-def copy_store(store: Store, home: Path) -> Store:
-    """A store of one's own, with the same content."""
-    shutil.copytree(store.home, home, copy_function=shutil.copy2)
-    return Store(home)
