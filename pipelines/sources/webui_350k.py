@@ -118,7 +118,7 @@ class Webui350kAdapter(Adapter):
         builder = SampleBuilder(
             self.descriptor,
             record,
-            record_id=record.native_id,
+            record_id=str(record.native_id),
             platform="web",
             split=split_of(raw, SPLITS, page) or "train",
         )
