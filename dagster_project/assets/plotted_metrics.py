@@ -308,6 +308,12 @@ def _suite(counts: Counts) -> dict[str, Number]:
     return {**_of(counts, **named), **_share(counts.get("lost"), counts.get("records"), "quality: share lost")}
 
 
+def _episodes(counts: Counts) -> dict[str, Number]:
+    return _of(
+        counts, solved="yield: solved", failed="yield: failed", records="cost: episodes", actions="cost: actions"
+    )
+
+
 def _standings(counts: Counts) -> dict[str, Number]:
     return _of(counts, policies="yield: policies", suites="yield: suites", rows="yield: rows")
 
@@ -348,6 +354,7 @@ FOLLOWED: dict[str, Callable[[Counts], dict[str, Number]]] = {
     "checkpoints": _checkpoint,
     "evaluations": _evaluation,
     "suites": _suite,
+    "episodes": _episodes,
     "staircase": _staircase,
     "leaderboard/standings": _standings,
     "bench/judge": _bench,

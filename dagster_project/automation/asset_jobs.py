@@ -31,7 +31,7 @@ def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
         "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
         "collect_rounds": "Verified trajectories of all rounds into the corpus and the task pool.",
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
-        "train": "Checkpoints, evaluations, standings, the nano judge; and the staircase, which nothing else starts.",
+        "train": "Checkpoints, evaluations, episodes, standings, nano judge; the staircase, which nothing else starts.",
         "evaluate_suites": "The merged agent on worlds, and on the benchmarks whose files are here.",
     }
     seen = [upstream.key_of(name) for name in upstream.names_of(stages)]

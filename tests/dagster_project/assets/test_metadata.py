@@ -247,6 +247,7 @@ COUNTS: dict[str, dict[str, Any]] = {
         "control": None,
         "actions": 12,
     },
+    "episodes/unified": {"records": 3, "solved": 1, "failed": 2, "not counted": 0, "actions": 9},
     "staircase/web": {"base greedy": 0.25, "base pass_at_k": 0.5, "more_offline greedy": 0.125, "ties greedy": None},
 }
 WANTED: dict[str, dict[str, float]] = {
@@ -321,6 +322,7 @@ WANTED: dict[str, dict[str, float]] = {
         "yield: counted": 3,
         "cost: actions": 12,
     },
+    "episodes/unified": {"yield: solved": 1, "yield: failed": 2, "cost: episodes": 3, "cost: actions": 9},
     "staircase/web": {
         "quality: base greedy": 0.25,
         "quality: base pass at k": 0.5,
