@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "corpus, tasks or a checkpoint in the form that another trainer loads"),
     "train": ("training", "make a checkpoint from a store's corpus"),
     "experiments": ("experiments", "trainings with other settings beside the mainline, and what came of them"),
+    "worth": ("worth", "what sources, rules and mixtures are worth to the agent, beside what they cost"),
     "eval": ("evaluate", "a checkpoint or a served model on any suite, beside its controls"),
     "play": ("play", "one task in a real browser, as an animated picture with the actions drawn"),
     "serve": ("serve_model", "a checkpoint behind the OpenAI protocol, on this machine"),

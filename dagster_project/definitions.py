@@ -52,7 +52,11 @@ def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Def
             experiment_jobs.new_experiment(settings),
             run_experiment,
         ],
-        schedules=[schedules.nightly(jobs["refresh_sources"]), schedules.hourly(jobs["observe_upstream"])],
+        schedules=[
+            schedules.nightly(jobs["refresh_sources"]),
+            schedules.hourly(jobs["observe_upstream"]),
+            schedules.worth(jobs["measure_worth"]),
+        ],
         sensors=[
             new_files.new_files_sensor(upstream.names_of(stages), stages, jobs["refresh_sources"]),
             corpus_after_refresh.corpus_sensor(jobs["refresh_sources"], jobs["build_corpus"]),

@@ -21,6 +21,7 @@ from dagster_project.assets.launch_config import Given, Shown, config_of, defaul
 from dagster_project.assets.metadata import Confirmed, column_schema, describe, of_the_run, pictures, row_count
 from dagster_project.assets.origins import code_references, column_lineage
 from dagster_project.assets.resources import JudgeResource, StoreResource, work
+from dagster_project.assets.source_worth import observations
 from dagster_project.assets.tail_condition import TAIL
 from dagster_project.execution.live_pictures import LiveReader, show_on
 from dagster_project.execution.run_stage import Reporter
@@ -156,6 +157,8 @@ def _asset(
             said = f"{name}, version {manifest.version}"
             context.log_event(dg.AssetObservation(asset_key(stage.shown_on), said, metadata=seen))
         _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest), "warned": warned})
+        for seen in observations(manifest):
+            context.log_event(seen)
         yield result
 
     return built

@@ -22,6 +22,7 @@ from pipelines.store.manifest import Manifest
 from pipelines.training_data.dataset_card import CARD
 from quality.model_client.prices import Prices
 from schemas.tables import Table
+from trainer.worth import tables as worth
 
 FIRST = 10
 """Figures of an asset that stand on its page and plot, in the order of `plotted_metrics`; the rest is in `counts`."""
@@ -83,6 +84,9 @@ def describe(
     if manifest.asset == "experiments/comparison":
         metadata["comparison"] = dg.MetadataValue.md(manifest.file("comparison.md").read_text(encoding="utf-8"))
         metadata["page"] = dg.MetadataValue.path(str(manifest.file("page.html")))
+    if manifest.asset in worth.ASSETS:
+        metadata["worth"] = dg.MetadataValue.md(manifest.file(worth.MARKDOWN).read_text(encoding="utf-8"))
+        metadata["page"] = dg.MetadataValue.path(str(manifest.file(worth.PAGE)))
     if manifest.asset == "leaderboard/standings":
         metadata["standings"] = dg.MetadataValue.md(manifest.file("standings.md").read_text(encoding="utf-8"))
     size = sum(entry.bytes for entry in (*manifest.files, *manifest.side_files))

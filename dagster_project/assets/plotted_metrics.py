@@ -328,6 +328,13 @@ def _staircase(counts: Counts) -> dict[str, Number]:
     }
 
 
+def _worth(counts: Counts) -> dict[str, Number]:
+    """How many of the comparisons say something, and the proposed shares."""
+    shares = {f"quality: proposed share of {name}": share for name, share in (counts.get("shares") or {}).items()}
+    words = ("helps", "harms", "says nothing", "comparisons")
+    return {**shares, **_of(counts, **{word: f"yield: {word}" for word in words})}
+
+
 FOLLOWED: dict[str, Callable[[Counts], dict[str, Number]]] = {
     "raw": _raw,
     "unified": _unified,
@@ -358,5 +365,6 @@ FOLLOWED: dict[str, Callable[[Counts], dict[str, Number]]] = {
     "staircase": _staircase,
     "leaderboard/standings": _standings,
     "bench/judge": _bench,
+    "worth": _worth,
 }
 """Asset or group → its figures; the first that fits. A new one: a function and a line here."""

@@ -25,7 +25,8 @@ and the second one would find their locks taken."""
 
 def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
     """`observe_upstream` (new revisions), `refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the
-    generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations), `evaluate_suites`."""
+    generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations), `evaluate_suites`,
+    `measure_worth`."""
     facts = {
         "refresh_sources": "Native files to gold, source by source; what hasn't changed is skipped.",
         "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
@@ -33,6 +34,7 @@ def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
         "train": "Checkpoints, evaluations, episodes, standings, nano judge; the staircase, which nothing else starts.",
         "evaluate_suites": "The merged agent on worlds, and on the benchmarks whose files are here.",
+        "measure_worth": "What sources, rules and mixtures are worth to the agent, by probes.",
     }
     seen = [upstream.key_of(name) for name in upstream.names_of(stages)]
     chosen = {name: [asset_key(stage.key) for stage in stages.values() if stage.job == name] for name in facts}

@@ -1,4 +1,5 @@
-"""What starts at its time of the day: the nightly refresh, and the hourly look for new revisions."""
+"""What starts at its time of the day: the nightly refresh, the hourly look for new revisions, and, where somebody
+switched it on, the measurement of worth."""
 
 from __future__ import annotations
 
@@ -28,4 +29,15 @@ def hourly(observe: Any) -> dg.ScheduleDefinition:
         cron_schedule=Environment.read().upstream_cron,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="New revisions of the sources: what they make stale shows in the UI, the next refresh takes them.",
+    )
+
+
+def worth(measure: Any) -> dg.ScheduleDefinition:
+    """What data is worth, in the morning after the refresh: off until it is switched on, as it trains for an hour."""
+    return dg.ScheduleDefinition(
+        name="nightly_worth",
+        job=measure,
+        cron_schedule="0 5 * * *",
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="What sources, rules and mixtures are worth; what hasn't changed is not trained again.",
     )

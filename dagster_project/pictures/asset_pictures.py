@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dagster_project.pictures import episode_pictures, judge_pictures
+from dagster_project.pictures import episode_pictures, judge_pictures, worth_pictures
 from dagster_project.pictures.captions import below, caption, caption_in, item_of
 from dagster_project.pictures.judge_pictures import SAMPLE, STEP
 from dagster_project.pictures.training_curves import curves_of
@@ -46,6 +46,7 @@ def of(manifest: Manifest, store: Store) -> dict[str, str]:
         "cards": _sheet,
         "suites": _suite,
         "staircase": _staircase,
+        "worth": worth_pictures.pictures,
     }.get(group)
     if manifest.asset in ("mid_training/shards", "evaluations/heldout"):
         painter = _shards

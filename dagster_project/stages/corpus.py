@@ -8,6 +8,7 @@ from dagster_project.settings.deployment import Deployment
 from dagster_project.stages import hygiene, task_pool
 from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import GraphStage, StageWork
+from dagster_project.stages.worth import with_promoted
 from generators.generation import gold
 from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
@@ -108,4 +109,4 @@ def _heldout(work: StageWork, names: list[str]) -> Manifest:
 
 
 def _mixture(work: StageWork) -> Manifest:
-    return mixture.build_mixture(work.store, config=work.deployment.mixture)
+    return mixture.build_mixture(work.store, config=with_promoted(work.store, work.deployment.mixture))

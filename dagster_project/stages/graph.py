@@ -20,6 +20,7 @@ from dagster_project.stages import (
     sources,
     suites,
     training,
+    worth,
 )
 from dagster_project.stages.deployment_names import check_freshness
 from dagster_project.stages.stage import GraphStage
@@ -45,6 +46,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         *requested,
         *leaderboard.stages([stage.key for stage in requested]),
         *judges.stages(),
+        *worth.stages([*names, GENERATED_SOURCE]),
         *review.stages(deployment, [*names, GENERATED_SOURCE]),
         *own.stages(deployment),  # last, so that they may depend on any of the others
     )

@@ -13,7 +13,14 @@ from pipelines.store.manifest import CheckSpec, Manifest
 from schemas.tables import Table
 
 Job = Literal[
-    "refresh_sources", "generate_round", "collect_rounds", "build_corpus", "train", "evaluate_suites", "run_experiment"
+    "refresh_sources",
+    "generate_round",
+    "collect_rounds",
+    "build_corpus",
+    "train",
+    "evaluate_suites",
+    "measure_worth",
+    "run_experiment",
 ]
 Event = Mapping[str, Any]
 

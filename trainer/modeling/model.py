@@ -225,9 +225,12 @@ def recompute(model: object, on: bool) -> None:
 def freeze_vision(model: Any, on: bool, *, keep: bool = True, bf16: bool = False) -> None:
     """Whether the vision tower keeps its weights while the rest is trained: a small tower that has learned to read
     unlearns it under the gradients of a decoder that can't use it yet. With `keep` what it makes of a picture is kept
-    meanwhile (`SeenPictures`, with its `bf16`; not where ranks share the tower and run it together)."""
+    meanwhile (`SeenPictures`, with its `bf16`; not where ranks share the tower and run it together), in those that the
+    model was given before, if it was."""
     model.model.visual.requires_grad_(not on)
-    model.seen_pictures = SeenPictures(bf16=bf16) if on and keep else None
+    given = getattr(model, "seen_pictures", None)
+    kept = SeenPictures(bf16=bf16) if given is None else given
+    model.seen_pictures = kept if on and keep else None
 
 
 def train_only(model: Any, pattern: str) -> None:

@@ -141,6 +141,7 @@ OTHERS = {
     "suites": ("device", "suites"),
     "episodes": ("device", "episodes"),
     "staircase": ("staircase",),
+    "worth": ("worth",),
 }
 """What makes no checkpoint, by the first word of its assets' keys → the settings that it depends on."""
 

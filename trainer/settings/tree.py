@@ -22,6 +22,7 @@ from trainer.settings.online import OnlineSection
 from trainer.settings.own import with_stages
 from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES, settings_of
 from trainer.settings.supervised import MidtrainConfig
+from trainer.settings.worth import WorthSettings
 
 WHERE = "trainer"
 """What the message of a `SettingsError` begins with, unless a file or a flag is named."""
@@ -97,6 +98,9 @@ class TrainerSettings(Settings):
         StaircaseForm(),
         "The staircase, which begins from weights of its own.",
         in_version=ALWAYS,
+    )
+    worth: WorthSettings = setting(
+        WorthSettings(), "Probes that measure what data is worth to the agent.", in_version=ALWAYS
     )
 
     @model_validator(mode="after")
