@@ -18,6 +18,7 @@ class WorthSettings(Settings):
     seeds: Whole = setting(
         3, "Training seeds of each probe; what two probes differ in is compared seed by seed.", ge=3, in_version=ALWAYS
     )
+    first_seed: Whole = setting(0, "The first of these seeds; the others follow it.", ge=0, in_version=ALWAYS)
     tokens: Whole = setting(
         150_000,
         "Tokens of prompts and answers that each probe trains on; the last batch is filled.",

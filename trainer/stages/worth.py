@@ -24,7 +24,7 @@ from trainer.settings.stages import HELDOUT
 from trainer.settings.worth import WorthSettings
 from trainer.stages.settings import stage_settings, weights_folder
 from trainer.worth import page, studies
-from trainer.worth.pools import Pools
+from trainer.worth.pools import RowPools
 from trainer.worth.probe import ProbeRunner, eval_config
 from trainer.worth.tables import (
     CODE_VERSION,
@@ -100,7 +100,7 @@ def build_worth(
             if not questions:
                 raise StoreError(f"{HELDOUT} {read.heldout.version}: expected held-out samples to ask, found none")
             runner = ProbeRunner(store, base, questions, settings, on_event=on_event, progress=progress)
-            pools = Pools(store, read.golds, settings.parts, deployed.derivers)
+            pools = RowPools(store, read.golds, settings.parts, deployed.derivers)
             return _write(out, asset, _study(asset, runner, pools, read, deployed.shares), read)
 
         counts = build.run_part(spec, study).counts
@@ -148,7 +148,7 @@ def _kept(store: Store, golds: Mapping[str, Manifest]) -> tuple[dict[str, Manife
     return (company, heldout) if len(moved) <= MOVED * len(golds) else None
 
 
-def _study(asset: str, runner: ProbeRunner, pools: Pools, read: _Read, shares: Mapping[str, float]) -> studies.Study:
+def _study(asset: str, runner: ProbeRunner, pools: RowPools, read: _Read, shares: Mapping[str, float]) -> studies.Study:
     if asset == SOURCES:
         company = {name: pools.gold(name, manifest) for name, manifest in read.company.items()}
         return studies.sources(runner, pools, company, shares)

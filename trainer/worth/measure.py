@@ -37,11 +37,12 @@ class Measured:
 def measure(variants: Iterable[Variant], runner: ProbeRunner) -> dict[str, Measured]:
     """Variant → what its probes answered, each for every seed. Variants of one name are one."""
     settings, named = runner.settings, {variant.name: variant for variant in variants}
+    seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
     plans = {
-        name: [plan(one, seed, settings.tokens, settings.batch_size, runner.length) for seed in range(settings.seeds)]
+        name: [plan(one, seed, settings.tokens, settings.batch_size, runner.length) for seed in seeds]
         for name, one in named.items()
     }
-    probes = [Probe(made, seed) for listed in plans.values() for seed, made in enumerate(listed)]
+    probes = [Probe(made, seed) for listed in plans.values() for seed, made in zip(seeds, listed, strict=True)]
     results = iter(runner.results(probes))
     return {name: Measured(listed, [next(results) for _ in listed]) for name, listed in plans.items()}
 

@@ -23,7 +23,7 @@ Transfers = Mapping[tuple[str, str], Interval]
 
 
 @dataclass(frozen=True)
-class Proposal:
+class MixtureProposal:
     """Shares that measured transfer proposes; None where it says nothing of any domain. `intervals`: 95 %."""
 
     shares: Shares | None
@@ -36,7 +36,7 @@ class Proposal:
         return {"shares": self.shares, "intervals": dict(self.intervals), "transfers": rows}
 
 
-def propose(alone: Mapping[str, Measured], base: Measured, floor: float) -> Proposal:
+def propose(alone: Mapping[str, Measured], base: Measured, floor: float) -> MixtureProposal:
     """From the probes of each objective alone and those of the base (one of either for each seed)."""
     objectives = sorted(alone)
     domains = sorted({record["domain"] for record in base.results[0].records})
@@ -45,7 +45,7 @@ def propose(alone: Mapping[str, Measured], base: Measured, floor: float) -> Prop
     means = np.array([[max(0.0, transfers[one, name].mean) for name in domains] for one in objectives])  # [O, D]
     clear = np.array([[transfers[one, name].low > 0 for name in domains] for one in objectives], bool)
     if not clear.any():
-        return Proposal(None, {}, transfers)
+        return MixtureProposal(None, {}, transfers)
     drawn = _draws(alone, base, objectives, domains)  # [draws, O, D]
     shares = _shares(means * clear, floor)
     spread = np.array([_shares(np.maximum(one, 0.0) * clear, floor) for one in drawn])
@@ -54,7 +54,7 @@ def propose(alone: Mapping[str, Measured], base: Measured, floor: float) -> Prop
     largest = max(found, key=lambda one: found[one])
     found[largest] = round(1.0 - sum(share for one, share in found.items() if one != largest), 4)  # rounding's rest
     ends = {one: (float(low[place]), float(high[place])) for place, one in enumerate(objectives)}
-    return Proposal(found, ends, transfers)
+    return MixtureProposal(found, ends, transfers)
 
 
 def _shares(gains: np.ndarray, floor: float) -> np.ndarray:

@@ -62,7 +62,7 @@ class Cost:
     judge_minutes: float = 0.0
 
 
-class Pools:
+class RowPools:
     """The pools of a store. `golds`: the version of each source's gold that is read; `parts`: how many parts of each
     are; `derivers`: those of the deployment, by which samples are derived again."""
 

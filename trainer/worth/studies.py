@@ -11,8 +11,8 @@ from pipelines.store import Store
 from quality.judges.judge import KEEP_FROM
 from quality.judges.registry import JudgeConfig, build_judge
 from trainer.worth.measure import cost_row, measure, worth_row
-from trainer.worth.mixture_search import propose
-from trainer.worth.pools import Cost, Keep, Pool, Pools, judge_costs
+from trainer.worth.mixture_search import MixtureProposal, propose
+from trainer.worth.pools import Cost, Keep, Pool, RowPools, judge_costs
 from trainer.worth.probe import ProbeRunner
 from trainer.worth.variants import (
     UNTRAINED,
@@ -38,14 +38,14 @@ class Study:
     proposal: Mapping[str, Any] | None = None
 
 
-def sources(runner: ProbeRunner, pools: Pools, company: Mapping[str, Pool], shares: Shares) -> Study:
+def sources(runner: ProbeRunner, pools: RowPools, company: Mapping[str, Pool], shares: Shares) -> Study:
     """Each source left out of all and added alone. `company`: see `source_comparisons`."""
     current = {name: pools.gold(name) for name in pools.golds}
     costs = {name: _cost(pools.store, pool, [name]) for name, pool in current.items()}
     return _study(source_comparisons(current, company, shares, costs), runner)
 
 
-def rules(runner: ProbeRunner, pools: Pools, shares: Shares) -> Study:
+def rules(runner: ProbeRunner, pools: RowPools, shares: Shares) -> Study:
     """Raw against refined against deduplicated, thresholds of the judge, rules against the nano judge, generated
     trajectories, and each deriver."""
     found, pairs = _rules(pools, runner.settings.thresholds)
@@ -55,21 +55,25 @@ def rules(runner: ProbeRunner, pools: Pools, shares: Shares) -> Study:
     return _study(chain(rule_comparisons(found, pairs, shares, costs), part_comparisons(everything, shares)), runner)
 
 
-def mixture(runner: ProbeRunner, pools: Pools, shares: Shares) -> Study:
+def mixture(runner: ProbeRunner, pools: RowPools, shares: Shares) -> Study:
     """Each objective alone, the shares that this proposes, and these against the current ones."""
     pool = pools.deduplicated(_joined(map(pools.gold, pools.golds)))
-    compared = list(objective_comparisons(pool))
-    measured = measure([UNTRAINED, *(one.treatment for one in compared)], runner)
-    alone = {one.subject: measured[one.treatment.name] for one in compared}
-    proposal = propose(alone, measured[UNTRAINED.name], runner.settings.floor)
+    proposal, compared = propose_shares(runner, pool)
     if proposal.shares is not None:
         compared.append(mixture_comparison(pool, proposal.shares, shares))
     found = _study(compared, runner)
-    plain = {**proposal.plain(), "current": dict(shares)}
-    return Study(found.rows, found.costs, plain)
+    return Study(found.rows, found.costs, {**proposal.plain(), "current": dict(shares)})
 
 
-def _rules(pools: Pools, thresholds: Sequence[int]) -> tuple[dict[str, Pool], list[tuple[str, str]]]:
+def propose_shares(runner: ProbeRunner, pool: Pool) -> tuple[MixtureProposal, list[Comparison]]:
+    """What measured transfer proposes for these rows, and the comparisons that it was read from."""
+    compared = list(objective_comparisons(pool))
+    measured = measure([UNTRAINED, *(one.treatment for one in compared)], runner)
+    alone = {one.subject: measured[one.treatment.name] for one in compared}
+    return propose(alone, measured[UNTRAINED.name], runner.settings.floor), compared
+
+
+def _rules(pools: RowPools, thresholds: Sequence[int]) -> tuple[dict[str, Pool], list[tuple[str, str]]]:
     """Rule → the rows that it lets train, over the sources that a judge judges, and the pairs that are compared."""
     names = [name for name in pools.golds if _is_judged(pools.store, name)]
 

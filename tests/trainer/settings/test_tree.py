@@ -41,6 +41,8 @@ OTHERS: dict[str, Any] = {
     "merge.lambda": [0.5],
     "merge.weights": [1, 2, 3],
     "merge.specialists": ["offline_web"],
+    "worth.sigma": [30, 10],
+    "worth.thresholds": [9],
 }
 """Other values of settings for which none can be made up from their default."""
 
@@ -113,7 +115,7 @@ def test_each_setting_reaches_what_is_built_and_the_versions_that_it_is_marked_f
     )
     changed = over(configured(), given)
     assert _value(changed, path) != _value(usual, path), "what was given is what is built"
-    for stage in (*STAGES, "suites/fsm", "staircase/web"):
+    for stage in (*STAGES, "suites/fsm", "staircase/web", "worth/sources"):
         depends = path[0] in settings_of(stage)
         own = over(configured(), given, stage)
         differs = digest(own.of_stage(stage)) != _usual(stage)

@@ -21,7 +21,7 @@ from trainer.settings.stages import HELDOUT
 from trainer.settings.worth import WorthSettings
 from trainer.stages.worth import Deployed, build_worth
 from trainer.worth.plan import plan
-from trainer.worth.pools import PoolRow, Pools
+from trainer.worth.pools import PoolRow, RowPools
 from trainer.worth.probe import ProbeRunner
 from trainer.worth.tables import ALONE, LEFT_OUT, MIXTURE, PROPOSAL, RULES, SOURCES
 from trainer.worth.variants import Variant
@@ -29,18 +29,6 @@ from trainer.worth.variants import Variant
 NAMES = ("first", "second", "third", "fourth")
 DEPLOYED = Deployed(NAMES, TARGET_SHARES)
 SMALL = {"tokens": 120, "batch_size": 2, "grounding": 4, "navigation": 1, "processes": 1}
-
-
-@pytest.fixture(scope="session")
-def base(processor: Any, tiny_preset: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from trainer.modeling.checkpoint import lineage, save_checkpoint
-    from trainer.modeling.model import build_model
-
-    folder = tmp_path_factory.mktemp("base")
-    save_checkpoint(
-        folder, build_model(tiny_preset, processor.tokenizer, seed=1), processor, lineage("base", tiny_preset)
-    )
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -140,7 +128,7 @@ def test_rules_let_train_what_they_say(store: Store, base: Path) -> None:
     for number, row in enumerate(rows):
         row["score"] = row["alignment"] = (5, 6, 8)[number % 3]
     corpusmaker.commit(store, "verdicts/first", verdicts.inputs, {"verdicts": Verdicts.table(rows)})
-    pools = Pools(store, {"first": store.require("gold/first")}, 8)
+    pools = RowPools(store, {"first": store.require("gold/first")}, 8)
     scores = pools.scores("first")
 
     def steps(least: int) -> set[str]:
@@ -162,7 +150,7 @@ def test_rules_let_train_what_they_say(store: Store, base: Path) -> None:
 
 def test_a_plan_has_the_tokens_and_shares_that_were_asked_for(store: Store, base: Path) -> None:
     runner = ProbeRunner(store, base, [], WorthSettings())
-    pools = Pools(store, {name: store.require(f"gold/{name}") for name in NAMES}, 8)
+    pools = RowPools(store, {name: store.require(f"gold/{name}") for name in NAMES}, 8)
     pool = tuple(one for name in NAMES for one in pools.gold(name))
     assert pool and {one.row["split"] for one in pool} == {"train"}
     shares = {"grounding": 0.75, "navigation": 0.25}
@@ -187,10 +175,10 @@ def test_a_plan_has_the_tokens_and_shares_that_were_asked_for(store: Store, base
 
 def test_what_may_not_train_is_in_no_pool(store: Store) -> None:
     golds = {name: store.require(f"gold/{name}") for name in NAMES}
-    pool = Pools(store, golds, 8).gold("first")
+    pool = RowPools(store, golds, 8).gold("first")
     bad = pool[0].row["sample_id"]
     gone = pa.table({"item_id": [f"sample:{bad}"]})
     corpusmaker.commit(store, "hygiene/safety", {}, {"quarantine": gone})
-    left = Pools(store, golds, 8).gold("first")
+    left = RowPools(store, golds, 8).gold("first")
     assert [one for one in pool if one.row["sample_id"] != bad] == list(left)
     assert PoolRow.of({**pool[0].row, "answer": "other"}).digest != pool[0].digest
