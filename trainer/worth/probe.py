@@ -7,12 +7,14 @@ goes on from its last saved step.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing import get_context
@@ -30,6 +32,7 @@ from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.modeling.processor import Processor
 from trainer.modeling.seen_pictures import SeenPictures
+from trainer.rl.unreadable import warn_unreadable
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.measuring import EvalConfig
@@ -187,8 +190,8 @@ def run_probe(
         train(loaded.model, loaded.processor, source, config, state_dir=state, progress=False)
     loaded.model.seen_pictures = tower  # which training hasn't changed
     with deterministic("cpu", settings.threads):
-        asked = eval_config(settings)
-        report = evaluate(loaded, questions, asked, progress=False)
+        with _unwarned():
+            report = evaluate(loaded, questions, eval_config(settings), progress=False)
         by_id = {row["sample_id"]: row for row in questions}
         records = []
         for record in report["records"]:
@@ -198,6 +201,18 @@ def run_probe(
             records.append({**named, "right": right, "loss": loss})
     put_json(path, {"records": records, "seconds": round(time.perf_counter() - began, 2)})
     shutil.rmtree(state, ignore_errors=True)
+
+
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """Without the warning that a short training has not learned to answer: every probe would give it."""
+    log = logging.getLogger(warn_unreadable.__module__)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def midtrain_config(settings: WorthSettings, probe: Probe) -> MidtrainConfig:

@@ -74,7 +74,7 @@ def test_each_source_is_measured_and_one_that_changed_costs_its_own_probes_alone
     # of three seeds each: all together, four times all but one, each alone; the base is no training, so once
     assert first.runs == 3 * (1 + 4 + 4) + 1
     assert all(row["seeds"] == 3 and row["questions"] > 0 and row["tokens"] >= SMALL["tokens"] for row in rows)
-    assert len({row["tokens"] // 200 for row in rows}) == 1, "equal tokens, but for what fills the last batch"
+    assert max(row["tokens"] for row in rows) < SMALL["tokens"] + 2 * 160, "equal tokens, but for the last batch"
     assert made.rows("costs") == len(rows)
 
     again = Counted()
