@@ -52,7 +52,7 @@ def worth_row(comparison: Comparison, found: Mapping[str, Measured]) -> dict[str
     treated, held = found[comparison.treatment.name], found[comparison.control.name]
     points = difference(treated, held, "right")
     loss = difference(held, treated, "loss")
-    same = [one.rows for one in treated.plans] == [one.rows for one in held.plans]
+    same = [one.digests for one in treated.plans] == [one.digests for one in held.plans]
     questions = {record["sample_id"]: record["cluster"] for record in treated.results[0].records}
     return {
         "kind": comparison.kind,

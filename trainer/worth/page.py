@@ -111,6 +111,7 @@ def worth_svg(rows: Sequence[Row]) -> str:
 
     height = LINE * len(rows) + 30
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" font-size="12">']
+    parts.append(f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>')
     parts.append(f'<line x1="{x(0):.1f}" y1="4" x2="{x(0):.1f}" y2="{height - 22}" stroke="#c3cad3"/>')
     for place, row in enumerate(rows):
         y, colour = 14 + LINE * place, COLOURS.get(row["says"], NEUTRAL)

@@ -30,9 +30,14 @@ class Plan:
     tokens: int
 
     @property
+    def digests(self) -> list[str]:
+        """Of the content of its rows, in order."""
+        return [one.digest for one in self.rows]
+
+    @property
     def distinct(self) -> int:
         """Different rows among them."""
-        return len({one.digest for one in self.rows})
+        return len(set(self.digests))
 
 
 def plan(variant: Variant, seed: int, tokens: int, batch_size: int, length: Length) -> Plan:

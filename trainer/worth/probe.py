@@ -78,7 +78,7 @@ class PlannedRows:
 
     def digest(self) -> str:
         """See `trainer.data.row_sources.RowSource`."""
-        return digest([one.digest for one in self._plan.rows])
+        return digest(self._plan.digests)
 
 
 def with_screens(store: Store, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class ProbeRunner:
 
     def key(self, probe: Probe) -> str:
         """What a probe's answers depend on. Without rows nothing is trained, and the seed decides nothing."""
-        rows = [one.digest for one in probe.plan.rows]
+        rows = probe.plan.digests
         return digest([self._common, probe.seed if rows else 0, rows])
 
     def results(self, probes: Sequence[Probe]) -> list[ProbeResult]:
