@@ -157,8 +157,8 @@ def _asset(
             said = f"{name}, version {manifest.version}"
             context.log_event(dg.AssetObservation(asset_key(stage.shown_on), said, metadata=seen))
         _notify("done", name, {"passed": manifest.checks_passed, "rows": row_count(stage, manifest), "warned": warned})
-        for seen in observations(manifest):
-            context.log_event(seen)
+        for observed_worth in observations(manifest):
+            context.log_event(observed_worth)
         yield result
 
     return built

@@ -11,7 +11,7 @@ from dagster_project.commands.store_option import add_store, open_store
 from dagster_project.settings import deployment
 from dagster_project.stages import sources
 from dagster_project.stages.stage import StageWork
-from generators.generation.tables import SOURCE
+from schemas.ids import GENERATED_SOURCE
 from schemas.settings_flags import add_flags, flag_names, given_flags
 from trainer.settings.worth import WorthSettings
 from trainer.worth.tables import ASSETS, GROUP, MARKDOWN, PAGE, PROPOSAL
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     work = StageWork(open_store(options.home), settings, progress=sys.stderr.isatty(), given=given)
     passed = True
     for study in STUDIES if options.what == "all" else [options.what]:
-        manifest = measured(f"{GROUP}/{study}", [*sources.enabled(settings), SOURCE], work)
+        manifest = measured(f"{GROUP}/{study}", [*sources.enabled(settings), GENERATED_SOURCE], work)
         passed &= manifest.checks_passed
         print(manifest.file(MARKDOWN).read_text(encoding="utf-8"), end="")
         print(f"{manifest.asset} {manifest.version}: {manifest.file(PAGE)}")

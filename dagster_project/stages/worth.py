@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dagster_project.stages.stage import GraphStage, NamedFunction
-from generators.generation.tables import SOURCE as GENERATED
 from generators.proving.judge_bench.assets import NANO
 from pipelines.store import Store
 from pipelines.store.aliases import aliased
 from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.mixture_config import MixtureConfig
+from schemas.ids import GENERATED_SOURCE
 from trainer.settings.stages import HELDOUT
 from trainer.worth.tables import CHECKS, CODE_VERSION, MIXTURE, RULES, SOURCES, Worth
 
@@ -22,7 +22,7 @@ PROMOTED = "production"
 def stages(names: Sequence[str]) -> Iterator[GraphStage]:
     """The three studies over the gold of the sources `names`."""
     gold = tuple(f"gold/{name}" for name in names)
-    judged = tuple(f"{stage}/{name}" for name in names if name != GENERATED for stage in ("unified", "verdicts"))
+    judged = tuple(f"{stage}/{name}" for name in names if name != GENERATED_SOURCE for stage in ("unified", "verdicts"))
     studies = {
         SOURCES: (gold, "What each source is worth to the agent: left out of all, and added alone to the base."),
         RULES: (

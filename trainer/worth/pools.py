@@ -117,7 +117,8 @@ class RowPools:
         """Item → the score that a judge which asks no model gives the parts that are read; kept beside the probes, so
         that equal parts are judged once."""
         manifest = self.store.require(f"unified/{source}")
-        files, found = part_keys(manifest), {}
+        files = part_keys(manifest)
+        found: dict[str, int] = {}
         for key in self._chosen(files):
             name = digest([identity(judge), source, key, files[key]])
             path = self.store.home / "cache" / "worth" / "verdicts" / f"{name}.json"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from generators.generation.tables import SOURCE as GENERATED
+from schemas.ids import GENERATED_SOURCE
 from schemas.tables import OBJECTIVES
 from trainer.worth.pools import Cost, Pool
 from trainer.worth.tables import ALONE, DERIVER, GENERATION, LEFT_OUT, MIXTURE_KIND, OBJECTIVE, RULE
@@ -69,7 +69,7 @@ def rule_comparisons(
 def part_comparisons(pool: Pool, shares: Shares) -> Iterator[Comparison]:
     """With and without generated trajectories, and each deriver's samples."""
     everything = Variant("all samples", pool, shares)
-    generated = {one.digest for one in pool if one.row["source"] == GENERATED}
+    generated = {one.digest for one in pool if one.row["source"] == GENERATED_SOURCE}
     yield from _without(GENERATION, "generated", everything, generated)
     by_deriver: dict[str, set[str]] = {}
     for one in pool:

@@ -72,8 +72,8 @@ def test_each_source_is_measured_and_one_that_changed_costs_its_own_probes_alone
     made = _worth(store, base, SOURCES, first)
     rows = made.read("worth").to_pylist()
     assert {(row["kind"], row["subject"]) for row in rows} == {(k, n) for k in (LEFT_OUT, ALONE) for n in NAMES}
-    # of three seeds each: all together, four times all but one, each alone; the base is no training, so once. A plan that
-    # is another's (a source whose rows come late in all) is no run of its own.
+    # of three seeds each: all together, four times all but one, each alone; the base is no training, so once. A plan
+    # that is another's (a source whose rows come late in all) is no run of its own.
     assert 3 * (1 + 3 + 4) <= first.runs <= 3 * (1 + 4 + 4) + 1
     assert all(row["seeds"] == 3 and row["questions"] > 0 and row["tokens"] >= SMALL["tokens"] for row in rows)
     assert max(row["tokens"] for row in rows) < SMALL["tokens"] + 2 * 160, "equal tokens, but for the last batch"
