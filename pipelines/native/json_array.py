@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterator
@@ -30,8 +31,9 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
     Reads on by doubling, so that an element is decoded a few times at most, whatever its size.
     """
     decoder, index, buffer, done = json.JSONDecoder(), 0, "", False
-    opened = False
-    with path.open(encoding="utf-8") as file:
+    opened, undecoded = False, ("", "")
+    utf8 = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
         step = chunk_chars
         while True:
             at = _BLANK.match(buffer).end()  # type: ignore[union-attr]
@@ -44,7 +46,7 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
                 opened, buffer = True, buffer[1:]
                 continue
             if buffer and buffer[0] == "]":
-                yield from _trailing(index, buffer[1:])
+                yield from _trailing(index, buffer[1:] + undecoded[1])
                 return
             if buffer and not want:
                 if buffer[0] == "," and index:
@@ -61,17 +63,19 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
                     if done or not cut:
                         ended = cut and is_cut(error, buffer)  # type: ignore[arg-type]
                         reason = "truncated_record" if ended else "bad_json"
-                        yield index, Damage(reason, str(error), buffer)
+                        yield index, Damage(undecoded[0] or reason, undecoded[1] or str(error), buffer)
                         return
             if done:
-                yield index, Damage("truncated_record", "the file ends before the array does", buffer)
+                why = undecoded[1] or "the file ends before the array does"
+                yield index, Damage(undecoded[0] or "truncated_record", why, buffer)
                 return
+            data = file.read(step)
             try:
-                more = file.read(step)
-            except UnicodeDecodeError as error:
-                yield index, Damage("bad_json", f"not UTF-8: {error.reason}", buffer)
-                return
-            done, buffer, step = not more, buffer + more, step * 2
+                more = utf8.decode(data, final=not data)
+            except UnicodeDecodeError as error:  # what stands before it is read all the same
+                undecoded = ("bad_json" if data else "truncated_record", f"not UTF-8: {error.reason}")
+                more, data = error.object[: error.start].decode(), b""
+            done, buffer, step = not data, buffer + more, step * 2
 
 
 def _may_be_cut(error: json.JSONDecodeError, buffer: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import native
 import pytest
 
-from pipelines.mapping.adapter import Broken, Raw
-from pipelines.native.record_readers import json_lines
+from pipelines.mapping.adapter import Broken, Raw, Record
+from pipelines.native.record_readers import count_of, json_lines, json_list
 from pipelines.store import Store
 from pipelines.takedown.check import verify
 from pipelines.takedown.withdrawn import TakenDown
@@ -45,3 +46,18 @@ def test_the_proof_of_a_takedown_names_a_file_that_it_can_t_unpack(tmp_path: Pat
     (tmp_path / "old.json.gz").write_bytes(damaged(gzip.compress(b"{}")))
     [left] = verify(tmp_path, TakenDown(reasons={"sample:a": "r"}), {})
     assert left.place == "old.json.gz" and "can't be read" in left.what
+
+
+def test_an_array_that_ends_within_a_letter_gives_what_stands_before_it(tmp_path: Path) -> None:
+    whole = json.dumps([{"text": "café"}, {"text": "olé"}], ensure_ascii=False).encode()
+    (tmp_path / "a.json").write_bytes(whole[: whole.rindex("é".encode()) + 1])
+    (tmp_path / "b.json").write_bytes(whole.replace("é".encode(), b"\xe9", 1))
+    (tmp_path / "c.json").write_bytes(whole + b"\xff")
+    count = count_of('"text"')
+    first, end = json_list(Raw(tmp_path), "a.json", count=count)
+    assert isinstance(first, Record) and first.payload == {"text": "café"}
+    assert isinstance(end, Broken) and (end.reason, end.items, end.ends) == ("truncated_record", 1, True)
+    [odd] = json_list(Raw(tmp_path), "b.json", count=count)
+    assert isinstance(odd, Broken) and odd.ends and (odd.reason, odd.detail[:9]) == ("bad_json", "not UTF-8")
+    *rows, behind = json_list(Raw(tmp_path), "c.json", count=count)
+    assert len(rows) == 2 and isinstance(behind, Broken) and "text after the array" in behind.detail
