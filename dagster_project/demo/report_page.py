@@ -23,6 +23,7 @@ from dagster_project.stages.stage import GraphStage
 from dagster_project.stages.training import title
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
+from trainer.proving.staircase.figures import ROWS
 from trainer.stages.assets import CHECKPOINTS
 from trainer.stages.episodes import ASSET as EPISODES
 from trainer.stages.line_chart import line_chart
@@ -44,6 +45,7 @@ def page(store: Store, report: Mapping[str, Any], stages: Mapping[str, GraphStag
         _head(report, made),
         _section("An agent at play", _episodes(made)),
         _section("Held-out figures", _held_out(report)),
+        _section("The staircase, short form", _staircase(report)),
         _section("Training", _curves(made)),
         _section("Sources", _sources(report)),
         _section("Samples of the corpus", _samples(made, store)),
@@ -152,6 +154,19 @@ def _held_out(report: Mapping[str, Any]) -> Iterator[str]:
         rows.append(f'<tr class="control"><td>control: {_text(name.replace("_", " "))}{_numbers(cells)}</tr>')
     yield '<p class="soft">Per cent with 95 % intervals, on recordings that nothing trained on; controls below.</p>'
     yield from _table(["checkpoint", *(f">{head}" for head in HEADS)], rows)
+
+
+def _staircase(report: Mapping[str, Any]) -> Iterator[str]:
+    counts = report["staircase"] or {}
+    rows = [
+        f"<tr><td>{_text(row.replace('_', ' '))}"
+        f"{_numbers(percent(counts[f'{row} {kind}']) for kind in ('greedy', 'pass_at_k'))}</tr>"
+        for row in ROWS
+        if f"{row} greedy" in counts
+    ]
+    if rows:
+        yield '<p class="soft">Success on a few held-out episodes: that every part works, not how high it goes.</p>'
+        yield from _table(["step", ">greedy", ">any of a few tries"], rows)
 
 
 def _curves(made: Mapping[str, Manifest]) -> Iterator[str]:

@@ -105,9 +105,9 @@ def run(report_path: Path) -> int:
         "stages": {key: round(value, 2) for key, value in progress.seconds.items()},
     }
     report.write(built, report_path)
+    print(report.text(built))
     shown_path = report_path.with_suffix(".html")
     report_page.write(Store(home), built, stages, shown_path)
-    print(report.text(built))
     for key, reason in progress.failed.items():
         print(f"failed: {key}: {reason.splitlines()[0]}", file=sys.stderr)
     if left_out:

@@ -31,7 +31,7 @@ WORLDS = tuple(dict.fromkeys((*STYLES["full"], *TASK_WORLDS)))
 """Worlds whose tasks can be played by name; one of your own is named by its path."""
 MOST_TARGETS = 1_000
 MOST_LOST = 2
-"""So many episodes may be lost to a browser that fails; then the failure is raised."""
+"""So many times a browser may fail; then the failure is raised."""
 OpenWorld = Callable[[], AbstractContextManager[World]]
 OnTurn = Callable[[int, ExecutedTurn], None]
 """Gets each turn with its number, from 1, once it is over."""
@@ -85,8 +85,8 @@ def play(
 ) -> list[FilmedEpisode]:
     """Play tasks of one world in turn until the episodes are `enough`, or no task is left → all episodes played.
 
-    `seed`: of the policy. An episode that a browser loses is left out, and the world opened again for the next one.
-    Raises `InfrastructureFailure` where more than `MOST_LOST` are, or where the policy's server fails.
+    `seed`: of the policy. After a failure of the browser the world is opened again, and the episode goes on from where
+    it stood. Raises `InfrastructureFailure` after more than `MOST_LOST` of these, or where the policy's server fails.
     """
     found: list[FilmedEpisode] = []
     waiting, lost = list(tasks), 0
@@ -95,9 +95,9 @@ def play(
             try:
                 with opened() as world:
                     while waiting and not enough(found):
-                        task = waiting.pop(0)
-                        on_task(task)
-                        found.append(_played(task, world, policies, seed, journal, limits, on_turn))
+                        on_task(waiting[0])
+                        found.append(_played(waiting[0], world, policies, seed, journal, limits, on_turn))
+                        del waiting[0]
                         on_episode(found[-1])
             except InfrastructureFailure as failure:
                 lost += 1

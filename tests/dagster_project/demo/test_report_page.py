@@ -73,6 +73,7 @@ def _page(store: Store) -> str:
     settings = deployment.Deployment(raw_root=Path("/nowhere"))
     stages = graph.stages(settings)
     made = report.make(store, ["aitz"], list(stages))
+    made |= {"staircase": {"base greedy": 0.25, "base pass_at_k": 0.5}}
     made |= {"failed": {"gold/rico": HOSTILE}, "warned": {}, "seconds": {"total": 9.0, "stages": {ASSET: 2.0}}}
     return report_page.page(store, made, stages)
 
@@ -109,7 +110,18 @@ def test_the_page_shows_episodes_curves_samples_and_what_failed(store: Store) ->
     assert frames == [4, 4, 1], "two episodes of three steps, and a sample"
     assert ">solved</span>" in page and ">failed</span>" in page and "<polyline" in page
     assert "mid-trained: Loss by step" in page and "one solved and one failed" in page
+    assert '<td>base<td class="n">25.0 %<td class="n">50.0 %' in page
     assert "gold/rico failed: &lt;/p&gt;" in page and "Click(box=(500,250))" in page
+
+
+def test_that_no_task_was_solved_is_said(tmp_path: Path) -> None:
+    store, failed = Store(tmp_path / "home"), _episode("failed")
+    files = {"failed.webp": failed.animation(), "failed.json": json.dumps(failed.plain()).encode()}
+    _commit(
+        store, ASSET, files, {"records": 5, "solved": 0, "failed": 5}, [BOTH.check(False, "0 solved", "one of each")]
+    )
+    page = _page(store)
+    assert "It solved none of these tasks" in page and "(0 solved, 5 failed)" in page and ">solved</span>" not in page
 
 
 def test_without_anything_made_there_is_a_page_all_the_same(tmp_path: Path) -> None:

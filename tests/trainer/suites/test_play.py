@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,11 @@ import pytest
 from PIL import Image
 
 from dagster_project.cli import main
+from generators.execution.episode_film import FilmedEpisode
+from generators.execution.execute import InfrastructureFailure
 from generators.policies.registry import build_policy
-from trainer.suites.play import WORLDS, most_telling, opener, play, tasks_of
+from generators.tasks.world_interface import Observation, World
+from trainer.suites.play import MOST_LOST, WORLDS, most_telling, opener, play, tasks_of
 
 
 def _left(folder: Path) -> tuple[dict[str, Any], int]:
@@ -66,6 +71,39 @@ def test_play_ends_once_there_is_enough_and_the_telling_episode_is_shown(has_chr
     )
     assert done == [task.task_id for task in tasks[:2]] and [one.verdict for one in played] == ["solved", "solved"]
     assert most_telling(played)["solved"] is max(played, key=lambda one: len(one.done.actions))
+
+
+class _Broken:
+    """A world that can't be observed any more."""
+
+    def __init__(self, world: World) -> None:
+        self.name, self.platform, self.size_px = world.name, world.platform, world.size_px
+        self.reset, self.act, self.state = world.reset, world.act, world.state
+
+    def observe(self) -> Observation:
+        raise RuntimeError("the browser is gone")
+
+
+@pytest.mark.parametrize("breaks", [1, 9])
+def test_a_browser_that_fails_is_opened_again_and_not_for_ever(has_chromium: None, breaks: int) -> None:
+    [task] = tasks_of("fsm", families=["shop"])
+    opened: list[int] = []
+
+    @contextmanager
+    def open_fsm() -> Iterator[World]:
+        opened.append(1)
+        with opener(task)() as world:
+            yield _Broken(world) if len(opened) <= breaks else world
+
+    def go() -> list[FilmedEpisode]:
+        return play([task], open_fsm, build_policy("scripted"), lambda found: bool(found))
+
+    if breaks == 1:
+        assert [one.verdict for one in go()] == ["solved"] and len(opened) == 2
+    else:
+        with pytest.raises(InfrastructureFailure, match="the browser is gone"):
+            go()
+        assert len(opened) == MOST_LOST + 1
 
 
 def test_tasks_of_each_world_are_found_by_family_and_seed() -> None:
