@@ -13,6 +13,7 @@ from typing import Any
 
 from pipelines.prompts import HISTORY_FORMS, HistoryForm
 from trainer.settings.model_shape import Shape
+from trainer.settings.reading import Reading
 
 NANO_BASE = Path(__file__).parent / "weights" / "nano_base"
 """A nano model that can see, as published weights are for other presets (`python -m trainer.proving.nano_base` builds
@@ -45,6 +46,8 @@ class Preset:
     thinking: bool = False
     """Whether most of the prompts with those histories, or those of its online RL, asked for thoughts: who plays it
     asks for them."""
+    reading: Reading = Reading()
+    """How it was trained to look at screens, and looks at them unless it is asked to look otherwise."""
 
     def __post_init__(self) -> None:
         if bool(self.source) == (self.shape is not None):
@@ -54,6 +57,12 @@ class Preset:
                 f"preset {self.name}: expected 0 < min_pixels <= max_pixels, found {self.min_pixels} and "
                 f"{self.max_pixels}"
             )
+        window = self.reading.window
+        if self.reading.mode == "windows" and window[0] * window[1] > self.max_pixels:
+            raise ValueError(
+                f"preset {self.name}: reading.window: expected at most {self.max_pixels} pixels, which is all that a "
+                f"picture may have, found {window[0]} x {window[1]} (reading.mode whole looks once)"
+            )
         if self.history not in HISTORY_FORMS:
             raise ValueError(
                 f"preset {self.name}: expected a history of {', '.join(HISTORY_FORMS)}, found {self.history!r:.40}"
@@ -62,8 +71,12 @@ class Preset:
     def plain(self) -> dict[str, Any]:
         """As JSON-able values, for config hashes and lineage. How it is played stands there only where training
         changed it, so that what never thought keeps its bytes."""
-        found = {**asdict(self), "shape": self.shape.plain() if self.shape else None}
-        for name, plain in (("history", "action"), ("thinking", False)):
+        found = {
+            **asdict(self),
+            "shape": self.shape.plain() if self.shape else None,
+            "reading": self.reading.plain(),
+        }
+        for name, plain in (("history", "action"), ("thinking", False), ("reading", Reading().plain())):
             if found[name] == plain:
                 del found[name]
         return found

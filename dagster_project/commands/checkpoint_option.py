@@ -5,16 +5,31 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from typing import get_args
 
 from pipelines.home import default_home
 from pipelines.store import Store, StoreError, has_store
 from pipelines.store.aliases import AGENT, ALIASES
 from pipelines.store.choose_version import asset_folder
+from trainer.settings.reading import Mode
 
 TEXT = (
     "a checkpoint folder, or its asset in the store: unified, checkpoints/unified@1f2e, production (an alias of the "
     "unified agent), offline_web@candidate"
 )
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """The option that makes a checkpoint look at screens otherwise than it was trained to."""
+    parser.add_argument(
+        "--reading",
+        choices=MODES,
+        help="how screens are looked at: whole; windows, at scale 1, of which the surest answers; zoom, the part "
+        "around a first answer once more (as the checkpoint was trained)",
+    )
+
+
 _IN_STORE = re.compile(r"/assets/(?:experiments/([a-z0-9_]+)/)?checkpoints/([a-z0-9_]+)/[0-9a-f]{16}(?:/[^/]+)?$")
 _NAME = re.compile(r"((?:experiments/[a-z0-9_]+/)?checkpoints/)?([a-z0-9_]+(?:@[A-Za-z0-9_-]+)?)")
 

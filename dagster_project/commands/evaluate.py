@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_project.commands.checkpoint_option import TEXT, checkpoint
+from dagster_project.commands.checkpoint_option import TEXT, add_reading, checkpoint
 from dagster_project.commands.store_option import add_store
 from dagster_project.demo.report import interval
 from dagster_project.settings import deployment
@@ -87,6 +87,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         "length, or it is cut and scored 0 (a checkpoint: as its preset says, 16 for a point; a served model: 512; "
         "with --words trained 112 or, --thinking, 1024, and 16 for a point)",
     )
+    add_reading(parser)
     add("--device", default="cpu", help="where the checkpoint runs (cpu)")
     add("--adb", default="adb", metavar="PATH", help="android_world: the adb program")
     add("--console-port", type=int, default=5554, help="android_world: the emulator's console port (5554)")
@@ -104,6 +105,7 @@ def evaluate(options: argparse.Namespace) -> int:
         options.device,
         options.history,
         options.thinking,
+        options.reading,
     )
     store = _store(options.home, needed=options.record or known.kind in ("heldout", "latent"))
     raw = options.raw or (_native_folder(known.raw) if known.kind == "grounding" else None)

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from dagster_project.commands.checkpoint_option import TEXT, checkpoint, name_of
+from dagster_project.commands.checkpoint_option import TEXT, add_reading, checkpoint, name_of
 from pipelines.http_guard import LOOPBACK
 
 EXAMPLES = {
@@ -39,6 +39,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         add("--name", default="", help="the model's name (that of the asset or folder)")
         cut = "of a text that is too long the model reads head and tail, as in training; the answer says so (error 400)"
         add("--cut-texts", action="store_true", help=cut)
+        add_reading(parser)
         parser.set_defaults(run=serve)
 
 
@@ -47,7 +48,9 @@ def serve(options: argparse.Namespace) -> int:
     from trainer.serving.serve import ChatServer  # with the web server's packages, which `--help` does without
 
     name = options.name or name_of(options.checkpoint)
-    loaded, access = _loaded(options), _access(options)
+    from trainer.reading.read import looking  # with torch
+
+    loaded, access = looking(_loaded(options), options.reading), _access(options)
     server = ChatServer(loaded, name=name, cut_texts=options.cut_texts, **access)
     return _until_stopped(server, options, lambda url: f"{name} at {url}")
 

@@ -16,7 +16,8 @@ from trainer.data.clusters import cluster, picture_key
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.checkpoint import Checkpoint
-from trainer.modeling.generation import generate, reply_limit
+from trainer.modeling.generation import reply_limit
+from trainer.reading.read import answers, looking
 from trainer.rl.rewards import DEFAULT, ReplyTarget, r_format, r_point, reward, step_success, type_match
 from trainer.rl.unreadable import unreadable_share
 from trainer.runtime.tracking import OnEvent
@@ -87,6 +88,7 @@ def evaluate(
     """
 
     config = config or EvalConfig()
+    checkpoint = looking(checkpoint, config.reading)
     most = config.max_new_tokens or checkpoint.processor.preset.max_answer_tokens
     config = config.changed(max_new_tokens=most)
     rows, unreadable = _readable(checkpoint, choose(heldout, config))
@@ -144,7 +146,7 @@ def _records(
         replies = [""] * len(asked)
         for objective in MEASURES:
             places = [place for place, row in enumerate(asked) if row["objective"] == objective]
-            found = generate(
+            found = answers(
                 checkpoint.model,
                 checkpoint.processor,
                 [asked[place] for place in places],

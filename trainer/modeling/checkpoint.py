@@ -27,6 +27,7 @@ from trainer.modeling.model import load_model
 from trainer.modeling.processor import Processor
 from trainer.presets import Preset, image_processor
 from trainer.settings.model_shape import Shape
+from trainer.settings.reading import Reading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -157,6 +158,8 @@ def read_preset(folder: str | Path) -> Preset:
         if plain.get("shape") is not None:
             sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain["shape"].items()}
             plain["shape"] = Shape(**sizes)
+        if "reading" in plain:
+            plain["reading"] = Reading.parsed(plain["reading"], PRESET)
         return Preset(**plain)
     except TypeError as error:
         raise ValueError(f"{PRESET}: {error}") from error

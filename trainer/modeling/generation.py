@@ -38,8 +38,8 @@ def reply_limit(limit: int, objective: str, wide: bool = False, free_form: bool 
 class Completion:
     """One reply. `row` is its prompt's index in the call, `member` its place in the group.
 
-    `token_ids` include the end token if the reply has one (`finished`), `logprobs` (nats) stand beside each, and
-    `top_logprobs` (token id, nats) where they were asked for.
+    `token_ids` include the end token if the reply has one (`finished`), `logprobs` (nats) stand beside each, and, where
+    they were asked for, `top_logprobs` (token id, nats) and `decided` (nats: of a number, that one of 0..1000 stands).
     """
 
     row: int
@@ -49,6 +49,7 @@ class Completion:
     text: str = ""
     finished: bool = False
     top_logprobs: list[list[tuple[int, float]]] = field(default_factory=list)
+    decided: list[float] = field(default_factory=list)
 
 
 @torch.no_grad()
@@ -66,6 +67,7 @@ def generate(
     on_batch: Callable[[int], None] | None = None,
     shaping: Shaping | None = None,
     on_tokens: Callable[[Completion], bool] | None = None,
+    decided: bool = False,
 ) -> list[Completion]:
     """`group` replies per row, ordered by row, then by member.
 
@@ -75,7 +77,8 @@ def generate(
     by itself: with the same numbers, whatever stands beside it. `batch_size` counts replies in flight; on a GPU they
     are fewer where its memory is short (`trainer.modeling.sampling_memory`). With `shaping` tokens are drawn from what
     it makes of the distribution, and the log-probabilities stay those of the tempered one. `on_tokens` sees each reply
-    as it grows, and may end it (true) or, by an exception, the call. Raises `ValueError` for a group or length below 1.
+    as it grows, and may end it (true) or, by an exception, the call. `decided`: completions have that, too (without
+    `shaping`). Raises `ValueError` for a group or length below 1.
     """
     if group < 1 or max_new_tokens < 1 or batch_size < 1:
         raise ValueError(
@@ -92,7 +95,18 @@ def generate(
             some = rows[start : start + per_batch]
             own = None if seeds is None else seeds[start * group : (start + len(some)) * group]
             found += _generate_batch(
-                model, processor, some, start, group, temperature, max_new_tokens, generator, own, shaping, on_tokens
+                model,
+                processor,
+                some,
+                start,
+                group,
+                temperature,
+                max_new_tokens,
+                generator,
+                own,
+                shaping,
+                on_tokens,
+                decided,
             )
             if on_batch:
                 on_batch(len(some))
@@ -113,6 +127,7 @@ def _generate_batch(
     seeds: Sequence[int] | None,
     shaping: Shaping | None,
     on_tokens: Callable[[Completion], bool] | None,
+    decided: bool,
 ) -> list[Completion]:
     device = next(model.parameters()).device
     batch = processor.prompt_batch(rows, getattr(model, "seen_pictures", None)).to(
@@ -140,6 +155,7 @@ def _generate_batch(
         logits = model.lm_head(states).flatten(0, 1)
         if shaping is None:
             tokens, logprobs = _choose(logits, processor, temperature, generator, given)
+            decisions = _decided(logits, tokens, logprobs, processor, temperature).tolist() if decided else []
         else:
             said = [
                 before
@@ -157,6 +173,10 @@ def _generate_batch(
                 ahead = i * states.shape[1]
                 new = len(done[place].token_ids) - len(done[place].top_logprobs)
                 done[place].top_logprobs += likeliest[ahead : ahead + new]
+            elif decided:
+                ahead = i * states.shape[1]
+                new = len(done[place].token_ids) - len(done[place].decided)
+                done[place].decided += decisions[ahead : ahead + new]
             if on_tokens is not None and on_tokens(done[place]):
                 ended.add(place)
         # a pass but the prompt's begins with the token that was drawn last, which is the reply's as well
@@ -255,6 +275,18 @@ def _choose(
     else:
         tokens = _likeliest(log_p, processor)
     return tokens, log_p.gather(1, tokens[:, None])[:, 0]
+
+
+def _decided(
+    logits: torch.Tensor, tokens: torch.Tensor, logprobs: torch.Tensor, processor: Processor, temperature: float
+) -> torch.Tensor:
+    """Log-probability [B] of each token; of a number, of all numbers 0..1000 together: that one stands there at all."""
+    if processor.numbers is None:
+        return logprobs
+    first, last = processor.numbers.first, processor.numbers.first + LAST_NUMBER
+    log_p = reply_log_softmax(logits, processor.never, temperature or 1.0)  # [B, V]
+    together = log_p[:, first : last + 1].logsumexp(-1)
+    return torch.where((tokens >= first) & (tokens <= last), together, logprobs)
 
 
 def _said(prompt: Sequence[int], reply: Completion, draft: Sequence[int], width: int) -> list[Said]:

@@ -88,6 +88,10 @@ class Processor:
             self._cached -= self._cache.popitem(last=False)[1].pixels.nbytes
         return found
 
+    def pixels(self, pixels: np.ndarray) -> PixelPicture:
+        """Decoded pixels, uint8 [height, width, 3], resized; nothing is kept."""
+        return PixelPicture(hashlib.sha256(pixels.tobytes()).hexdigest(), self._resized(pixels))
+
     def _resized(self, pixels: np.ndarray) -> np.ndarray:
         from transformers.image_utils import SizeDict
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -84,3 +86,14 @@ class SeenPictures:
             while self._bytes > self._most and len(self._kept) > 1:
                 self._bytes -= self._kept.popitem(last=False)[1].size
         return made
+
+
+@contextmanager
+def seen_once(model: Any) -> Iterator[None]:
+    """What the tower makes of a picture is kept meanwhile: it must not learn."""
+    before = getattr(model, "seen_pictures", None)
+    model.seen_pictures = before if before is not None else SeenPictures()
+    try:
+        yield
+    finally:
+        model.seen_pictures = before

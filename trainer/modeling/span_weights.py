@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 _NUMBER = rb"(?:1000|[0-9]{1,3})"
 _BRACKETED = re.compile(rb"[\[(](" + _NUMBER + rb"(?:," + _NUMBER + rb")+)[\])]")
 _DIGITS = re.compile(rb"[0-9]+")
+_REFUSED = re.compile(rb"\[(-1),(-1)\]")
 _TAG = re.compile(rb"</?(?:think|action|conclusion)>")
 _VERB = re.compile(("(?:" + "|".join(sorted(words.VERBS, key=len, reverse=True)) + r")(?=\()").encode())
 _ACTION = re.compile(rb"<action>(.*?)(?:</action>|$)", re.DOTALL)
-KINDS = ("text", "action", "tag", "verb", "coordinate")
-"""Kinds of spans; a token that touches several is of the last."""
+KINDS = ("text", "action", "tag", "verb", "coordinate", "refused")
+"""Kinds of spans; a token that touches several is of the last. A refusal stands where a coordinate could: with less
+weight than that it would be said less often than it is true."""
 
 
 class AnswerSpans:
@@ -40,7 +42,7 @@ class AnswerSpans:
         self._tags = {one[tag] for tag in words.TAGS}
         self._verbs = {one[verb] for verb in words.VERBS}
         self._open, self._close = {one["("], one["["]}, {one[")"], one["]"]}
-        self._comma = one[","]
+        self._comma, self._minus_one = one[","], ids(words.MINUS_ONE)
         self._action = one["<action>"]
 
     def coordinates(self, ids: Sequence[int]) -> list[int]:
@@ -65,8 +67,9 @@ class AnswerSpans:
         """Loss weight of each token, see `SpanWeights`."""
         if self._numbers is None:
             kinds = self._kinds(ids)
+            by_kind = {**spans.plain(), "refused": spans.coordinate}
             return [
-                spans.end if token == self._end else float(getattr(spans, kind))
+                spans.end if token == self._end else float(by_kind[kind])
                 for token, kind in zip(ids, kinds, strict=True)
             ]
         weights, inside = [], False
@@ -75,7 +78,7 @@ class AnswerSpans:
             if token in self._tags:
                 inside = token == self._action
                 weights.append(spans.tag)
-            elif index in coordinates:
+            elif index in coordinates or token == self._minus_one:
                 weights.append(spans.coordinate)
             elif token == self._end:
                 weights.append(spans.end)
@@ -99,6 +102,9 @@ class AnswerSpans:
         for found in _BRACKETED.finditer(text):
             for number in _DIGITS.finditer(text, found.start(1), found.end(1)):
                 kind[number.start() : number.end()] = bytes([4]) * (number.end() - number.start())
+        for found in _REFUSED.finditer(text):
+            for place in (1, 2):
+                kind[found.start(place) : found.end(place)] = bytes([5]) * 2
         kinds, here = [], 0
         for piece in pieces:
             kinds.append(KINDS[max(kind[here : here + len(piece)], default=0)])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pipelines.prompts import with_asked_form
 from schemas.actions import Finished, parse_reply
 from trainer.data.clusters import cluster, cluster_of
+from trainer.data.window_rows import cut_row
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.processor import Processor
 from trainer.rl.reply_forms import profile_point
@@ -79,7 +80,11 @@ def tasks_of(
             unusable["bad_prompt"] += 1
             continue
         episode, step = _place(row) if row["objective"] == "navigation" else (None, -1)
-        tasks.append(RlTask(row, truth, cluster(row) if processor is not None else cluster_of(row), episode, step))
+        independent = cluster(row) if processor is not None else cluster_of(row)
+        if processor is not None:
+            row = cut_row(row, processor, drawn_by=row["sample_id"], target=row["objective"] == "navigation")
+            truth = ReplyTarget.of_sample(row)
+        tasks.append(RlTask(row, truth, independent, episode, step))
     return sorted(tasks, key=lambda task: str(task.row["sample_id"])), dict(unusable)
 
 

@@ -199,6 +199,7 @@ class ReplyEngine:
                 generator=torch.Generator(next(model.parameters()).device).manual_seed(drawn),
                 seeds=own or None,
                 batch_size=REPLIES,
+                decided=self._processor.preset.reading.mode == "windows",
             )
             for request, reply in zip(some, replies, strict=True):
                 request.reply = reply
@@ -226,6 +227,7 @@ class RolloutPolicy(CheckpointPolicy):
     ) -> None:
         super().__init__(checkpoint, temperature=0.0 if job.greedy else 1.0, thinking=thinking, name="online")
         self._engine, self._job, self._recorder, self._claim = engine, job, recorder, claim
+        self._samples: dict[int, ReplySample] = {}
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
         super().begin(goal, platform, seed)
@@ -235,14 +237,17 @@ class RolloutPolicy(CheckpointPolicy):
         if self._claim.lost:
             raise ClaimLost(f"rollout {self._job.key}: another worker makes it now")
         reply, prompt_tokens, version = self._engine.ask(self._job, row, seed)
-        self._recorder.samples.append(
-            ReplySample(
-                str(row["messages"]),
-                bytes(row["images"][0]),
-                str(row["platform"]),
-                tuple(reply.token_ids),
-                tuple(reply.logprobs),
-                version,
-            )
+        self._samples[id(reply)] = ReplySample(
+            str(row["messages"]),
+            bytes(row["images"][0]),
+            str(row["platform"]),
+            tuple(reply.token_ids),
+            tuple(reply.logprobs),
+            version,
         )
         return reply, prompt_tokens
+
+    def _chosen(self, completion: Completion) -> None:
+        super()._chosen(completion)
+        self._recorder.samples.append(self._samples[id(completion)])
+        self._samples.clear()

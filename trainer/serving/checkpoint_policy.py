@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.policies.policy_maker import PolicyMaker
 from pipelines.prompts import HistoryForm, history_entry, messages, navigation_text
+from pipelines.store.images import encode_png
 from schemas.actions import parse_reply
 from schemas.ids import digest
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
     from generators.tasks.task_spec import TaskSpec
     from generators.tasks.world_interface import World
+    from trainer.modeling.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
 
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
 class CheckpointPolicy:
     """See `Policy`. `temperature` 0 is greedy; above it, replies are drawn with a seed of (seed, goal, turn).
 
-    What the checkpoint's preset says of its training decides how it is played: the form of its histories, whether it is
-    asked for thoughts (unless `thinking` is given), and how long a reply may be (unless `max_new_tokens` is).
-    `completions` holds the replies of the episode as tokens with the log-probability of each, in the order of turns.
+    What the checkpoint's preset says of its training decides how it is played: the form of its histories, how it looks
+    at screens, whether it is asked for thoughts (unless `thinking` is given), and how long a reply may be (unless
+    `max_new_tokens` is).
+    `completions` holds the replies of the episode as tokens with the log-probability of each, in the order of turns; a
+    screen that is read in parts (`reading`) has that of the part that was surest, in whose frame it is written.
     Policies that share a model share a `lock`: one reply at a time.
     """
 
@@ -50,6 +55,7 @@ class CheckpointPolicy:
         preset = checkpoint.processor.preset
         self.checkpoint, self.temperature, self.history = checkpoint, temperature, preset.history
         self.thinking = preset.thinking if thinking is None else thinking
+        self.reading = preset.reading
         self.max_new_tokens = max_new_tokens or preset.max_answer_tokens
         self.name = name or _name(checkpoint)
         self.completions: list[Completion] = []
@@ -64,16 +70,31 @@ class CheckpointPolicy:
     def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`. Raises `PolicyError` for a view that can't be put to the model."""
         from trainer.modeling.batches import BadSample
+        from trainer.reading.read import read
+
+        seed, prompt_tokens, reply_tokens = reply_seed(self._seed, view), 0, 0
+
+        def ask(rows: Sequence[Row]) -> list[Completion]:
+            nonlocal seed, prompt_tokens, reply_tokens
+            said = []
+            for row in rows:
+                completion, tokens = self._complete(dict(row), seed)
+                seed, prompt_tokens = seed + 1, prompt_tokens + tokens
+                reply_tokens += len(completion.token_ids)
+                said.append(completion)
+            return said
 
         try:
-            completion, prompt_tokens = self._complete(self.row(view), reply_seed(self._seed, view))
+            [answer] = read([self.row(view)], self.reading, ask, encode_png)
         except BadSample as bad:
             raise PolicyError(f"{self.name}: {bad}") from bad
+        self._chosen(answer.completion)
+        reply = parse_reply(answer.text)
+        return Decision(answer.text, reply.action, reply.thought, reply.conclusion, prompt_tokens, reply_tokens)
+
+    def _chosen(self, completion: Completion) -> None:
+        """Of the replies to the parts of a screen, the one that is acted by."""
         self.completions.append(completion)
-        reply = parse_reply(completion.text)
-        return Decision(
-            completion.text, reply.action, reply.thought, reply.conclusion, prompt_tokens, len(completion.token_ids)
-        )
 
     def _complete(self, row: dict[str, Any], seed: int) -> tuple[Completion, int]:
         """The reply to a row, and the tokens of its prompt. Raises `BadSample`."""
@@ -94,6 +115,7 @@ class CheckpointPolicy:
                 temperature=self.temperature,
                 max_new_tokens=self.max_new_tokens,
                 generator=generator,
+                decided=self.reading.mode == "windows",
             )
         return completion, len(prompt.ids)
 

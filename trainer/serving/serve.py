@@ -15,8 +15,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
+    from trainer.modeling.batches import Row
     from trainer.modeling.checkpoint import Checkpoint
+    from trainer.modeling.generation import Completion
+    from trainer.modeling.processor import Processor
 
 KEY_VARIABLE = "VESPER_SERVE_API_KEY"
 CUT_HEADER = "X-Vesper-Cut"
@@ -165,20 +169,53 @@ class ChatServer:
                 prompt = processor.prompt(ask.row)
             except BadSample as bad:
                 raise RequestRefused(400, str(bad)[:300], "messages", "bad_image") from bad
+            in_parts = processor.preset.reading.mode != "whole" and len(prompt.pictures) == 1
+            if in_parts and (ask.n > 1 or ask.logprobs):
+                raise RequestRefused(
+                    400,
+                    f"expected n 1 and no logprobs, found n {ask.n} and logprobs {ask.logprobs}: this model looks at a "
+                    "screen in parts (serve it with --reading whole for one look)",
+                    code="read_in_parts",
+                )
             reply.begin()
-            replies = generate(
+            sample = partial(
+                generate,
                 model,
                 processor,
-                [ask.row],
-                group=ask.n,
                 temperature=ask.temperature,
                 max_new_tokens=ask.max_tokens,
                 generator=generator,
-                batch_size=ask.n,
                 shaping=ask.shaping,
-                on_tokens=reply.grow,
             )
-        reply.finish(replies, len(prompt.ids))
+            if in_parts:
+                replies, prompt_tokens = _read_in_parts(ask, processor, sample, caller)
+            else:
+                replies = sample([ask.row], group=ask.n, batch_size=ask.n, on_tokens=reply.grow)
+                prompt_tokens = len(prompt.ids)
+        reply.finish(replies, prompt_tokens)
+
+
+def _read_in_parts(
+    ask: ChatAsk, processor: Processor, sample: Callable[..., list[Completion]], caller: Caller
+) -> tuple[list[Completion], int]:
+    """(the answer, in the frame of the screen, tokens of all prompts that it took)."""
+    from trainer.reading.read import read
+
+    tokens = 0
+
+    def stays(_: Completion) -> bool:
+        caller.stay()
+        return False
+
+    def put(rows: Sequence[Row]) -> list[Completion]:
+        nonlocal tokens
+        tokens += sum(processor.prompt_length(row) for row in rows)
+        return sample(rows, on_tokens=stays, decided=ask.shaping is None)
+
+    row = {**ask.row, "objective": "navigation"}  # its reply may point
+    [answer] = read([row], processor.preset.reading, put, processor.pixels)
+    ends = [place for stop in ask.stops if (place := answer.text.find(stop)) >= 0]
+    return [replace(answer.completion, row=0, member=0, text=answer.text[: min(ends) if ends else None])], tokens
 
 
 def _refused(refusal: Refusal) -> tuple[int, str, bytes]:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, setting
+from trainer.settings.reading import Mode
 from trainer.settings.rewards import ReplyProfile
 from trainer.settings.stages import MERGED, Specialist
 
@@ -22,6 +23,9 @@ class EvalConfig(Settings):
     )
     batch_size: Whole = setting(64, "Samples that are answered at a time.", ge=1)
     reply_profile: ReplyProfile = setting("vesper", "Whose way of writing a point grounding replies are read by.")
+    reading: Mode | None = setting(
+        None, "How screens are looked at (`reading.mode`); null: as the checkpoint was trained."
+    )
     swapped: Flag = setting(True, "Also the control with another screen in place of the question's own.")
     threads: Whole = setting(2, "CPU threads; figures are the same for one number of them only.", ge=1)
 

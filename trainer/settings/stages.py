@@ -29,7 +29,7 @@ BASE = TrainerStage(
     make="trainer.stages.checkpoints:base",
     checks=stage_checks.BASE,
     reads=(CORPUS,),
-    settings=("preset", "shape", "pixels", "seed", "tokenizer_texts", "weights"),
+    settings=("preset", "shape", "pixels", "reading", "seed", "tokenizer_texts", "weights"),
 )
 MID_TRAINED = TrainerStage(
     name="mid_trained",

@@ -20,6 +20,7 @@ from trainer.settings.model_shape import Shape
 from trainer.settings.offline import OfflineSection
 from trainer.settings.online import OnlineSection
 from trainer.settings.own import with_stages
+from trainer.settings.reading import Reading
 from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES, settings_of
 from trainer.settings.supervised import MidtrainConfig
 from trainer.settings.worth import WorthSettings
@@ -45,6 +46,11 @@ class TrainerSettings(Settings):
         in_version=ALWAYS,
     )
     seed: Whole = setting(0, "Of random weights.", in_version=ALWAYS)
+    reading: Reading = setting(
+        Reading(),
+        "How screens are looked at: trained so, and remembered by the checkpoints.",
+        in_version=ALWAYS,
+    )
     tokenizer_texts: Whole = setting(20_000, "Training texts that a tokenizer is learned on.", ge=1, in_version=ALWAYS)
     weights: str = setting(
         "",

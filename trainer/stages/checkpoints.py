@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from schemas.ids import canonical_json, digest
 from trainer.data.clusters import cluster_of, set_aside
 from trainer.data.rows import light_rows, pick, with_pictures
 from trainer.data.stream import MixtureSource
+from trainer.data.window_rows import as_read
 from trainer.merging.merge import merge
 from trainer.merging.merge_choice import candidates, choose_ties, merged_domains, validation_tasks
 from trainer.midtrain.schedule import scheduled
@@ -80,8 +82,9 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
     if shape or kept.processor.preset.name != preset.name:
         raise ValueError(
             f"weights {place}: expected a checkpoint of preset {preset.name} and no other shape, found "
-            f"{kept.processor.preset.name} and shape {shape}"
+            f"{kept.processor.preset.name} and shape {shape} (weights '' begins from random ones)"
         )
+    kept.processor.preset = replace(kept.processor.preset, reading=context.settings.reading)
     made = checkpoints.lineage(
         context.stage,
         kept.processor.preset,
@@ -112,11 +115,12 @@ def midtrain(context: Context, folder: Path) -> StageResult:
     rows = light_rows(context.inputs[CORPUS], ("train",))
     aside = set_aside(rows, context.settings.validation_share)
     chosen = pick(aside, context.settings.validation_rows, config.seed, lambda row: row["objective"])
-    validation = with_pictures(context.inputs[CORPUS], chosen)
+    validation: Sequence[Mapping[str, Any]] = with_pictures(context.inputs[CORPUS], chosen)
     without = [str(row["sample_id"]) for row in aside]
     kept_out = set(without)
     mixture = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
     source = scheduled(mixture, config, [row for row in rows if row["sample_id"] not in kept_out])
+    source, validation = as_read(source, validation, start.processor, config.seed)
     curve = train(
         start.model,
         start.processor,

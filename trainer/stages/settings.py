@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from trainer.presets import NANO_BASE, Preset, preset
 from trainer.settings import tree
@@ -34,18 +35,21 @@ def weights_folder(named: str) -> str:
 
 
 def preset_from(settings: TrainerSettings) -> Preset:
-    """The preset that is set, with the sizes of `shape` where it has a shape, and `pixels` where it is published.
+    """The preset that is set, with the sizes of `shape` where it has a shape, `pixels` where it is published, and its
+    `reading`, unless `weights` bring a preset of their own.
 
     Raises `ValueError` for overrides that the preset can't take."""
     found, pixels = preset(settings.preset), settings.pixels
+    changes: dict[str, Any] = {} if settings.weights else {"reading": settings.reading}
     if found.shape is None:
         if settings.shape.model_fields_set:
             raise ValueError(f"preset {found.name}: shape can't be changed, its weights are published")
-        return found if pixels is None else replace(found, min_pixels=pixels[0], max_pixels=pixels[1])
-    if pixels is not None:
+        if pixels is not None:
+            changes |= {"min_pixels": pixels[0], "max_pixels": pixels[1]}
+    elif pixels is not None:
         raise ValueError(
             f"preset {found.name}: pixels is for published presets; say shape.pixels and shape.enlarged_to"
         )
-    if not settings.shape.model_fields_set:
-        return found
-    return replace(found, shape=settings.shape, max_pixels=settings.shape.pixels)
+    elif settings.shape.model_fields_set:
+        changes |= {"shape": settings.shape, "max_pixels": settings.shape.pixels}
+    return replace(found, **changes)

@@ -74,8 +74,8 @@ def checkpoint_name(checkpoint: Checkpoint, digest: str = "") -> str:
 
 
 class CheckpointAnswers:
-    """A loaded checkpoint, asked in batches as in training. `max_answer_tokens`: of a navigation reply, as its preset
-    says."""
+    """A loaded checkpoint, asked in batches as in training; it looks at screens as its preset says.
+    `max_answer_tokens`: of a navigation reply, likewise."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.name = checkpoint_name(checkpoint)
@@ -84,7 +84,7 @@ class CheckpointAnswers:
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]:
         from trainer.modeling.batches import BadSample
-        from trainer.modeling.generation import generate
+        from trainer.reading.read import answers as read_answers
 
         answers = [SuiteAnswer("", "unreadable")] * len(rows)
         places: list[int] = []
@@ -95,15 +95,15 @@ class CheckpointAnswers:
                 answers[place] = SuiteAnswer("", f"unreadable: {bad}"[:300])
                 continue
             places.append(place)
-        found = generate(
+        found = read_answers(
             self._checkpoint.model,
             self._checkpoint.processor,
             [rows[place] for place in places],
             max_new_tokens=max_new_tokens,
             batch_size=REPLIES,
         )
-        for place, completion in zip(places, found, strict=True):
-            answers[place] = SuiteAnswer(completion.text)
+        for place, answer in zip(places, found, strict=True):
+            answers[place] = SuiteAnswer(answer.text)
         return answers
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipelines.prompts import HistoryForm
     from pipelines.store import Store
+    from trainer.settings.reading import Mode
     from trainer.suites.answering import Words
 
 
@@ -20,7 +21,8 @@ class EvaluationSubject:
     """What is evaluated: a checkpoint folder, or the name of a model behind an OpenAI-protocol endpoint.
 
     `history` and `thinking` are how a served model is asked in worlds (`thinking`, of one that is asked in full,
-    everywhere it acts): the form of its past turns, and whether for thoughts. A checkpoint's preset has its own."""
+    everywhere it acts): the form of its past turns, and whether for thoughts. A checkpoint's preset has its own;
+    `reading` makes it look at screens otherwise than it was trained to."""
 
     checkpoint: Path | None = None
     base_url: str = ""
@@ -29,6 +31,7 @@ class EvaluationSubject:
     device: str = "cpu"
     history: HistoryForm = "action"
     thinking: bool = False
+    reading: Mode | None = None
 
     def __post_init__(self) -> None:
         served = bool(self.base_url and self.model)
@@ -41,6 +44,8 @@ class EvaluationSubject:
                 "--history and --thinking are for served models: a checkpoint is asked as its preset.json "
                 "says that it was trained; leave them out"
             )
+        if served and self.reading is not None:
+            raise ValueError("--reading is for checkpoints: give it to the server, vesper serve --reading")
         if self.checkpoint is not None and not (self.checkpoint / "config.json").is_file():
             raise ValueError(f"{self.checkpoint}: expected a checkpoint folder with config.json, found none")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
     from pipelines.store import Store
     from trainer.evaluation.controls import BlindTable
+    from trainer.modeling.checkpoint import Checkpoint
     from trainer.suites.answering import CheckpointAnswers, EndpointAnswers
 from trainer.suites.options import DEFAULT_EPISODES, EvaluationSubject, SuiteOptions
 
@@ -102,17 +103,22 @@ def _answers(subject: EvaluationSubject, options: SuiteOptions) -> CheckpointAns
             max_answer_tokens=most,
             agent=agent,
         )
-    from trainer.modeling.checkpoint import load_checkpoint
+    return CheckpointAnswers(_checkpoint(subject))
 
-    return CheckpointAnswers(load_checkpoint(subject.checkpoint, device=subject.device))
+
+def _checkpoint(subject: EvaluationSubject) -> Checkpoint:
+    """The checkpoint that is evaluated, loaded, looking at screens as the subject says."""
+    from trainer.modeling.checkpoint import load_checkpoint
+    from trainer.reading.read import looking
+
+    assert subject.checkpoint is not None
+    return looking(load_checkpoint(subject.checkpoint, device=subject.device), subject.reading)
 
 
 def _policy(subject: EvaluationSubject, options: SuiteOptions) -> PolicyMaker | Any:
     """What plays episodes: a loaded checkpoint, or policies over an endpoint."""
     if subject.checkpoint is not None:
-        from trainer.modeling.checkpoint import load_checkpoint
-
-        return load_checkpoint(subject.checkpoint, device=subject.device)
+        return _checkpoint(subject)
     from generators.policies.registry import build_policy
     from trainer.suites.answering import served_tokens, trained_agents
 
@@ -140,11 +146,9 @@ def _policy(subject: EvaluationSubject, options: SuiteOptions) -> PolicyMaker | 
 def _heldout(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
-
     from trainer.data.clusters import picture_key
     from trainer.data.rows import light_rows, screen_elements, with_pictures
     from trainer.evaluation.evaluate import choose, evaluate
-    from trainer.modeling.checkpoint import load_checkpoint
     from trainer.settings.measuring import EvalConfig
     from trainer.suites.answering import checkpoint_name
 
@@ -157,8 +161,7 @@ def _heldout(
     if not rows:
         raise ValueError(f"{store.home}: the held-out shards have no sample that can be checked")
     names = sorted({str(row["source"]) for row in rows})
-    assert subject.checkpoint is not None
-    loaded = load_checkpoint(subject.checkpoint, device=subject.device)
+    loaded = _checkpoint(subject)
     report = evaluate(
         loaded,
         rows,
@@ -339,8 +342,7 @@ def _latent(
         from dataclasses import replace
 
         config = replace(config, limit=options.limit)
-    assert subject.checkpoint is not None
-    loaded = load_checkpoint(subject.checkpoint, device=subject.device)
+    loaded = _checkpoint(subject)
     before = load_checkpoint(options.before, device=subject.device) if options.before is not None else None
     report = evaluate_latent(loaded, store, sources, config, before=before, on_event=on_event)
     return {**report, "policy": checkpoint_name(loaded)}

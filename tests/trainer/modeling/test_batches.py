@@ -83,6 +83,12 @@ def test_only_bracketed_numbers_are_coordinates(processor: Any) -> None:
     assert marked("Drag(start=(1,2), end=(3,4))") == ["1", "2", "3", "4"]
 
 
+def test_a_refusal_weighs_as_much_as_the_point_that_could_stand_in_its_place(processor: Any) -> None:
+    spans = SpanWeights(coordinate=2.0, text=1.0, end=0.5)
+    assert processor.answer_weights(processor.answer("[-1,-1]"), spans) == [1.0, 2.0, 1.0, 2.0, 1.0, 0.5]
+    assert processor.answer_weights(processor.answer("[10,20]"), spans) == [1.0, 2.0, 1.0, 2.0, 1.0, 0.5]
+
+
 def test_prompts_are_padded_left_and_answers_right(processor: Any) -> None:
     rows = [grounding_row(), grounding_row(text="a much longer name of the thing that is looked for")]
     prompts = processor.prompt_batch(rows)
@@ -209,3 +215,5 @@ def test_spans_of_a_tokenizer_without_numbers_are_those_of_the_text(processor: A
     assert ("Click", 3.0) in by_piece and (")<", 0.3) in by_piece and ("(", 1.5) in by_piece and ("3", 1.0) in by_piece
     assert by_piece[0] == ("<", 0.3) and by_piece[-1][1] == 0.5 and sum(w == 2.0 for w in weight.values()) == 4
     assert spans.coordinates(tokenizer("[-1,-1] (3) [1,2000]")["input_ids"]) == []
+    refusal = spans.weights(tokenizer("[-1,-1]")["input_ids"], SpanWeights(coordinate=2.0, text=1.0))
+    assert refusal == [1.0, 2.0, 2.0, 1.0, 2.0, 2.0, 1.0]

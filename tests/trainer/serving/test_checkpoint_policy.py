@@ -11,6 +11,7 @@ import pytest
 from drawn import draw
 from guided import tasks_of
 from policy_contract import DrawnSite, check_policy
+from red_seer import RedSeer, hits, screen
 
 from generators.policies.episode import run_episode
 from generators.policies.policy import PastTurn, PolicyError, PolicyView
@@ -20,8 +21,10 @@ from pipelines.prompts import prompt_text
 from schemas.action_types import Click, Scroll, Type
 from schemas.actions import format, parse_reply
 from trainer.modeling.checkpoint import Checkpoint, lineage, save_checkpoint
+from trainer.modeling.generation import Completion
 from trainer.modeling.processor import Processor
 from trainer.serving.checkpoint_policy import CheckpointPolicy, checkpoint_policies
+from trainer.settings.reading import Reading
 
 PAST = (
     PastTurn(Click((1, 2))),
@@ -128,6 +131,26 @@ def test_a_folder_becomes_policies_that_act_in_a_world(
     assert episode.ended == "unreadable" and len(episode.steps) == 3  # four tokens of a random model are no reply
     with pytest.raises(ValueError, match="readable"):
         build_policy("checkpoint", known, checkpoint=tmp_path / "none")
+
+
+def test_a_larger_screen_is_read_by_windows_and_acted_on_in_its_own_frame(checkpoint: Checkpoint) -> None:
+    class Seeing(CheckpointPolicy):
+        def _complete(self, row: dict[str, Any], seed: int) -> tuple[Completion, int]:
+            seeds.append(seed)
+            return seer.answer(row), 10
+
+    seer, seeds = RedSeer("<think></think><action>Click(box=({x},{y}))</action><conclusion></conclusion>"), list[int]()
+    checkpoint.processor = checkpoint.processor.apart()
+    preset = replace(checkpoint.processor.preset, max_pixels=320 * 448, reading=Reading(mode="windows"))
+    checkpoint.processor.preset = preset
+    policy = Seeing(checkpoint)
+    policy.begin("g", "mobile", 0)
+    decision = policy.decide(view(screen()))
+    assert isinstance(decision.action, Click) and hits(*decision.action.box)
+    assert decision.prompt_tokens == 60 and len(set(seeds)) == 6 and decision.completion_tokens == 7
+    [said] = policy.completions
+    assert said.text != decision.reply, "it was said of a window"
+    assert parse_reply(decision.reply).action == decision.action
 
 
 def test_what_cant_be_put_to_the_model_is_told(checkpoint: Checkpoint) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from pipelines.prompts import messages, navigation_text
 from trainer.modeling.checkpoint import load_checkpoint
 from trainer.serving.limits import ServeLimits
 from trainer.serving.serve import ChatServer, serving
+from trainer.settings.reading import Reading
 
 pytestmark = [pytest.mark.real_parts, pytest.mark.slow]
 
@@ -80,6 +82,31 @@ def test_the_real_client_gets_the_reply_that_the_checkpoint_gives(server: tuple[
     assert choice.logprobs is not None and choice.logprobs.content is not None
     assert [t.logprob for t in choice.logprobs.content] == pytest.approx(expected.logprobs)
     assert [model.id for model in client(url).models.list()] == ["unified"]
+
+
+def test_a_checkpoint_that_reads_in_parts_answers_for_the_whole_screen(merged: Path) -> None:
+    from trainer.reading.read import answers
+
+    def parts() -> Any:
+        loaded = load_checkpoint(merged)
+        reading = Reading(mode="windows", window=(96, 128), overlap=32)
+        loaded.processor.preset = replace(loaded.processor.preset, reading=reading)
+        return loaded
+
+    loaded, large = parts(), draw({"red": (10, 10, 60, 60)}, (200, 300))
+    row = {"objective": "navigation", "messages": messages("navigation", QUESTION), "images": [large], "answer": ""}
+    [expected] = answers(loaded.model, loaded.processor, [row], max_new_tokens=8)
+    asked: Any = content(QUESTION, large)
+    with serving(ChatServer(parts(), name="parts")) as (url, _):
+        create = client(url).chat.completions.create
+        reply = create(model="parts", messages=asked, temperature=0, max_tokens=8)
+        assert reply.choices[0].message.content == expected.text and expected.asked > 4
+        assert reply.usage is not None and reply.usage.prompt_tokens > 4 * 12
+        stream = create(model="parts", messages=asked, temperature=0, max_tokens=8, stream=True)
+        assert "".join(part.choices[0].delta.content or "" for part in stream) == expected.text
+        with pytest.raises(openai.BadRequestError, match="reading whole") as refused:
+            create(model="parts", messages=asked, n=2, temperature=1, max_tokens=8)
+        assert refused.value.code == "read_in_parts"
 
 
 def test_sampling_follows_the_seed(server: tuple[ChatServer, str]) -> None:

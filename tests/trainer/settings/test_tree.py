@@ -24,6 +24,7 @@ OTHERS: dict[str, Any] = {
     "report_to": ["mlflow"],
     "midtrain.schedule": [[1.0, {"grounding": 1.0}]],
     "midtrain.betas": [0.8, 0.9],
+    "reading.window": [256, 320],
     "midtrain.sigma": [30, 10],
     "offline.semi_online": {"patches": 3},
     "online.worlds": ["phone"],
@@ -67,13 +68,13 @@ def _another(path: tuple[str, ...], field: FieldInfo) -> Any:
         return OTHERS[named]
     if path[-1].endswith("_terms"):  # of one's own, by import path
         return {"brevity:short": {"weight": 0.5}}
-    now = field.get_default(call_default_factory=True, validated_data={"max_steps": 200})
+    now, usual = field.get_default(call_default_factory=True, validated_data={"max_steps": 200}), over(configured(), {})
     if get_origin(field.annotation) is Literal:
-        return next(one for one in get_args(field.annotation) if one != now)
+        return next(one for one in get_args(field.annotation) if one not in (now, _value(usual, path)))
     if now is None:
-        return next(one for one in (True, 7) if _fits(_given(path, one)))
+        return next(one for one in (True, 7, "zoom") if _fits(_given(path, one)))
     if isinstance(now, bool):
-        return not _value(over(configured(), {}), path)
+        return not _value(usual, path)
     if isinstance(now, int):
         return now + 1
     if isinstance(now, float):

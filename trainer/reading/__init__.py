@@ -1,0 +1,1 @@
+"""How screens are looked at that are larger than what a model sees at once."""
