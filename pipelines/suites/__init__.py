@@ -58,12 +58,13 @@ class SuiteItem:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A native row that is no item; counted by its reason."""
+    """A native row that is no item; counted by its reason. `ends`: its file can't be read on behind it."""
 
     file: str
     locator: str
     reason: str
     detail: str = ""
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

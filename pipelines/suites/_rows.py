@@ -140,7 +140,7 @@ def records(raw: Raw, patterns: Sequence[str]) -> Iterator[Record | BadRow]:
     for name in names:
         for found in _records(raw, name):
             if isinstance(found, Broken):
-                yield BadRow(found.file, found.locator, found.reason, found.detail)
+                yield BadRow(found.file, found.locator, found.reason, found.detail, found.ends)
             else:
                 yield found
 
@@ -165,7 +165,7 @@ def _document(raw: Raw, name: str) -> Iterator[Record | Broken]:
     try:
         whole = json.loads(raw.read(name))
     except (ValueError, RecursionError) as error:
-        yield Broken(name, "document", "bad_json", str(error)[:200], 0)
+        yield Broken(name, "document", "bad_json", str(error)[:200], 0, ends=True)
         return
     listed = whole.get("details") if isinstance(whole, dict) else None
     for index, row in enumerate(listed if isinstance(listed, list) else [whole]):

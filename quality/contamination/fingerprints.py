@@ -37,7 +37,7 @@ from quality.items.part import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
 from schemas.tables import Column, Table
 
-CODE_VERSION = f"3.{TEXT_VERSION}.{LOOK_VERSION}"
+CODE_VERSION = f"4.{TEXT_VERSION}.{LOOK_VERSION}"
 SPLIT_SOURCES = ("aitz", "android_control", "gui_odyssey", "mind2web", "multimodal_mind2web")
 """Sources whose test split is an evaluation suite of its own."""
 THUMB_PX = 480
@@ -45,9 +45,12 @@ THUMB_QUALITY = 60
 FLUSH_PICTURES = 256
 HAS_ITEMS = CheckSpec("there are items", "The suite yielded no item. Only warns for a source without a test split")
 ROWS_ADD_UP = CheckSpec("every row is an item or has a reason", "Rows of the suite were skipped silently")
+FILES_WHOLE = CheckSpec(
+    "every file is read to its end", "A file of the suite ends too early: training data isn't held against its rest"
+)
 MOST_ROWS = CheckSpec("most rows are items", "More than half of the suite's rows were refused")
 HAS_PICTURES = CheckSpec("pictures are there", "More than one in ten items has no picture", blocking=False)
-CHECKS = (HAS_ITEMS, ROWS_ADD_UP, MOST_ROWS, HAS_PICTURES)
+CHECKS = (HAS_ITEMS, ROWS_ADD_UP, FILES_WHOLE, MOST_ROWS, HAS_PICTURES)
 
 
 class Items(Table, version=2):
@@ -152,6 +155,7 @@ def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest
     reasons: Counter[str] = Counter()
     for result in build.results:
         reasons.update(result.counts["reasons"])
+    damaged = sorted(name for result in build.results for name in result.counts["damaged"])
     shown = counts["items"] - counts["without_picture"]
     checks = [
         HAS_ITEMS.check(counts["items"] > 0, counts["items"], "at least 1", limit=1, blocking=not may_be_empty),
@@ -161,6 +165,7 @@ def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest
             counts["read"],
             counts["items"] + counts["rejected"],
         ),
+        FILES_WHOLE.check(not damaged, "; ".join(damaged[:5]) or "all files", "all files", len(damaged), 0),
         MOST_ROWS.check(
             2 * counts["rejected"] <= counts["read"],
             f"{counts['rejected']} rejected",
@@ -183,12 +188,15 @@ def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | Print
     """Stream items into tables; pictures are written as they come and never held all at once."""
     rows: list[dict[str, Any]] = []
     rejects: list[dict[str, str]] = []
+    damaged: set[str] = set()
     counts: Counter[str] = Counter(items=0, rejected=0, read=0, without_picture=0)
     seen: Counter[str] = Counter()
     with _PictureWriter(out, key) as pictures:
         for item in found:
             counts["read"] += 1
             if isinstance(item, BadRow):
+                if item.ends:
+                    damaged.add(f"{item.file}: {item.reason}")
                 rejects.append(
                     {"file": item.file, "locator": item.locator, "reason": item.reason, "detail": item.detail[:400]}
                 )
@@ -207,7 +215,8 @@ def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | Print
     out.table("items", pa.Table.from_pylist(sorted(rows, key=lambda row: row["item_id"]), schema=Items.schema))
     out.table("rejects", pa.Table.from_pylist(rejects, schema=REJECTS))
     notes = Counter(note for row in rows for note in row["notes"])
-    return {**counts, "reasons": {**Counter(reject["reason"] for reject in rejects), **notes}}
+    reasons = {**Counter(reject["reason"] for reject in rejects), **notes}
+    return {**counts, "damaged": sorted(damaged), "reasons": reasons}
 
 
 class _PictureWriter:

@@ -76,6 +76,18 @@ def test_a_folder_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
         build_fingerprints(store, "nonesuch", Raw(tmp_path))
 
 
+def test_a_suite_whose_file_ends_too_early_is_refused_and_the_file_named(tmp_path: Path) -> None:
+    store, folder = Store(tmp_path / "home"), tmp_path / "raw"
+    good = make_suite(store, folder, [suite_row(number, f"open window {number}") for number in range(6)], {})
+    assert good.checks_passed
+    path = folder / "annotations/app_os.json"
+    path.write_bytes(path.read_bytes()[:-9])
+    cut = build_fingerprints(store, "screenspot_pro", Raw(folder))
+    failed = {check.name: check.found for check in cut.checks if not check.passed}
+    assert failed["every file is read to its end"] == "annotations/app_os.json: truncated_record"
+    assert cut.counts["items"] == 5 and store.require("fingerprints/screenspot_pro") == good
+
+
 def test_the_test_split_of_a_source_is_a_suite(tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
     held = episode(
