@@ -101,7 +101,6 @@ def split_name(source: str) -> str:
 
 def suite_names() -> list[str]:
     """All suites that training data is held against: the registered ones, then test splits."""
-
     return [*registry(), *(split_name(source) for source in SPLIT_SOURCES)]
 
 
@@ -149,11 +148,9 @@ def build_split_fingerprints(store: Store, source: str) -> Manifest:
 
 
 def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest:
-    counts: Counter[str] = Counter()
+    counts, reasons = Counter[str](), Counter[str]()
     for result in build.results:
         counts.update({key: value for key, value in result.counts.items() if isinstance(value, int)})
-    reasons: Counter[str] = Counter()
-    for result in build.results:
         reasons.update(result.counts["reasons"])
     damaged = sorted(name for result in build.results for name in result.counts["damaged"])
     shown = counts["items"] - counts["without_picture"]
