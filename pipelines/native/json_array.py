@@ -17,7 +17,7 @@ _CUT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class ArrayDamage:
     """Where an array can't be read on: reason (`bad_json`, `truncated_record`), detail, the text from there on."""
 
     reason: str
@@ -25,8 +25,8 @@ class Damage:
     rest: str
 
 
-def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, Any | Damage]]:
-    """(index, element) of a UTF-8 JSON array, one element in memory at a time; a `Damage` ends the stream.
+def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, Any | ArrayDamage]]:
+    """(index, element) of a UTF-8 JSON array, one element in memory at a time; a `ArrayDamage` ends the stream.
 
     Reads on by doubling, so that an element is decoded a few times at most, whatever its size.
     """
@@ -41,7 +41,7 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
             want = not buffer
             if buffer and not opened:
                 if buffer[0] != "[":
-                    yield index, Damage("bad_value", f"expected a JSON array, found {buffer[:40]!r}", buffer)
+                    yield index, ArrayDamage("bad_value", f"expected a JSON array, found {buffer[:40]!r}", buffer)
                     return
                 opened, buffer = True, buffer[1:]
                 continue
@@ -63,11 +63,11 @@ def elements(path: Path, chunk_chars: int = CHUNK_CHARS) -> Iterator[tuple[int, 
                     if done or not cut:
                         ended = cut and is_cut(error, buffer)  # type: ignore[arg-type]
                         reason = "truncated_record" if ended else "bad_json"
-                        yield index, Damage(undecoded[0] or reason, undecoded[1] or str(error), buffer)
+                        yield index, ArrayDamage(undecoded[0] or reason, undecoded[1] or str(error), buffer)
                         return
             if done:
                 why = undecoded[1] or "the file ends before the array does"
-                yield index, Damage(undecoded[0] or "truncated_record", why, buffer)
+                yield index, ArrayDamage(undecoded[0] or "truncated_record", why, buffer)
                 return
             data = file.read(step)
             try:
@@ -93,6 +93,6 @@ def is_cut(error: json.JSONDecodeError, buffer: str) -> bool:
     )
 
 
-def _trailing(index: int, rest: str) -> Iterator[tuple[int, Damage]]:
+def _trailing(index: int, rest: str) -> Iterator[tuple[int, ArrayDamage]]:
     if rest.strip():
-        yield index, Damage("bad_json", f"text after the array: {rest.strip()[:40]!r}", rest)
+        yield index, ArrayDamage("bad_json", f"text after the array: {rest.strip()[:40]!r}", rest)

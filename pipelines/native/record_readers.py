@@ -67,7 +67,7 @@ def json_list(
         yield from json_lines(raw, file, of_id=of_id, count=count)
         return
     for index, value in json_array.elements(raw.path(file)):
-        if isinstance(value, json_array.Damage):
+        if isinstance(value, json_array.ArrayDamage):
             shown = {"text": value.rest[:SHOWN_CHARS]}
             yield Broken(file, f"{unit} {index}", value.reason, value.detail, count(value.rest), shown, ends=True)
             return

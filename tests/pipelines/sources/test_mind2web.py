@@ -178,5 +178,5 @@ def test_the_array_is_streamed_whatever_the_chunk(tmp_path: Path, chunk: int) ->
     assert [row for _, row in json_array.elements(path, chunk)] == rows
     path = write(tmp_path / "b.json", json.dumps(rows)[:-3])
     *found, (_, last) = json_array.elements(path, chunk)
-    assert [row for _, row in found] == rows[:4] and isinstance(last, json_array.Damage)
+    assert [row for _, row in found] == rows[:4] and isinstance(last, json_array.ArrayDamage)
     assert last.reason == "truncated_record"
