@@ -90,8 +90,8 @@ def _head(report: Mapping[str, Any], made: Mapping[str, Manifest]) -> Iterator[s
     mapped, given = sum(row["mapped"] for row in items), sum(row["in"] for row in items)
     fidelity, failed = report["fidelity"], len(report["failed"])
     tiles = (
-        (f"{report['seconds']['total']:.0f} s", "from raw files to an evaluated agent"),
-        (f"{len(made)}", "assets made" + (f", {failed} failed" if failed else "")),
+        (f"{report['seconds']['total']:.0f} s", "for this run; what was there already is not made again"),
+        (f"{len(made)}", "assets, from raw files to an evaluated agent" + (f", {failed} failed" if failed else "")),
         (f"{mapped:,}", f"of {given:,} native items mapped, the others quarantined with a reason"),
         (
             f"{percent(fidelity['truth_before'])} → {percent(fidelity['truth_after'])}",
@@ -254,7 +254,10 @@ def _stages(report: Mapping[str, Any], made: Mapping[str, Manifest], stages: Map
 
 
 def _took(seconds: float, longest: float) -> str:
-    width = 90 * seconds / longest if longest else 0
+    """A cell with a bar; empty for what this run had nothing to do on."""
+    if not seconds:
+        return "<td>"
+    width = 90 * seconds / longest
     return f'<td><span class="time" style="width:{width:.0f}px"></span>{seconds:.1f} s'
 
 
