@@ -20,7 +20,7 @@ from pipelines.store import StoreError, choose_version
 from pipelines.store.current_version import VersionChange
 
 
-class Named(Enum):
+class AliasChoice(Enum):
     """What is to name the version."""
 
     current = "current"
@@ -29,7 +29,7 @@ class Named(Enum):
 
     @property
     def alias(self) -> str:
-        return "" if self is Named.current else self.value
+        return "" if self is AliasChoice.current else self.value
 
 
 class Choice(dg.Config):
@@ -41,8 +41,8 @@ class Choice(dg.Config):
         description="The version, or the beginning of its name; empty: the newest to promote, the one before to roll "
         "back to.",
     )
-    alias: Named = Field(
-        default=Named.current,
+    alias: AliasChoice = Field(
+        default=AliasChoice.current,
         description="current: what others read. candidate, production: an alias, which no build moves.",
     )
     why: str = Field(default="", description="The reason, which the journal keeps.")
@@ -127,7 +127,7 @@ def _choose(
     }
     told = f"{change.action}: {config.alias.value} is {change.version}"
     key = asset_key(config.asset)
-    if config.alias is Named.current:
+    if config.alias is AliasChoice.current:
         # a materialisation, not an observation: what was built from the other version is stale from now on
         tags = {"dagster/data_version": manifest.data_version}
         context.log_event(dg.AssetMaterialization(key, told, metadata=facts, tags=tags))
