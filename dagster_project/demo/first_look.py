@@ -17,19 +17,20 @@ TRAINER: dict[str, Any] = {
     # random weights would need all of the demo's steps before any figure says something
     "weights": "nano_base",
     "validation_rows": 16,
-    "midtrain": {"max_steps": 24, "warmup_steps": 4, "learning_rate": 5e-4},
+    "midtrain": {"max_steps": 24, "batch_size": 8, "warmup_steps": 4, "learning_rate": 5e-4},
     "offline": {
         "updates": 2,
         "eval_steps": 2,
         "prompts": 4,
+        "num_generations": 4,
         "validation_limit": 8,
         "validation_samples": 1,
         "held_out_limit": 8,
         "offline_grounding": {"updates": 2, "prompts": 8, "eval_steps": 2},
     },
-    "online": {"updates": 1, "tasks_per_update": 2, "reference": {"episodes": 2}},
+    "online": {"updates": 1, "tasks_per_update": 2, "num_generations": 2, "reference": {"episodes": 2}},
     "merge": {"validation_rows": 8, "density": 0.5, "lambda": 1.0},
-    "evaluate": {"grounding": 32, "navigation": 8},
+    "evaluate": {"grounding": 24, "navigation": 6},
     "episodes": {"attempts": 8},
 }
 """Settings of training in place of those of the preset; what the deployment or $VESPER_TRAINER says wins."""

@@ -9,6 +9,7 @@ from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import GraphStage, StageWork
 from generators.generation import static_task_pool
+from generators.generation.functional_maps import MapConfig
 from generators.tasks import task_pool
 from generators.tasks.task_pool import PoolConfig
 from pipelines.store.manifest import Manifest
@@ -55,13 +56,18 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
     )
 
 
+FEWER = MapConfig(page_platforms=("phone",), miniwob_seeds=1)
+"""For a first look: each family and page once."""
+
+
 def pool_config(deployment: Deployment) -> PoolConfig:
     """The pool's settings, with the strata edges that `deployment.yaml` says."""
     return PoolConfig() if deployment.strata_edges is None else PoolConfig(edges=deployment.strata_edges)
 
 
 def _static_tasks(work: StageWork) -> Manifest:
-    return static_task_pool.build_static(work.store, config=pool_config(work.deployment))
+    maps = FEWER if work.deployment.embedded.size == "tiny" else None
+    return static_task_pool.build_static(work.store, config=pool_config(work.deployment), maps=maps)
 
 
 def _dynamic_tasks(work: StageWork, names: list[str]) -> Manifest:

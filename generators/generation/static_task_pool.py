@@ -17,14 +17,18 @@ CHECKS = (HAS_TASKS, ORACLES_WORK)
 
 
 def build_static(
-    store: Store, *, config: PoolConfig | None = None, tasks: Iterable[Mapping[str, object]] | None = None
+    store: Store,
+    *,
+    config: PoolConfig | None = None,
+    maps: MapConfig | None = None,
+    tasks: Iterable[Mapping[str, object]] | None = None,
 ) -> Manifest:
     """Functional maps → `task_pool/static` (table `tasks`). Opens a browser, unless it was built before.
 
-    `tasks` replaces the maps by rows of one's own (`Tasks` without id, stratum and origin; state and evaluator as
-    plain JSON values). Raises `BrowserMissing` without a Chromium.
+    `maps` says how many tasks are tried. `tasks` replaces the maps by rows of one's own (`Tasks` without id, stratum
+    and origin; state and evaluator as plain JSON values). Raises `BrowserMissing` without a Chromium.
     """
-    config, maps = config or PoolConfig(), MapConfig()
+    config, maps = config or PoolConfig(), maps or MapConfig()
     listed = None if tasks is None else [dict(task) for task in tasks]
     chart = functional_map() if listed is None else {}
     plain = {**asdict(config), "maps": asdict(maps) if listed is None else digest(listed), "chart": chart}

@@ -25,6 +25,7 @@ from pipelines.store import Store
 from pipelines.store.files import file_sha256
 from pipelines.whole_files import put_json
 from schemas.ids import digest
+from trainer.data.window_rows import as_read
 from trainer.evaluation.evaluate import evaluate
 from trainer.midtrain.loss import validate
 from trainer.midtrain.train import train
@@ -186,7 +187,7 @@ def run_probe(
     tower = _towers.setdefault(base, SeenPictures()) if settings.freeze_vision else None
     if probe.plan.rows:
         loaded.model.seen_pictures = tower
-        source = PlannedRows(probe.plan, Store(home))
+        source, _ = as_read(PlannedRows(probe.plan, Store(home)), (), loaded.processor, probe.seed)
         train(loaded.model, loaded.processor, source, config, state_dir=state, progress=False)
     loaded.model.seen_pictures = tower  # which training hasn't changed
     with deterministic("cpu", settings.threads):
