@@ -17,7 +17,8 @@ TRAINER: dict[str, Any] = {
     # random weights would need all of the demo's steps before any figure says something
     "weights": "nano_base",
     "validation_rows": 16,
-    "midtrain": {"max_steps": 24, "batch_size": 8, "warmup_steps": 4, "learning_rate": 5e-4},
+    # so few steps teach little; larger ones, or those of the tower, would unlearn what it can do
+    "midtrain": {"max_steps": 24, "batch_size": 8, "warmup_steps": 4, "learning_rate": 1e-4, "freeze_vision": True},
     "offline": {
         "updates": 2,
         "eval_steps": 2,
