@@ -58,6 +58,7 @@ class Bench:
     def __init__(self, out: Path, small: bool) -> None:
         self.out, self.small = out, small
         self.store = Store(out / "home")
+        self.repeats = 1 if small else REPEATS
         few: dict[str, Any] = {"tokens": 2_000, "grounding": 12, "navigation": 4} if small else {}
         self.settings = WorthSettings(**few)
 
@@ -110,13 +111,13 @@ def corpora(bench: Bench, nano: Path | None) -> Iterator[dict[str, Any]]:
     """Three sound corpora, one of noise and one poisoned, by what each adds to the base."""
     rows = raw_pool(bench.corpus("sound", 240, 0.0, 9))
     last = 0
-    for repeat in range(REPEATS):
+    for repeat in range(bench.repeats):
         parts = five(rows, repeat)
         found = measure_all(bench.runner(held_out(bench), first_seed=10 * repeat), parts)
         ranked = sorted(found, key=lambda row: row["points"])
         last += {row["subject"] for row in ranked[:2]} == {NOISE, POISON}
         yield from ({**row, "repeat": repeat} for row in found)
-    yield {"subject": "noise and poison last", "of": REPEATS, "times": last}
+    yield {"subject": "noise and poison last", "of": bench.repeats, "times": last}
 
 
 def five(rows: Pool, seed: int) -> dict[str, Pool]:
@@ -156,7 +157,7 @@ def mixture(bench: Bench, nano: Path | None) -> Iterator[dict[str, Any]]:
     """Shares searched on three seeds, tried on three others, against uniform ones."""
     pool = raw_pool(bench.corpus("sound", 240, 0.0, 9))
     uniform, won = {name: 1 / len(OBJECTIVES) for name in OBJECTIVES}, 0
-    for repeat in range(REPEATS):
+    for repeat in range(bench.repeats):
         questions = held_out(bench)
         proposal, _ = propose_shares(bench.runner(questions, first_seed=100 * repeat), pool)
         if proposal.shares is None:
@@ -166,7 +167,7 @@ def mixture(bench: Bench, nano: Path | None) -> Iterator[dict[str, Any]]:
         row = _row(compared, bench.runner(questions, first_seed=100 * repeat + 50))
         won += row["points"] > 0
         yield {**row, "shares": proposal.shares, "repeat": repeat}
-    yield {"subject": "searched beats uniform", "of": REPEATS, "times": won}
+    yield {"subject": "searched beats uniform", "of": bench.repeats, "times": won}
 
 
 def sources(bench: Bench, store: Path) -> Iterator[dict[str, Any]]:
