@@ -18,6 +18,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -110,14 +111,16 @@ def fidelity(bench: Bench, nano: Path | None) -> Iterator[dict[str, Any]]:
 def corpora(bench: Bench, nano: Path | None) -> Iterator[dict[str, Any]]:
     """Three sound corpora, one of noise and one poisoned, by what each adds to the base."""
     rows = raw_pool(bench.corpus("sound", 240, 0.0, 9))
-    last = 0
+    last = {"points": 0, "loss": 0}
     for repeat in range(bench.repeats):
         parts = five(rows, repeat)
         found = measure_all(bench.runner(held_out(bench), first_seed=10 * repeat), parts)
-        ranked = sorted(found, key=lambda row: row["points"])
-        last += {row["subject"] for row in ranked[:2]} == {NOISE, POISON}
+        for name in last:
+            worst = {row["subject"] for row in sorted(found, key=itemgetter(name))[:2]}
+            last[name] += worst == {NOISE, POISON}
         yield from ({**row, "repeat": repeat} for row in found)
-    yield {"subject": "noise and poison last", "of": bench.repeats, "times": last}
+    for name, times in last.items():
+        yield {"subject": f"noise and poison last, by {name}", "of": bench.repeats, "times": times}
 
 
 def five(rows: Pool, seed: int) -> dict[str, Pool]:

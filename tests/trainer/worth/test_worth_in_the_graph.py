@@ -9,7 +9,7 @@ import corpusmaker
 import dagster as dg
 import pytest
 
-from dagster_project import definitions
+from dagster_project import cli, definitions
 from dagster_project.assets.keys import asset_key
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
@@ -62,6 +62,20 @@ def test_the_job_measures_and_each_source_shows_its_worth_beside_its_cost(home: 
     assert "points" in str(metadata["worth"].value) and any("svg+xml" in str(one.value) for one in metadata.values())
     schedule = loaded.resolve_schedule_def("nightly_worth")
     assert schedule.job_name == "measure_worth" and schedule.default_status == dg.DefaultScheduleStatus.STOPPED
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_table_and_leaves_page_and_proposal(
+    home: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["worth", "--home", str(home.home), "--what", "mixture", "--out", str(tmp_path / "out"), "--tokens", "200"]
+    assert cli.main(asked) == 0
+    said = capsys.readouterr().out
+    assert "points" in said and f"{MIXTURE} {home.require(MIXTURE).version}" in said
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left == {"mixture-page.html", "mixture-worth.md", "mixture-proposal.json"}
+    assert cli.main([*asked, "--seeds", "2"]) == 2, "fewer than three seeds say nothing of seeds"
+    assert "seeds: expected" in capsys.readouterr().err
 
 
 def test_the_mixture_follows_a_proposal_once_a_person_promotes_it(tmp_path: Path) -> None:
