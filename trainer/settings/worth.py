@@ -25,8 +25,8 @@ class WorthSettings(Settings):
         ge=1,
         in_version=ALWAYS,
     )
-    batch_size: Whole = setting(16, "Rows of a step of a probe.", ge=1, in_version=ALWAYS)
-    learning_rate: Number = setting(1e-3, "The peak of a probe's rate.", gt=0, in_version=ALWAYS)
+    batch_size: Whole = setting(8, "Rows of a step of a probe.", ge=1, in_version=ALWAYS)
+    learning_rate: Number = setting(2e-3, "The peak of a probe's rate.", gt=0, in_version=ALWAYS)
     sigma: tuple[Number, Number] = setting(
         (40.0, 15.0),
         "Width of coordinate targets at the first and the last step, as in mid-training.",
