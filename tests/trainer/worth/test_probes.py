@@ -43,7 +43,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture
 def store(corpus: Store, tmp_path: Path) -> Store:
-    return corpusmaker.copy_store(corpus, tmp_path / "home")
+    shutil.copytree(corpus.home, tmp_path / "home")
+    return Store(tmp_path / "home")
 
 
 class Counted:
