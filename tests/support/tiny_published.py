@@ -29,8 +29,9 @@ def published_tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<|im_end|>", pad_token="<|endoftext|>")
 
 
-def write_tiny(folder: Path, kind: str) -> Path:
-    """A random checkpoint as a hub folder holds it: config, safetensors, tokenizer."""
+def write_tiny(folder: Path, kind: str, moe_width: int = 24) -> Path:
+    """A random checkpoint as a hub folder holds it: config, safetensors, tokenizer. The experts of a mixture are
+    `moe_width` wide, and lie as they are published: [E, H, 2I] and [E, I, H]."""
     from transformers import AutoModelForImageTextToText
 
     tokenizer = published_tokenizer()
@@ -46,7 +47,8 @@ def write_tiny(folder: Path, kind: str) -> Path:
         "pad_token_id": tokenizer.pad_token_id,
     }
     for key, value in (
-        small | ({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32} if kind == "moe" else {})
+        small
+        | ({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": moe_width} if kind == "moe" else {})
     ).items():
         setattr(config.text_config, key, value)
     config.text_config.rope_parameters |= {"mrope_section": [4, 2, 2]}
@@ -63,5 +65,18 @@ def write_tiny(folder: Path, kind: str) -> Path:
     torch.manual_seed(0)
     model = AutoModelForImageTextToText.from_config(config)
     model.save_pretrained(folder)
+    if kind == "moe":
+        _as_published(folder / "model.safetensors")
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def _as_published(path: Path) -> None:
+    """transformers writes experts as it holds them."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(path)
+    for name in weights:
+        if name.endswith((".mlp.experts.gate_up_proj", ".mlp.experts.down_proj")):
+            weights[name] = weights[name].transpose(1, 2).contiguous()
+    save_file(weights, path, {"format": "pt"})

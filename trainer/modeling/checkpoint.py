@@ -25,6 +25,7 @@ from schemas.actions import ACTION_SPACE
 from schemas.ids import canonical_json
 from trainer.modeling.model import load_model
 from trainer.modeling.processor import Processor
+from trainer.modeling.published_layout import save_weights
 from trainer.presets import Preset, image_processor
 from trainer.settings.model_shape import Shape
 from trainer.settings.reading import Reading
@@ -93,7 +94,7 @@ def save_checkpoint(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with quiet():
-        model.save_pretrained(folder)
+        save_weights(folder, model)
     save_processor(folder, processor)
     for name in ("config.json", "generation_config.json"):
         _tidy(folder / name)

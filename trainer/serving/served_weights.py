@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainer.modeling.published_layout import swapped
 from trainer.runtime.gloo import JOIN_S, gloo_group
 from trainer.serving.chat_request import RequestRefused
 
@@ -69,11 +70,11 @@ class ServedWeights:
             raise RequestRefused(400, f"weights_path: {str(error)[:200]}", "weights_path", "bad_weights") from error
         self._check_tensors({name: tensor.shape for name, tensor in given.items()})
         with self._lock:
-            self._model.load_state_dict(given, strict=False)
+            self._model.load_state_dict(swapped(self._model, given), strict=False)
 
     def _check_tensors(self, shapes: Mapping[str, object]) -> None:
-        """Raises `RequestRefused` unless these are all of the model's; a tied tensor comes once."""
-        own = self._model.state_dict()
+        """Raises `RequestRefused` unless these are all of the model's, as published; a tied tensor comes once."""
+        own = swapped(self._model, self._model.state_dict())
         there = {own[name].data_ptr() for name in shapes if name in own}
         wrong = sorted(name for name, tensor in own.items() if tensor.data_ptr() not in there)
         wrong += sorted(name for name, shape in shapes.items() if name not in own or own[name].shape != shape)
@@ -177,7 +178,7 @@ class ServedWeights:
         if not self._came:
             raise RequestRefused(400, "expected weights by /update_weights before", code="not_ready")
         with self._lock:
-            self._model.load_state_dict(self._came, strict=False)
+            self._model.load_state_dict(swapped(self._model, self._came), strict=False)
             self._came = {}
         if body.get("weight_version") is not None:
             self.update_weight_version({"new_version": body["weight_version"]})

@@ -54,8 +54,10 @@ class TrainerSettings(Settings):
     tokenizer_texts: Whole = setting(20_000, "Training texts that a tokenizer is learned on.", ge=1, in_version=ALWAYS)
     weights: str = setting(
         "",
-        "The folder of a checkpoint of Vesper's that is the base, or nano_base for the one that nano comes with; "
-        "empty: random, or a published preset's own. Its files count, not where they lie.",
+        "The folder of a checkpoint of Vesper's that is the base, or of published weights (a published `preset` says "
+        "architecture and limits, and sizes are the folder's own: 2B to 32B, UI-Venus, a fine-tune), or nano_base for "
+        "the one that nano comes with; empty: random, or a published preset's own. Its files count, not where they "
+        "lie.",
         in_version=ALWAYS,
     )
     device: str = setting(

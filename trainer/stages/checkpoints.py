@@ -76,8 +76,11 @@ def base(context: Context, folder: Path) -> StageResult:
 
 
 def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
-    """A checkpoint as it is, with its own tokenizer. Raises `ValueError` if it is of another preset or shape."""
-    place, shape = context.settings.weights, context.config["shape"]
+    """A checkpoint as it is, with its own tokenizer: one of Vesper's, or a folder of published weights. Raises
+    `ValueError` if it is of another preset or shape."""
+    place, shape = Path(context.settings.weights), context.config["shape"]
+    if not (place / checkpoints.LINEAGE).is_file():
+        return _published_base(context, folder, preset, place)
     kept = checkpoints.load_checkpoint(place)
     if shape or kept.processor.preset.name != preset.name:
         raise ValueError(
@@ -96,12 +99,19 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
     return StageResult(folder, counts, [finite(kept.model), loads(folder / MODEL)])
 
 
-def _published_base(context: Context, folder: Path, preset: Preset) -> StageResult:
-    """A published preset's weights, as they are."""
-    model, processor = load_base(preset)
-    made = checkpoints.lineage(
-        context.stage, preset, parents={**context.parents, preset.source: "published"}, config=context.config
-    )
+def _published_base(context: Context, folder: Path, preset: Preset, place: Path | None = None) -> StageResult:
+    """A published preset's weights, as they are: by name, or those of a folder, whose own sizes count. Raises
+    `ValueError` for a folder of published weights without a published preset."""
+    if place is not None:
+        if preset.shape is not None:
+            raise ValueError(
+                f"weights {place}: expected a checkpoint with {checkpoints.LINEAGE} for preset {preset.name}; of "
+                "published weights say the preset whose architecture and limits they have (2b, 8b or 30b-a3b)"
+            )
+        preset = replace(preset, source=f"sha256:{context.weights_digest}", reading=context.settings.reading)
+    model, processor = load_base(preset, place)
+    origin = {preset.source: "published"} if place is None else {"weights": context.weights_digest}
+    made = checkpoints.lineage(context.stage, preset, parents={**context.parents, **origin}, config=context.config)
     checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
     counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
     return StageResult(folder, counts, [finite(model), loads(folder / MODEL)])

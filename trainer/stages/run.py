@@ -133,10 +133,8 @@ def opened(
 
 
 def _digest_of(folder: Path) -> str:
-    from trainer.modeling.checkpoint import LINEAGE
-
-    if not (folder / LINEAGE).is_file():
-        raise ValueError(f"weights: expected the folder of a checkpoint ({LINEAGE} in it), found {str(folder)!r}")
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"weights: expected the folder of a checkpoint (config.json in it), found {str(folder)!r}")
     return WeightFiles(folder).digest()
 
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 from event_files import scalars_of
 from goldmaker import gold
+from tiny_published import KINDS, write_tiny
 
 from dagster_project import cli
 from pipelines.store import Store, StoreError
@@ -175,6 +176,32 @@ def test_training_begins_from_a_checkpoint_by_its_folder(
     for says, wrong in wrongs.items():
         assert cli.main(["train", "base", "--home", str(store.home), "--config", json.dumps(wrong)]) == 2
         assert says in capsys.readouterr().err
+    run_stage("base", store.home, CONFIG, progress=False)  # what the other tests read
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_begins_from_a_folder_of_published_weights(
+    kind: str, store: Store, made: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of sizes that no preset has; what is unchanged goes out bit for bit."""
+    from safetensors.torch import load_file
+
+    from trainer.modeling.checkpoint import read_preset
+
+    hub = write_tiny(tmp_path / "hub", kind)
+    config = {"weights": str(hub), "preset": KINDS[kind], "pixels": [32 * 32, 96 * 128]}
+    run = ["train", "base", "--home", str(store.home), "--out", str(tmp_path / "out"), "--config"]
+    assert cli.main([*run, json.dumps(config)]) == 0
+    before, after = (load_file(folder / "model.safetensors") for folder in (hub, tmp_path / "out"))
+    assert set(before) == set(after) and all(torch.equal(after[name], one) for name, one in before.items())
+    preset = read_preset(tmp_path / "out")
+    assert preset.name == KINDS[kind] and str(tmp_path) not in preset.source and preset.max_pixels == 96 * 128
+    moved = {**config, "weights": str(hub.rename(tmp_path / "elsewhere"))}
+    version = run_stage("base", store.home, config | moved, progress=False).version
+    assert version == store.require("checkpoints/base").version
+    capsys.readouterr()
+    assert cli.main(["train", "base", "--home", str(store.home), "--config", json.dumps({"weights": moved["weights"]})])
+    assert "say the preset" in capsys.readouterr().err
     run_stage("base", store.home, CONFIG, progress=False)  # what the other tests read
 
 

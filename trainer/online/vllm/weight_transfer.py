@@ -16,12 +16,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from trainer.modeling.published_layout import swapped
 from trainer.online.vllm.client import PROBE_S, ServerError, VllmClient
 from trainer.online.vllm.weight_update import acknowledged
 from trainer.runtime.gloo import JOIN_S, LOOPBACK, gloo_group
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
 UNIQUE_ID_KEY = "0"
 """Where torch's `ProcessGroupNCCL` leaves the id of its first communicator, in the store that it was given."""
@@ -38,15 +40,16 @@ class WeightTransfer:
         self._groups: dict[str, tuple[Any, Any]] = {}  # by endpoint: group, and the store that it came about by
         self._lock = threading.Lock()
 
-    def keep(self, label: str, model: object, weights: Mapping[str, torch.Tensor]) -> None:
-        """No copy: they are sent as they are when they are asked for. A tied tensor goes under its first name."""
+    def keep(self, label: str, model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> None:
+        """No copy: they are sent, in the published layout, as they are when they are asked for. A tied tensor goes
+        under its first name."""
         first: dict[int, str] = {}
         for name, tensor in weights.items():
             first.setdefault(tensor.data_ptr(), name)
-        self._kept[label] = [(name, weights[name]) for name in first.values()]
+        self._kept[label] = list(swapped(model, {name: weights[name] for name in first.values()}).items())
 
     def give(self, client: VllmClient, label: str, timeout_s: float) -> None:
-        tensors = [(name, tensor.detach().contiguous()) for name, tensor in self._kept[label]]
+        tensors = [(name, tensor.detach()) for name, tensor in self._kept[label]]
         info = {
             "names": [name for name, _ in tensors],
             "dtype_names": [str(tensor.dtype).removeprefix("torch.") for _, tensor in tensors],
@@ -105,7 +108,7 @@ def _broadcast(group: Any, tensors: list[torch.Tensor], taking: Future[Any], cli
             if taking.done():
                 taking.result()
                 raise ServerError(f"{client.endpoint}: expected it to take {len(tensors)} tensors, but it ended before")
-            group.broadcast([tensor], options).wait()
+            group.broadcast([tensor.contiguous()], options).wait()
     except RuntimeError as error:
         if isinstance(error, ServerError):
             raise

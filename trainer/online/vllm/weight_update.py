@@ -54,11 +54,12 @@ class ReloadWeights:
     def keep(self, label: str, model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> None:
         """Whole or not at all. Raises `OSError`."""
         from trainer.modeling.checkpoint import quiet
+        from trainer.modeling.published_layout import save_weights
 
         there, partial = self._folder / label, self._folder / (label + PARTIAL)
         partial.mkdir(parents=True)
         with quiet():
-            model.save_pretrained(partial, state_dict=dict(weights))
+            save_weights(partial, model, weights)
         partial.rename(there)
 
     def give(self, client: VllmClient, label: str, timeout_s: float) -> None:
