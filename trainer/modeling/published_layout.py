@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
 SWAPPED = {"qwen3_vl_moe": re.compile(r"\.mlp\.experts\.(?:gate_up_proj|down_proj)$")}
 """Model type → names of the tensors whose last two dimensions are published the other way round."""
 
 
-def swapped(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def swapped(model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Weights by name as published, from those that a model of transformers holds, or back: it is its own inverse.
     Views, no copies."""
     pattern = SWAPPED.get(model.config.model_type)
@@ -30,7 +31,7 @@ def swapped(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.
     return {name: one.transpose(1, 2) if pattern.search(name) else one for name, one in weights.items()}
 
 
-def save_weights(folder: Path, model: Any, weights: Mapping[str, torch.Tensor] | None = None) -> None:
+def save_weights(folder: Path, model: PreTrainedModel, weights: Mapping[str, torch.Tensor] | None = None) -> None:
     """`save_pretrained` in the published layout, of a model's own weights or of others of its form."""
     if model.config.model_type not in SWAPPED:
         model.save_pretrained(folder, state_dict=None if weights is None else dict(weights))
@@ -40,7 +41,7 @@ def save_weights(folder: Path, model: Any, weights: Mapping[str, torch.Tensor] |
         model.save_pretrained(folder, state_dict={name: one.contiguous() for name, one in published.items()})
 
 
-def loaded_as_published(model: Any) -> None:
+def loaded_as_published(model: PreTrainedModel) -> None:
     """Put right what `from_pretrained` leaves: of a tensor whose two dimensions are equal it can't see that they are
     swapped, and takes it as it is."""
     import torch

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 512 * 2**20
 """Of features that are kept; those not asked for the longest go first."""
+
+
+KEPT = "seen_pictures"
+"""The attribute of a model that holds its `SeenPictures`, or None."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,11 @@ class SeenPictures:
 
 
 @contextmanager
-def seen_once(model: Any) -> Iterator[None]:
+def seen_once(model: PreTrainedModel) -> Iterator[None]:
     """What the tower makes of a picture is kept meanwhile: it must not learn."""
-    before = getattr(model, "seen_pictures", None)
-    model.seen_pictures = before if before is not None else SeenPictures()
+    before = getattr(model, KEPT, None)
+    setattr(model, KEPT, before if before is not None else SeenPictures())
     try:
         yield
     finally:
-        model.seen_pictures = before
+        setattr(model, KEPT, before)

@@ -108,7 +108,7 @@ def _conditions(loaded: dg.Definitions) -> set[str]:
 def test_the_tail_is_automated_and_only_the_tail(loaded: dg.Definitions) -> None:
     found = _conditions(loaded)
     assert "checkpoints/unified" in found and "evaluations/unified" in found
-    tail = ("checkpoints/", "evaluations/", "leaderboard/", "suites/")
+    tail = ("checkpoints/", "episodes/", "evaluations/", "leaderboard/", "suites/")
     assert all(key.startswith(tail) and key != "evaluations/heldout" for key in found)
 
 
