@@ -80,6 +80,7 @@ nights: setup ## three nights on PostgreSQL, a night every two minutes, everythi
 	$(BIN)/python bench/nights.py --bench $(VESPER_HOME) --json $(VESPER_HOME)/nights.json
 
 nano-base: setup ## build the nano model that sees, in parts (hours on two cores): kill it and it goes on
+	bash deploy/get_ui_kits.sh $(VESPER_HOME)/cache/nano_base/ui_kits
 	$(BIN)/vesper nano-base --work $(VESPER_HOME)/cache/nano_base
 
 serve: ## vLLM in an environment of its own (needs a GPU): make serve MODEL=Qwen/Qwen3-VL-8B-Instruct

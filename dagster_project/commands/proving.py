@@ -59,6 +59,7 @@ def _nano_base_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, default=NANO_BASE, help="the checkpoint's folder (the package's own)")
     add("--work", type=Path, required=True, help="sheets and resumable state")
     add("--phases", type=int, help="end after so many phases (all)")
+    add("--from", dest="begin", help="weights to go on from with the last phases alone: a folder, or nano_base")
     add("--threads", type=int, default=2, help="CPU threads (2)")
     parser.set_defaults(run=build_nano_base)
 
@@ -117,10 +118,13 @@ def join(options: argparse.Namespace) -> int:
 def build_nano_base(options: argparse.Namespace) -> int:
     """Build nano-base, in parts, and pass its gate; → 1 if the gate isn't passed."""
     from trainer.proving.nano_base import build  # as above
-    from trainer.proving.nano_base.curriculum import CURRICULUM, NanoBaseConfig
+    from trainer.proving.nano_base.curriculum import CURRICULUM, FROM_WEIGHTS, NanoBaseConfig
 
-    config = NanoBaseConfig(curriculum=CURRICULUM[: options.phases], threads=options.threads)
-    found = build.build_nano_base(options.out, options.work, config, texts=build.goal_texts())
+    phases = FROM_WEIGHTS if options.begin else CURRICULUM
+    config = NanoBaseConfig(curriculum=phases[: options.phases], threads=options.threads)
+    begin = Path(weights_folder(options.begin)) if options.begin else None
+    texts = () if begin else build.goal_texts()
+    found = build.build_nano_base(options.out, options.work, config, texts=texts, begin=begin)
     print(json.dumps({name: lesson["present"]["mean"] for name, lesson in found["lessons"].items()}))
     print(f"gate {'passed' if found['passed'] else 'NOT passed'}: {found['times_random']:.2f} times the random element")
     return 0 if found["passed"] else 1

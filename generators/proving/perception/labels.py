@@ -123,7 +123,8 @@ def letter_labels(screen: PastedScreen) -> np.ndarray:
     """int64 [rows, columns, `PARTS`] over the patches of a screen: which letter has its centre in each part.
 
     A letter is its place in `LETTERS` plus one; `NO_LETTER` stands where there is none, `UNDECIDED` (for no loss) on
-    other characters and on patches above and below that show a part of a line.
+    other characters, where a small font has two different letters in one part, and on patches above and below that
+    show a part of a line.
     """
     import numpy as np
 
@@ -134,11 +135,13 @@ def letter_labels(screen: PastedScreen) -> np.ndarray:
         for box, some in ((one.box, one.drawn.letters) for one in screen.elements)
         for letter, x, y in some
     ]
+    first: dict[tuple[int, int], str] = {}
     for letter, x, y in [*shown, *screen.letters]:
         part, row = int(x // wide), int(y // PATCH_PX)
         if not (0 <= part < columns * PARTS and 0 <= row < rows):
             continue
-        found[row, part] = LETTERS.index(letter) + 1 if letter and letter in LETTERS else UNDECIDED
+        alone = first.setdefault((row, part), letter) == letter
+        found[row, part] = LETTERS.index(letter) + 1 if alone and letter and letter in LETTERS else UNDECIDED
         for other in (row - 1, row + 1):
             near = abs((other + 0.5) * PATCH_PX - y) < LINE_PX
             if 0 <= other < rows and near and found[other, part] == NO_LETTER:

@@ -57,6 +57,10 @@ LAYOUTS = "layouts"
 """The lesson on pages that Chromium laid out whole."""
 WORLDS = "worlds"
 """The lesson on screens of the worlds themselves."""
+KITS, KITS_ABSENT, KITS_HELD_OUT = "kits", "kits_absent", "kits_held_out"
+"""Lessons on windows of pages in real fonts (`generators.proving.kit_pages`): a third of what is asked for isn't there,
+or half of it; the last one asks on families and styles that training never sees."""
+KIT_LESSONS = (KITS, KITS_ABSENT, KITS_HELD_OUT)
 TEXTS = tuple((kind, 1.0) for kind in TEXT_KINDS)
 LESSONS = {
     lesson.name: lesson
@@ -105,6 +109,9 @@ LESSONS = {
         ),
         Lesson(LAYOUTS, (), (1, 1), refusals=0.12, captions=0.12, lists=0.02),
         Lesson(WORLDS, (), (1, 1), refusals=0.1, captions=0.15, acts=0.37, phrases=True),
+        Lesson(KITS, (), (1, 1), refusals=0.3, captions=0.1),
+        Lesson(KITS_ABSENT, (), (1, 1), refusals=0.5),
+        Lesson(KITS_HELD_OUT, (), (1, 1), refusals=0.3, captions=0.1),
     )
 }
 """By name, from easy to hard."""

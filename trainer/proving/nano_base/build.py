@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.generation.task_worlds.registry import open_task_world
-from generators.proving.perception.questions import LAYOUTS, LESSONS, WORLDS
+from generators.proving.perception.questions import KIT_LESSONS, LAYOUTS, LESSONS, WORLDS
 from generators.worlds.miniwob.html import html_folder
 from pipelines.prompts import prompt_text
 from schemas.ids import digest
@@ -42,32 +42,39 @@ def build_nano_base(
     config: NanoBaseConfig | None = None,
     *,
     texts: Iterable[str] = (),
+    begin: Path | None = None,
     on_event: OnEvent | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Build (or go on building) in `work`, write the checkpoint and its `gate.json` to `out`; → the gate's figures.
 
     Each phase lies in `work/<number>-<name>` once it is done, and isn't done again while what it depends on is the
-    same; within one, mid-training resumes. `texts` join the curriculum's words for the tokenizer. Needs Chromium
-    for sheets that aren't drawn yet.
+    same; within one, mid-training resumes. `texts` join the curriculum's words for the tokenizer. With
+    `begin`, the folder of nano-base weights, the curriculum's phases go on from those, with their tokenizer, in a
+    folder of their own in `work`. Needs Chromium for sheets that aren't drawn yet.
     """
     from trainer.modeling.checkpoint import load_checkpoint, save_checkpoint
 
     config = config or NanoBaseConfig()
-    seen = Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages)
+    drawn, seen = work, Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages, config.kits)
     seen.draw([], progress)
-    start = folder = _start(work, seen, config, texts)
-    vision = config.vision.changed(threads=config.threads)
-    folder = _vision(work, folder, "1-vision", seen, vision, config.seed, on_event, progress)
+    if begin is None:
+        start = _start(work, seen, config, texts)
+        vision = config.vision.changed(threads=config.threads)
+        folder = _vision(work, start, "1-vision", seen, vision, config.seed, on_event, progress)
+    else:
+        work, folder = work / f"from-{WeightFiles(begin).digest()[:8]}", begin
+        start = _first_embeddings(work, begin, config.seed)
     for number, phase in enumerate(config.curriculum, 2):
-        seen.draw([*phase.lessons, *([WORLDS] if phase.look and phase.look.worlds else [])], progress)
+        seen.draw([*phase.lessons, *(phase.look.shown() if phase.look else ())], progress)
         if phase.look:
             look = phase.look.changed(threads=config.threads)
             folder = _vision(work, folder, f"{number}-look", seen, look, config.seed, on_event, progress, start)
         folder = _phase(work, folder, number, phase, seen, config, on_event, progress)
     made = load_checkpoint(folder)
     save_checkpoint(out, made.model.bfloat16(), made.processor, made.lineage)
-    unseen = Drawings.of_split(work, "test", config.held_out_sheets, config.held_out_layouts, config.held_out_pages)
+    counts = (config.held_out_sheets, config.held_out_layouts, config.held_out_pages, config.held_out_kits)
+    unseen = Drawings.of_split(drawn, "test", *counts)
     found = gate(out, seen, unseen, config)
     (out / GATE).write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     return found
@@ -84,7 +91,9 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     from trainer.stages.settings import preset_from
 
     folder, used, texts = work / "0-random", preset_from(TrainerSettings(shape=Shape(**config.shape))), sorted(texts)
-    every = PerceptionSource(drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS)}, "tokenizer")
+    every = PerceptionSource(
+        drawings, {name: 1.0 for name in LESSONS if name not in (LAYOUTS, WORLDS, *KIT_LESSONS)}, "tokenizer"
+    )
     plain = {
         "seed": config.seed,
         "preset": used.plain(),
@@ -100,6 +109,25 @@ def _start(work: Path, drawings: Drawings, config: NanoBaseConfig, texts: Iterab
     processor = Processor(train_tokenizer([*words, *texts], used.shape.vocab_size), image_processor(used), used)
     model = build_model(used, processor.tokenizer, config.seed)
     _keep(folder, model, processor, lineage("random", used, config=plain, seeds={"weights": config.seed}))
+    return folder
+
+
+def _first_embeddings(work: Path, weights: Path, seed: int) -> Path:
+    """The random weights that these began with, from their tokenizer and sizes: their embeddings are what the tower was
+    taught. Raises `ValueError` for weights that aren't nano-base's."""
+    from trainer.modeling.checkpoint import lineage, load_checkpoint
+    from trainer.modeling.model import build_model
+
+    made, folder = load_checkpoint(weights), work / "0-random"
+    if made.lineage["stage"] != "nano_base":
+        raise ValueError(
+            f"{weights}: expected weights of nano-base, found those of the stage {made.lineage['stage']!r}"
+        )
+    plain = {"seed": seed, "of": WeightFiles(weights).digest()}
+    if not _done(folder, plain):
+        used = made.processor.preset
+        model = build_model(used, made.processor.tokenizer, seed)
+        _keep(folder, model, made.processor, lineage("random", used, config=plain, seeds={"weights": seed}))
     return folder
 
 
@@ -121,9 +149,15 @@ def _vision(
     folder, before, known = work / name, WeightFiles(start).digest(), WeightFiles(anchor).digest() if anchor else ""
     made = load_checkpoint(start)
     screens = FilledScreens(
-        drawings, LabelledImages.of(made.processor), config.kinds, str(seed), config.full_size, config.worlds
+        drawings,
+        LabelledImages.of(made.processor),
+        config.kinds,
+        str(seed),
+        config.full_size,
+        config.worlds,
+        config.kits,
     )
-    plain = {"vision": config.plain(), "data": screens.digest(), "start": before, "anchor": known}
+    plain = {"vision": config.run_part(), "data": screens.digest(), "start": before, "anchor": known}
     if _done(folder, plain):
         return folder
     state = work / "state" / folder.name

@@ -16,7 +16,7 @@ from trainer.runtime.precision import native_bf16
 if TYPE_CHECKING:
     from trainer.settings.supervised import MidtrainConfig
 
-GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts", "worlds")
+GATED = ("shapes", "icons", "words", "texts", "mixed", "acts", "layouts", "worlds", "kits", "kits_held_out")
 """Lessons that the gate measures unless others are named; it is passed on "mixed"."""
 
 
@@ -148,9 +148,39 @@ CURRICULUM = (
         image_blocks=2,
         final_lr_share=0.05,
     ),
+    Phase(
+        name="kits",
+        lessons={"kits": 0.55, "worlds": 0.2, "acts": 0.1, "layouts": 0.05, "mixed": 0.05, "icons": 0.05},
+        max_steps=3000,
+        sigma=(20.0, 12.0),
+        batch_size=16,
+        image_blocks=2,
+        look=VisionConfig(
+            max_steps=12_000,
+            full_size=0.3,
+            worlds=0.2,
+            kits=0.55,
+            learning_rate=1.2e-3,
+            warmup_steps=100,
+            heads_first=150,
+        ),
+    ),
+    Phase(
+        name="missing",
+        lessons={"kits_absent": 0.5, "kits": 0.15, "worlds": 0.2, "acts": 0.1, "layouts": 0.05},
+        max_steps=1500,
+        learning_rate=4e-4,
+        sigma=(15.0, 8.0),
+        batch_size=16,
+        image_blocks=2,
+        final_lr_share=0.05,
+    ),
 )
 """One attribute and few elements first, crowds later; then elements as people name them, goals as a navigation sample
-puts them, and the worlds' own screens. Each phase keeps a share of what came before."""
+puts them, and the worlds' own screens; last, pages in real fonts, tower first, and what isn't there. Each phase keeps a
+share of what came before."""
+FROM_WEIGHTS = CURRICULUM[[phase.name for phase in CURRICULUM].index("kits") :]
+"""The phases that go on from the weights that come with Vesper, which end with `settle`."""
 
 
 class NanoBaseConfig(Settings):
@@ -160,9 +190,13 @@ class NanoBaseConfig(Settings):
     sheets: Whole = setting(200, "Sheets of elements that are drawn.", ge=1)
     layouts: Whole = setting(1200, "Layouts that are drawn.", ge=1)
     pages: Whole = setting(462, "Pages of the worlds that are drawn.", ge=1)
+    kits: Whole = setting(5000, "Pages in real fonts that are drawn.", ge=1)
     held_out_sheets: Whole = setting(8, "Sheets of the gate.", ge=1)
     held_out_layouts: Whole = setting(80, "Layouts of the gate.", ge=1)
     held_out_pages: Whole = setting(66, "Pages of the gate.", ge=1)
+    held_out_kits: Whole = setting(
+        150, "Pages of the gate in real fonts, and so many of families and styles that are held out.", ge=1
+    )
     vision: VisionConfig = setting(VisionConfig(), "The vision tower alone, before any question.")
     curriculum: tuple[Phase, ...] = setting(CURRICULUM, "The phases, one after the other.")
     warmup_steps: Whole = setting(30, "Steps of a phase in which its rate rises.")

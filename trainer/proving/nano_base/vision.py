@@ -22,12 +22,12 @@ from torch.nn import functional
 
 from generators.proving.perception.labels import LETTERS, PARTS, UNDECIDED, image_labels, letter_labels
 from generators.proving.perception.labels import VERSION as LABEL_VERSION
-from generators.proving.perception.questions import WORLDS
+from generators.proving.perception.questions import KITS, WORLDS
 from generators.proving.perception.screens import SIZES, SMALL_SIZES, fill
 from generators.proving.perception.sheets import TEXT_KINDS, VERSION, read_sheet
 from schemas.ids import digest
 from schemas.settings import Flag, Number, Settings, Whole, setting
-from trainer.proving.nano_base.source import Drawings, PerceptionSource, as_picture
+from trainer.proving.nano_base.source import Drawings, PerceptionSource, as_picture, kits_identity
 from trainer.proving.nano_base.world_pages import VERSION as PAGE_VERSION
 from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import native_bf16
@@ -50,6 +50,9 @@ class VisionConfig(Settings):
     )
     full_size: Number = setting(0.25, "Share of steps on screens of full size.")
     worlds: Number = setting(0.0, "Share of steps on screens of the worlds (they are of full size).")
+    kits: Number = setting(
+        0.0, "Share of steps on windows of pages in real fonts (they are of full size).", neutral=True
+    )
     heads_first: Whole = setting(
         0,
         "Steps at the beginning in which the readings that aren't part of the model learn alone: a tower that was "
@@ -69,6 +72,10 @@ class VisionConfig(Settings):
     threads: Whole = setting(2, "CPU threads.")
     bf16: Flag = setting(None, "Compute in bfloat16. Not given: where the CPU does.", default_factory=native_bf16)
     save_steps: Whole = setting(200, "Steps between two saved states to go on from.", ge=1)
+
+    def shown(self) -> list[str]:
+        """The lessons whose screens are shown beside filled ones."""
+        return [name for name, share in ((WORLDS, self.worlds), (KITS, self.kits)) if share]
 
     def learning_rate_at(self, step: int) -> float:
         """Linear warm-up, once more when the tower joins its readings, and linear down to the final share."""
@@ -99,28 +106,40 @@ class FilledScreens:
         seed: str,
         full_size: float,
         worlds: float = 0.0,
+        kits: float = 0.0,
     ) -> None:
         self._drawings, self._processor, self._kinds, self._seed = drawings, processor, dict(kinds), seed
-        self._full_size, self._worlds = full_size, worlds
+        self._full_size, self._worlds, self._kits = full_size, worlds, kits
         self.end_id = processor.end_id
         self._sheets = [read_sheet(drawings.folder / "sheets", name) for name in drawings.sheets]
-        self._pages = PerceptionSource(drawings, {WORLDS: 1.0}) if worlds else None
+        shown = {name: 1.0 for name, share in ((WORLDS, worlds), (KITS, kits)) if share}
+        self._pages = PerceptionSource(drawings, shown) if shown else None
 
     def digest(self) -> str:
         """Of all that decides the batches."""
         drawn = [self._drawings.sheets, self._drawings.pages, PAGE_VERSION] if self._worlds else self._drawings.sheets
-        return digest([VERSION, LABEL_VERSION, self._seed, drawn, self._kinds, self._full_size, self._worlds])
+        plain = [VERSION, LABEL_VERSION, self._seed, drawn, self._kinds, self._full_size, self._worlds]
+        return digest([*plain, self._kits, kits_identity(self._drawings)] if self._kits else plain)
+
+    def _kind(self, rng: Random) -> str:
+        """Whose screens a batch shows: `WORLDS`, `KITS` or "" for filled ones."""
+        if self._pages is None:
+            return ""
+        draw = rng.random()
+        return WORLDS if draw < self._worlds else KITS if draw < self._worlds + self._kits else ""
 
     def batch(self, number: int, size: int) -> ScreenBatch:
         """`size` small screens, or a quarter as many of full size."""
         rng = Random(f"vision-{self._seed}-{number}")
-        worlds = self._pages is not None and rng.random() < self._worlds
-        full = worlds or rng.random() < self._full_size
+        kind = self._kind(rng)
+        full = bool(kind) or rng.random() < self._full_size
         pixels = rng.choice(SIZES if full else SMALL_SIZES)
         flat, grids, labels, letters, places = [], [], [], [], []
         merge = self._processor.images.merge_size
         for _ in range(max(1, size // 4) if full else size):
-            if self._pages is not None and worlds:
+            if self._pages is not None and kind == KITS:
+                screen = self._pages.kit_screen(rng)
+            elif self._pages is not None and kind == WORLDS:
                 screen = self._pages.screen(rng)[0]
             else:
                 screen = fill(rng.choice(self._sheets), self._kinds, rng, pixels)
@@ -185,7 +204,7 @@ def train_vision(
         }
     )
     optimiser = torch.optim.AdamW(parts.parameters(), config.learning_rate, (0.9, 0.95), weight_decay=0.0)
-    state = TrainingState(state_dir, digest([screens.digest(), config.plain(), start]), Ranks())
+    state = TrainingState(state_dir, digest([screens.digest(), config.run_part(), start]), Ranks())
     saved = state.load(parts, optimiser) or {}
     step, curve = int(saved.get("step", 0)), list(saved.get("curve", []))
     classes = functional.normalize(embeddings if anchor is None else anchor, dim=-1)  # [V, hidden]

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
+from generators.proving.perception.page_letters import LETTERS_JS
 from generators.proving.perception.screens import Pasted, PastedScreen
 from generators.proving.perception.sheets import SheetElement
 from generators.tasks.world_interface import Observation, ScreenElement, World
@@ -29,7 +30,6 @@ from trainer.proving.staircase.tasks import MOST_MISSED, WORLDS, Family, candida
 PixelBox = tuple[int, int, int, int]
 Letter = tuple[str, float, float]
 """A character with its centre in pixels; "" where nobody knows what is written."""
-LETTERS_JS = Path(__file__).parent / "page_letters.js"
 VERSION = 3
 """Raise it when the same page gets other screens or elements."""
 SEEDS = {"train": "seen", "test": "unseen"}
@@ -118,7 +118,7 @@ class _NotingWorld:
     def observe(self) -> Observation:
         shot: Observation = self._world.observe()
         if shot.sha256 not in self.letters:
-            found = self._world.page.evaluate(LETTERS_JS.read_text(encoding="utf-8"))
+            found = self._world.page.evaluate(LETTERS_JS)
             self.letters[shot.sha256] = [[letter, round(x, 1), round(y, 1)] for letter, x, y in found]
         return shot
 

@@ -1,0 +1,1 @@
+"""Screens in real fonts and known looks, and questions about windows cut from them."""

@@ -1,0 +1,107 @@
+"""Words of interfaces in four languages, and what an icon is called: the texts of pages, drawn by topic."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+from generators.proving.perception.vocabulary import ICONS
+from generators.proving.perception.vocabulary import WORDS as NANO_WORDS
+
+_PLAIN = json.loads(Path(__file__).with_name("interface_words.json").read_text(encoding="utf-8"))
+LANGUAGES: tuple[str, ...] = tuple(_PLAIN["languages"])
+TOPICS: dict[str, list[list[str]]] = _PLAIN["topics"]
+"""Topic → rows, the same word in each of `LANGUAGES`."""
+SAMPLES = {"en": "gR", "de": "äß", "es": "ñó", "zh": "设置"}
+"""Two characters of each language that look alike only where a font has glyphs for neither."""
+OTHER_WORDS = 0.35
+"""Share of English texts made of nano's words: six times as many as the topics have, so that spelling is learned."""
+ICON_NAMES = {
+    "search": ("search", "magnifier"),
+    "settings": ("settings", "gear"),
+    "trash": ("trash", "bin"),
+    "edit": ("edit", "pencil"),
+    "mail": ("mail", "envelope"),
+    "home": ("home", "house"),
+    "user": ("user", "person"),
+    "plus": ("plus", "add"),
+    "more": ("more", "three dots"),
+    "menu": ("menu", "three lines"),
+    "close": ("close", "x"),
+    "back": ("back", "left arrow"),
+    "forward": ("forward", "right arrow"),
+    "lock": ("lock", "padlock"),
+    "cart": ("cart", "shopping cart"),
+    "chat": ("chat", "speech bubble"),
+    "check": ("check", "tick"),
+}
+"""What an icon may be called besides its own name, which comes first."""
+KIT_ICONS = {
+    "back": ("arrow-left",),
+    "bell": ("bell",),
+    "calendar": ("calendar",),
+    "camera": ("camera",),
+    "cart": ("shopping-cart", "cart"),
+    "chat": ("message-circle", "chat"),
+    "check": ("check", "check-lg"),
+    "clock": ("clock",),
+    "close": ("x", "x-lg"),
+    "down": ("chevron-down",),
+    "download": ("download",),
+    "edit": ("pencil",),
+    "file": ("file",),
+    "filter": ("funnel",),
+    "flag": ("flag",),
+    "folder": ("folder",),
+    "forward": ("arrow-right",),
+    "heart": ("heart",),
+    "home": ("house",),
+    "lock": ("lock",),
+    "mail": ("mail", "envelope"),
+    "menu": ("menu", "list"),
+    "more": ("ellipsis", "three-dots"),
+    "pause": ("pause",),
+    "phone": ("phone", "telephone"),
+    "play": ("play",),
+    "plus": ("plus", "plus-lg"),
+    "refresh": ("refresh-cw", "arrow-clockwise"),
+    "search": ("search",),
+    "settings": ("settings", "gear"),
+    "trash": ("trash", "trash-2"),
+    "up": ("chevron-up",),
+    "upload": ("upload",),
+    "user": ("user", "person"),
+}
+"""File names of an icon in the kits, the first that is there."""
+assert set(KIT_ICONS) == set(ICONS), "an icon of the sheets has no file names in the kits"
+
+
+class Words:
+    """Texts of one page in one language; no text of a topic comes twice before all of it was used."""
+
+    def __init__(self, rng: Random, language: str) -> None:
+        self._rng, self._column = rng, LANGUAGES.index(language)
+        self._decks: dict[str, list[str]] = {}
+
+    def text(self, topic: str) -> str:
+        """A text of a topic; in English often a word or two of nano's."""
+        if self._column == 0 and topic not in ("prose", "name") and self._rng.random() < OTHER_WORDS:
+            return " ".join(self._rng.choices(NANO_WORDS, k=self._rng.choice((1, 1, 2)))).capitalize()
+        deck = self._decks.setdefault(topic, [])
+        if not deck:
+            deck += sorted({row[self._column] for row in TOPICS[topic]})
+            self._rng.shuffle(deck)
+        return deck.pop()
+
+    def price(self) -> str:
+        """An amount of money."""
+        return f"{self._rng.choice('$€£')}{self._rng.randrange(1, 400)}.{self._rng.randrange(100):02d}"
+
+    def time(self) -> str:
+        """A time of day."""
+        return f"{self._rng.randrange(24)}:{self._rng.randrange(60):02d}"
+
+    def number(self, below: int = 10_000) -> str:
+        """A whole number."""
+        return str(self._rng.randrange(1, below))
