@@ -26,7 +26,7 @@ from generators.proving.kit_pages.styles import (
     LOOKS,
     OWN_ICONS,
     Material,
-    Style,
+    PageStyle,
     page_css,
     style_of,
 )
@@ -151,7 +151,7 @@ def _icons(kits: Path, icon_set: str) -> dict[str, str]:
     return found
 
 
-def page_html(name: str, material: Material, kits: Path) -> tuple[str, Style, str]:
+def page_html(name: str, material: Material, kits: Path) -> tuple[str, PageStyle, str]:
     """(HTML, style, family) of a page by its name."""
     rng = Random(f"kit/{VERSION}/{name}")
     held_out = name.startswith(HELD_OUT)

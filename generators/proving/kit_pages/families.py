@@ -11,7 +11,7 @@ import html
 from collections.abc import Callable, Mapping
 from random import Random
 
-from generators.proving.kit_pages.styles import Style
+from generators.proving.kit_pages.styles import PageStyle
 from generators.proving.kit_pages.vocabulary import Words
 
 WIDE_EM = 42
@@ -27,7 +27,7 @@ MEDIA = ("back", "play", "pause", "forward", "heart", "refresh", "upload", "more
 class PageBuilder:
     """HTML of the elements of one page; `icons`: name → SVG."""
 
-    def __init__(self, rng: Random, style: Style, icons: Mapping[str, str]) -> None:
+    def __init__(self, rng: Random, style: PageStyle, icons: Mapping[str, str]) -> None:
         self.rng, self.style, self.words = rng, style, Words(rng, style.language)
         self._icons = icons
 
@@ -46,7 +46,7 @@ class PageBuilder:
 
     def button(self, name: str, plain: bool = False) -> str:
         """A button that shows its name."""
-        css = f"button {self.style.look.css_class('button')}{' plain' if plain else ''}"
+        css = f"v-button {self.style.look.css_class('button')}{' plain' if plain else ''}"
         return self._tag("button", "button", name, css, html.escape(name))
 
     def link(self, name: str) -> str:
@@ -59,11 +59,11 @@ class PageBuilder:
 
     def icon(self, name: str, beside: str = "", round_: bool = False) -> str:
         """An icon, of a row if it stands beside a text."""
-        return self._tag("span", "icon", name, "icon round" if round_ else "icon", self._icons[name], beside)
+        return self._tag("span", "icon", name, "v-icon round" if round_ else "v-icon", self._icons[name], beside)
 
     def field(self, shown: str, beside: str = "", kind: str = "field") -> str:
         """A text field (or `select`) that shows a text."""
-        css = f"{kind} {self.style.look.css_class(kind)}"
+        css = f"v-{kind} {self.style.look.css_class(kind)}"
         return self._tag("div", "field", shown, css, html.escape(shown), beside)
 
     def switch(self, beside: str) -> str:
@@ -79,7 +79,7 @@ class PageBuilder:
     def choice(self, name: str, kind: str, on: bool) -> str:
         """A `checkbox` or `radio` together with its text."""
         box = self._input(kind, on)
-        return self._tag("label", kind, name, "label", f"{box}<span>{html.escape(name)}</span>")
+        return self._tag("label", kind, name, "v-label", f"{box}<span>{html.escape(name)}</span>")
 
     def slider(self, beside: str) -> str:
         """A slider beside a text."""
@@ -92,7 +92,7 @@ class PageBuilder:
     def _box(self, kind: str, name: str, beside: str, input_kind: str, on: bool) -> str:
         box = self._input(input_kind, on, kind == "switch")
         of = "form-switch" if kind == "switch" and self.style.look.name == "bootstrap" else ""
-        return self._tag("span", kind, name, f"icon {of}", box, beside)
+        return self._tag("span", kind, name, f"v-icon {of}", box, beside)
 
     def _input(self, kind: str, on: bool, switch: bool = False) -> str:
         css = self.style.look.css_class("check")
@@ -113,20 +113,20 @@ class PageBuilder:
         """A title bar with icons at its sides."""
         icons = self.rng.sample(NAV_ICONS, self.rng.randint(1, 4))
         first = self.icon(icons.pop()) if self.rng.random() < 0.7 else ""
-        name = self.text(title or self.words.text("menu"), "title") if self.rng.random() < 0.9 else ""
+        name = self.text(title or self.words.text("menu"), "v-title") if self.rng.random() < 0.9 else ""
         paint = self.rng.choice(("paint", "", ""))
-        return f"<div class='row bar {paint}'>{first}{name}<u></u>{''.join(map(self.icon, icons))}</div>"
+        return f"<div class='v-row bar {paint}'>{first}{name}<u></u>{''.join(map(self.icon, icons))}</div>"
 
     def tabs(self) -> str:
         """A row of tabs."""
         count = self.rng.randint(2, 4)
         on = self.rng.randrange(count)
         some = "".join(self.tab(self.words.text("menu"), number == on) for number in range(count))
-        return f"<div class='row line wrap'>{some}</div>"
+        return f"<div class='v-row line wrap'>{some}</div>"
 
     def panel(self, inside: str, css: str = "") -> str:
         """A card."""
-        return f"<div class='panel {self.style.look.css_class('panel')} {css}'>{inside}</div>"
+        return f"<div class='v-panel {self.style.look.css_class('panel')} {css}'>{inside}</div>"
 
     def picture(self, width: str, height: str) -> str:
         """A coloured area that stands for a picture."""
@@ -144,7 +144,7 @@ def _bars(page: PageBuilder, body: str) -> str:
         names = [page.words.text("menu") for _ in range(page.rng.randint(3, 10))]
         signs = page.rng.sample(SIGNS, len(names)) if page.rng.random() < 0.6 else []
         lines = [f"{page.icon(sign, name)}{page.text(name)}" for sign, name in zip(signs, names, strict=False)]
-        menu = "".join(f"<div class=row>{line}</div>" for line in lines or map(page.text, names))
+        menu = "".join(f"<div class=v-row>{line}</div>" for line in lines or map(page.text, names))
         main = f"<div style='flex:1;min-width:0;max-width:{page.rng.randint(22, 36)}em'>{body}</div>"
         parts = [f"<div style='width:11em;flex:none'>{menu}</div>", main]
         page.rng.shuffle(parts)
@@ -165,13 +165,13 @@ def settings(page: PageBuilder) -> str:
         sign = page.icon(page.rng.choice(SIGNS), name, page.rng.random() < 0.4) if page.rng.random() < 0.4 else ""
         shown = page.text(name)
         if page.rng.random() < 0.3:
-            shown = f"<span class=col>{shown}{page.text(page.words.text('status'), 'small', name)}</span>"
+            shown = f"<span class=v-col>{shown}{page.text(page.words.text('status'), 'small', name)}</span>"
         end = page.rng.choice(
             (page.switch, page.switch, page.slider, page.tick, lambda of: page.icon("forward", of), lambda of: "")
         )(name)
-        rows.append(f"<div class='row line'>{sign}{shown}<u></u>{end}</div>")
+        rows.append(f"<div class='v-row line'>{sign}{shown}<u></u>{end}</div>")
         if page.rng.random() < 0.15:
-            rows.append(f"<div class=row>{page.text(page.words.text('menu'), 'strong')}</div>")
+            rows.append(f"<div class=v-row>{page.text(page.words.text('menu'), 'strong')}</div>")
     return _bars(page, "".join(rows))
 
 
@@ -181,13 +181,13 @@ def mail(page: PageBuilder) -> str:
     for _ in range(page.rng.randint(8, 14)):
         name, subject = page.words.text("name"), page.words.text("line")
         sign = page.tick(name) if page.rng.random() < 0.5 else "<span class=face></span>"
-        text = f"<span class=col>{page.text(name, 'strong')}{page.text(subject, 'small', name)}</span>"
+        text = f"<span class=v-col>{page.text(name, 'strong')}{page.text(subject, 'small', name)}</span>"
         last = page.icon(page.rng.choice(("flag", "heart", "trash", "more")), name)
         time = page.text(page.words.time(), "small", name) if page.rng.random() < 0.6 else ""
-        rows.append(f"<div class='row line'>{sign}{text}<u></u>{time}{last}</div>")
+        rows.append(f"<div class='v-row line'>{sign}{text}<u></u>{time}{last}</div>")
     tools = "".join(page.icon(name) for name in page.rng.sample(ITEM_ICONS, page.rng.randint(2, 5)))
-    compose = f"<div class='row end'>{page.button(page.words.text('action'))}</div>"
-    return _bars(page, f"<div class='row line'>{tools}</div>{''.join(rows)}{compose}")
+    compose = f"<div class='v-row end'>{page.button(page.words.text('action'))}</div>"
+    return _bars(page, f"<div class='v-row line'>{tools}</div>{''.join(rows)}{compose}")
 
 
 def shop(page: PageBuilder) -> str:
@@ -198,12 +198,12 @@ def shop(page: PageBuilder) -> str:
         name = page.words.text("thing")
         end = page.icon("heart", name) if page.rng.random() < 0.5 else page.icon("cart", name, True)
         price = page.text(page.words.price(), "strong", name)
-        buy = f"<div class=row>{page.button(page.words.text('action'))}</div>" if page.rng.random() < 0.6 else ""
+        buy = f"<div class=v-row>{page.button(page.words.text('action'))}</div>" if page.rng.random() < 0.6 else ""
         head = page.picture("100%", f"{page.rng.randint(3, 8)}em")
-        rows = f"<div class=row>{page.text(name)}</div><div class=row>{price}<u></u>{end}</div>{buy}"
+        rows = f"<div class=v-row>{page.text(name)}</div><div class=v-row>{price}<u></u>{end}</div>{buy}"
         cards.append(page.panel(head + rows))
-    find = f"<div class=row>{page.field(page.words.text('thing'))}{page.icon('search', '', True)}</div>"
-    grid = f"<div class=grid style='grid-template-columns:repeat({columns},minmax(0,1fr))'>{''.join(cards)}</div>"
+    find = f"<div class=v-row>{page.field(page.words.text('thing'))}{page.icon('search', '', True)}</div>"
+    grid = f"<div class=v-grid style='grid-template-columns:repeat({columns},minmax(0,1fr))'>{''.join(cards)}</div>"
     return _bars(page, (find if page.rng.random() < 0.7 else "") + grid)
 
 
@@ -215,17 +215,17 @@ def form(page: PageBuilder) -> str:
         kind = page.rng.choice(("field", "field", "select"))
         shown = page.words.text({"field": "name", "select": "option"}[kind])
         row = f"{page.text(name, '', '')}{'' if above else '<u></u>'}{page.field(shown, name, kind)}"
-        blocks.append(f"<div class='row{' wrap' if above else ''}'>{row}</div>")
+        blocks.append(f"<div class='v-row{' wrap' if above else ''}'>{row}</div>")
     for kind in page.rng.sample(("checkbox", "radio"), page.rng.randint(1, 2)):
         some = "".join(
-            f"<div class=row>{page.choice(page.words.text('option'), kind, page.rng.random() < 0.4)}</div>"
+            f"<div class=v-row>{page.choice(page.words.text('option'), kind, page.rng.random() < 0.4)}</div>"
             for _ in range(page.rng.randint(2, 4))
         )
         blocks.append(some)
     page.rng.shuffle(blocks)
     side = page.rng.choice(("", "mid", "end"))
     some = "".join(page.button(page.words.text("action"), plain) for plain in (False, True)[: page.rng.randint(1, 2)])
-    body = f"{''.join(blocks)}<div class='row wrap {side}'>{some}{page.link(page.words.text('action'))}</div>"
+    body = f"{''.join(blocks)}<div class='v-row wrap {side}'>{some}{page.link(page.words.text('action'))}</div>"
     return _bars(page, page.panel(body) if page.rng.random() < 0.4 else body)
 
 
@@ -235,11 +235,11 @@ def dashboard(page: PageBuilder) -> str:
     cards = []
     for _ in range(page.rng.randint(2, 2 * columns)):
         name = page.words.text("status")
-        figure = page.text(page.words.number(), "title", name)
-        cards.append(page.panel(f"<div class=row>{page.text(name, 'small')}</div><div class=row>{figure}</div>"))
+        figure = page.text(page.words.number(), "v-title", name)
+        cards.append(page.panel(f"<div class=v-row>{page.text(name, 'small')}</div><div class=v-row>{figure}</div>"))
     table = _table(page, page.rng.randint(4, 9), 4 if page.wide else 2)
-    grid = f"<div class=grid style='grid-template-columns:repeat({columns},minmax(0,1fr))'>{''.join(cards)}</div>"
-    parts = [grid, page.panel(table), f"<div class=row>{page.button(page.words.text('action'), True)}</div>"]
+    grid = f"<div class=v-grid style='grid-template-columns:repeat({columns},minmax(0,1fr))'>{''.join(cards)}</div>"
+    parts = [grid, page.panel(table), f"<div class=v-row>{page.button(page.words.text('action'), True)}</div>"]
     page.rng.shuffle(parts)
     return _bars(page, "".join(parts))
 
@@ -254,7 +254,7 @@ def _table(page: PageBuilder, rows: int, columns: int) -> str:
         end = page.icon(page.rng.choice(ITEM_ICONS), name)
         found += [f"<span class=cell>{cell}</span>" for cell in cells] + [f"<span class=cell>{end}</span>"]
     return (
-        f"<div class=grid style='grid-template-columns:repeat({columns},auto) 2em;gap:.2em;align-items:center'>"
+        f"<div class=v-grid style='grid-template-columns:repeat({columns},auto) 2em;gap:.2em;align-items:center'>"
         f"{''.join(found)}</div>"
     )
 
@@ -267,13 +267,13 @@ def chat(page: PageBuilder) -> str:
         bubble = f"<span class='bubble{' mine' if mine else ''}'>{page.text(said)}</span>"
         time = page.text(page.words.time(), "small", said) if page.rng.random() < 0.4 else ""
         face = "" if mine else "<span class=face></span>"
-        rows.append(f"<div class='row{' end' if mine else ''}'>{face}{bubble}{time}</div>")
+        rows.append(f"<div class='v-row{' end' if mine else ''}'>{face}{bubble}{time}</div>")
     tools = "".join(page.icon(name) for name in page.rng.sample(("plus", "camera", "upload", "phone"), 2))
     send = page.button(page.words.text("action"))
-    write = f"<div class='row bar'>{tools}{page.field(page.words.text('field'))}{send}</div>"
+    write = f"<div class='v-row bar'>{tools}{page.field(page.words.text('field'))}{send}</div>"
     rows.insert(page.rng.choice((0, len(rows), len(rows) // 2)), write)
-    title = page.text(page.words.text("name"), "title")
-    head = f"<div class='row bar'>{page.icon('back')}<span class=face></span>{title}</div>"
+    title = page.text(page.words.text("name"), "v-title")
+    head = f"<div class='v-row bar'>{page.icon('back')}<span class=face></span>{title}</div>"
     return (head if page.rng.random() < 0.7 else "") + "".join(rows)
 
 
@@ -283,17 +283,16 @@ def calendar(page: PageBuilder) -> str:
     days = "<span></span>" * first + "".join(
         f"<span class='cell'>{page.text(str(day))}</span>" for day in range(1, 29 + page.rng.randrange(4))
     )
-    month = f"<div class=grid style='grid-template-columns:repeat(7,1fr)'>{days}</div>"
+    month = f"<div class=v-grid style='grid-template-columns:repeat(7,1fr)'>{days}</div>"
     events = []
     for _ in range(page.rng.randint(3, 7)):
         name = page.words.text("line")
         end = page.rng.choice((page.switch, page.tick, lambda of: page.icon(page.rng.choice(ITEM_ICONS), of)))(name)
         time = page.text(page.words.time(), "small", name)
-        events.append(f"<div class='row line'>{time}{page.text(name)}<u></u>{end}</div>")
-    head = (
-        f"<div class=row>{page.icon('back')}{page.text(page.words.text('menu'), 'title')}{page.icon('forward')}</div>"
-    )
-    parts = [head + month, "".join(events), f"<div class=row>{page.button(page.words.text('action'))}</div>"]
+        events.append(f"<div class='v-row line'>{time}{page.text(name)}<u></u>{end}</div>")
+    title = page.text(page.words.text("menu"), "v-title")
+    head = f"<div class=v-row>{page.icon('back')}{title}{page.icon('forward')}</div>"
+    parts = [head + month, "".join(events), f"<div class=v-row>{page.button(page.words.text('action'))}</div>"]
     page.rng.shuffle(parts)
     return _bars(page, "".join(parts))
 
@@ -302,36 +301,38 @@ def article(page: PageBuilder) -> str:
     """Headings, running text, pictures and links."""
     blocks = []
     for _ in range(page.rng.randint(3, 6)):
-        blocks.append(f"<div class=row>{page.text(page.words.text('line'), 'title')}</div>")
+        blocks.append(f"<div class=v-row>{page.text(page.words.text('line'), 'v-title')}</div>")
         if page.rng.random() < 0.4:
-            blocks.append(f"<div class=row>{page.picture('100%', f'{page.rng.randint(4, 9)}em')}</div>")
+            blocks.append(f"<div class=v-row>{page.picture('100%', f'{page.rng.randint(4, 9)}em')}</div>")
         blocks.append(f"<div class=prose>{page.prose(page.rng.randint(1, 4))}</div>")
         links = "".join(page.link(page.words.text("action")) for _ in range(page.rng.randint(0, 2)))
         signs = "".join(page.icon(name) for name in page.rng.sample(ITEM_ICONS, page.rng.randint(0, 3)))
-        blocks.append(f"<div class='row wrap'>{links}{signs}</div>")
+        blocks.append(f"<div class='v-row wrap'>{links}{signs}</div>")
     return _bars(page, "".join(blocks))
 
 
 def dialog(page: PageBuilder) -> str:
     """A list with a dialog in front of it."""
     behind = [
-        f"<div class='row line'>{page.text(page.words.text('menu'))}</div>" for _ in range(page.rng.randint(2, 9))
+        f"<div class='v-row line'>{page.text(page.words.text('menu'))}</div>" for _ in range(page.rng.randint(2, 9))
     ]
     close = page.icon("close") if page.rng.random() < 0.6 else ""
-    head = f"<div class=row>{page.text(page.words.text('line'), 'title')}<u></u>{close}</div>"
+    head = f"<div class=v-row>{page.text(page.words.text('line'), 'v-title')}<u></u>{close}</div>"
     middle = page.rng.choice(
         (
             lambda: f"<div class=prose>{page.prose(2)}</div>",
             lambda: "".join(
-                f"<div class=row>{page.choice(page.words.text('option'), 'radio', number == 1)}</div>"
+                f"<div class=v-row>{page.choice(page.words.text('option'), 'radio', number == 1)}</div>"
                 for number in range(page.rng.randint(2, 5))
             ),
-            lambda: f"<div class=row>{page.field(page.words.text('field'))}</div>",
+            lambda: f"<div class=v-row>{page.field(page.words.text('field'))}</div>",
         )
     )()
     some = [page.button(page.words.text("action"), plain) for plain in (True, False)]
     page.rng.shuffle(some)
-    box = page.panel(f"{head}{middle}<div class='row wrap {page.rng.choice(('', 'mid', 'end'))}'>{''.join(some)}</div>")
+    box = page.panel(
+        f"{head}{middle}<div class='v-row wrap {page.rng.choice(('', 'mid', 'end'))}'>{''.join(some)}</div>"
+    )
     side, cut = page.rng.randint(1, 3), page.rng.randint(0, len(behind))
     front = f"<div class='over' style='margin:1em {side}em'>{box}</div>"
     return _bars(page, "".join([*behind[:cut], front, *behind[cut:], settings(page)]))
@@ -345,23 +346,25 @@ def files(page: PageBuilder) -> str:
         sign = page.icon(page.rng.choice(("folder", "file")), name)
         size = page.text(f"{page.words.number(900)} MB", "small", name)
         end = page.icon(page.rng.choice(ITEM_ICONS), name)
-        rows.append(f"<div class='row line'>{page.tick(name)}{sign}{page.text(name)}<u></u>{size}{end}</div>")
+        rows.append(f"<div class='v-row line'>{page.tick(name)}{sign}{page.text(name)}<u></u>{size}{end}</div>")
     return _bars(page, "".join(rows))
 
 
 def player(page: PageBuilder) -> str:
     """A picture, controls, and what is played next."""
     title = page.words.text("line")
-    picture = f"<div class='row mid'>{page.picture('14em', f'{page.rng.randint(7, 14)}em')}</div>"
-    names = f"<div class='row mid'>{page.text(title, 'title')}</div><div class='row mid'>{page.slider(title)}</div>"
+    picture = f"<div class='v-row mid'>{page.picture('14em', f'{page.rng.randint(7, 14)}em')}</div>"
+    names = (
+        f"<div class='v-row mid'>{page.text(title, 'v-title')}</div><div class='v-row mid'>{page.slider(title)}</div>"
+    )
     signs = "".join(page.icon(name, "", True) for name in page.rng.sample(MEDIA, page.rng.randint(3, 5)))
     rows = []
     for _ in range(page.rng.randint(4, 9)):
         name = page.words.text("line")
         end = page.icon(page.rng.choice(("play", "heart", "more", "download")), name)
         time = page.text(page.words.time(), "small", name)
-        rows.append(f"<div class='row line'>{page.text(name)}<u></u>{time}{end}</div>")
-    parts = [picture + names, f"<div class='row mid'>{signs}</div>", "".join(rows)]
+        rows.append(f"<div class='v-row line'>{page.text(name)}<u></u>{time}{end}</div>")
+    parts = [picture + names, f"<div class='v-row mid'>{signs}</div>", "".join(rows)]
     page.rng.shuffle(parts)
     return _bars(page, "".join(parts))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from generators.proving.kit_pages.drawing import KitElement
 from generators.proving.kit_pages.families import WORD
 from generators.proving.kit_pages.vocabulary import ICON_NAMES
-from generators.proving.kit_pages.windows import Window
+from generators.proving.kit_pages.windows import PageWindow
 from generators.proving.perception.sheets import ROLES, TEXT_KINDS
 from schemas.coordinates import centre
 
@@ -63,7 +63,7 @@ class Naming(NamedTuple):
         return rng.choice(WORDINGS[self.how]).format(**{**self._asdict(), "name": name, "role": role})
 
 
-def namings(window: Window) -> list[tuple[KitElement, Naming]]:
+def namings(window: PageWindow) -> list[tuple[KitElement, Naming]]:
     """Every way of naming that can be asked: it fits just this element of the window."""
     every = _every(window)
     counted = Counter(naming.folded() for _, naming in every)
@@ -78,7 +78,7 @@ def namings(window: Window) -> list[tuple[KitElement, Naming]]:
     ]
 
 
-def missing(window: Window, sibling: Window, rng: Random) -> Naming | None:
+def missing(window: PageWindow, sibling: PageWindow, rng: Random) -> Naming | None:
     """A way of naming an element of a sibling that fits nothing in the window; None if there is none."""
     here, text = {naming.folded() for _, naming in _every(window)}, window.text
     cut = {KIT_ROLES[one.kind] for one in window.elements if one.kind != WORD and not one.shown}
@@ -98,7 +98,7 @@ def _by_how(found: Sequence[Naming], rng: Random) -> Naming:
     return rng.choice([naming for naming in found if naming.how == how])
 
 
-def asked(window: Window, rng: Random) -> tuple[KitElement, Naming] | None:
+def asked(window: PageWindow, rng: Random) -> tuple[KitElement, Naming] | None:
     """An element and how it is named, each way as likely as another; None if nothing has a name of its own."""
     every = namings(window)
     if not every:
@@ -107,7 +107,7 @@ def asked(window: Window, rng: Random) -> tuple[KitElement, Naming] | None:
     return rng.choice([pair for pair in every if pair[1].how == how])
 
 
-def _every(window: Window) -> list[tuple[KitElement, Naming]]:
+def _every(window: PageWindow) -> list[tuple[KitElement, Naming]]:
     """All namings of all elements, also of those that are cut and of running text."""
     found: list[tuple[KitElement, Naming]] = []
     for one in window.elements:
@@ -124,7 +124,7 @@ def _every(window: Window) -> list[tuple[KitElement, Naming]]:
     return found + _places(window)
 
 
-def _places(window: Window) -> list[tuple[KitElement, Naming]]:
+def _places(window: PageWindow) -> list[tuple[KitElement, Naming]]:
     """The namings by place: of roles whose elements are all whole and stand in one column or in one row."""
     found: list[tuple[KitElement, Naming]] = []
     for role in sorted({KIT_ROLES[one.kind] for one in window.elements if one.kind not in (WORD, "text")}):

@@ -11,7 +11,7 @@ from typing import Any
 
 from generators.proving.kit_pages.drawing import HELD_OUT, KitPage, read_kit_page
 from generators.proving.kit_pages.naming import Naming, asked, missing
-from generators.proving.kit_pages.windows import Window, as_screen, cut
+from generators.proving.kit_pages.windows import PageWindow, as_screen, cut
 from generators.proving.perception.labels import image_labels
 from generators.proving.perception.questions import KITS_HELD_OUT, Lesson, caption
 from generators.proving.perception.screens import Pasted, PastedScreen
@@ -36,7 +36,7 @@ class KitWindows:
         self._names = names
         self._page: Callable[[str], KitPage] = lru_cache(maxsize=1000)(lambda name: read_kit_page(folder, name))
 
-    def window(self, rng: Random) -> tuple[KitPage, Window]:
+    def window(self, rng: Random) -> tuple[KitPage, PageWindow]:
         """A page and a window of it."""
         while True:
             page = self._page(rng.choice(self._names))
@@ -59,20 +59,20 @@ class KitWindows:
         row = _row(seed, page, screen, found)
         return {**row, "lesson": lesson.name, "image_labels": _labels(seed, screen, found)}, screen
 
-    def _asked(self, page: KitPage, window: Window, lesson: Lesson, rng: Random) -> _Question | None:
+    def _asked(self, page: KitPage, window: PageWindow, lesson: Lesson, rng: Random) -> _Asked | None:
         draw = rng.random()
         if draw < lesson.captions:
             place = rng.randrange(len(window.whole))
-            return _Question("perception", place, None, "")
+            return _Asked("perception", place, None, "")
         if draw < lesson.captions + lesson.refusals:
             naming = missing(window, self._sibling(page, rng), rng)
-            return _Question("grounding", None, naming, naming.said(rng)) if naming else None
+            return _Asked("grounding", None, naming, naming.said(rng)) if naming else None
         pair = asked(window, rng)
         if pair is None:
             return None
-        return _Question("grounding", window.whole.index(pair[0]), pair[1], pair[1].said(rng))
+        return _Asked("grounding", window.whole.index(pair[0]), pair[1], pair[1].said(rng))
 
-    def _sibling(self, page: KitPage, rng: Random) -> Window:
+    def _sibling(self, page: KitPage, rng: Random) -> PageWindow:
         """A window of another page, in the same language if one is found soon."""
         found = self.window(rng)
         for _ in range(SIBLINGS):
@@ -83,7 +83,7 @@ class KitWindows:
 
 
 @dataclass(frozen=True)
-class _Question:
+class _Asked:
     """`place`: number of the element among the window's; None: what is asked for isn't there."""
 
     objective: str
@@ -92,7 +92,7 @@ class _Question:
     said: str
 
 
-def _row(seed: str, page: KitPage, screen: PastedScreen, asked_for: _Question) -> dict[str, Any]:
+def _row(seed: str, page: KitPage, screen: PastedScreen, asked_for: _Asked) -> dict[str, Any]:
     one: Pasted | None = None if asked_for.place is None else screen.elements[asked_for.place]
     if asked_for.objective == "perception":
         assert one is not None
@@ -115,7 +115,7 @@ def _row(seed: str, page: KitPage, screen: PastedScreen, asked_for: _Question) -
     }
 
 
-def _labels(seed: str, screen: PastedScreen, asked_for: _Question) -> list[Any]:
+def _labels(seed: str, screen: PastedScreen, asked_for: _Asked) -> list[Any]:
     grounding = asked_for.objective == "grounding"
     one = screen.elements[asked_for.place] if grounding and asked_for.place is not None else None
     return image_labels(screen, Random(f"labels/{seed}"), grounding=grounding, asked=one)

@@ -64,8 +64,8 @@ class Look:
 def _own(name: str, radius: str, button: str, field: str, panel: str) -> Look:
     return Look(
         name,
-        f".button{{border-radius:{radius};padding:.4em 1em;{button}}}.field,.select{{border-radius:{radius};"
-        f"padding:.4em .7em;{field}}}.panel{{border-radius:{radius};{panel}}}",
+        f".v-button{{border-radius:{radius};padding:.4em 1em;{button}}}.v-field,.v-select{{border-radius:{radius};"
+        f"padding:.4em .7em;{field}}}.v-panel{{border-radius:{radius};{panel}}}",
     )
 
 
@@ -94,7 +94,7 @@ LOOKS = (
             ("range", "form-range"),
         ),
     ),
-    Look("pico", sheet="picocss-pico/css/pico.min.css", classes=(("panel", "panel"), ("check", "kit"))),
+    Look("pico", sheet="picocss-pico/css/pico.min.css", classes=(("check", "kit"),)),
 )
 HELD_OUT_LOOKS = (
     _own(
@@ -123,7 +123,7 @@ class Material:
 
 
 @dataclass(frozen=True)
-class Style:
+class PageStyle:
     """How one page is drawn; colours are CSS, sizes pixels."""
 
     font: str
@@ -139,13 +139,13 @@ class Style:
     margin: tuple[int, int]
 
 
-def style_of(rng: Random, material: Material, held_out: bool) -> Style:
+def style_of(rng: Random, material: Material, held_out: bool) -> PageStyle:
     """A style of what was found; held out: fonts, looks and icons that training never sees, where there are any."""
     fonts, looks = (HELD_OUT_FONTS, HELD_OUT_LOOKS) if held_out else (FONTS, LOOKS)
     icon_sets = [name for name in material.icons if (name in HELD_OUT_ICONS) == held_out]
     dark = rng.random() < 0.4
     viewport = rng.choice(VIEWPORTS)
-    return Style(
+    return PageStyle(
         rng.choice(_found(fonts, material.fonts) or [GENERIC_FONT]),
         rng.choice(SIZES_PX),
         dark,
@@ -172,7 +172,7 @@ def _margin(rng: Random, viewport: tuple[int, int]) -> tuple[int, int]:
     return rng.randint(0, viewport[0] // 6), rng.randint(0, viewport[1] // 3)
 
 
-def page_css(style: Style) -> str:
+def page_css(style: PageStyle) -> str:
     """The rules that all looks share, and the style's own."""
     ink, muted = ("#f1f5f9", "#a3adba") if style.dark else ("#1b1b1b", "#5b6470")
     side, top = style.margin

@@ -25,7 +25,7 @@ WIDGETS = ("switch", "box", "slider")
 
 
 @dataclass(frozen=True)
-class Window:
+class PageWindow:
     """A window: all elements that show in it, also those that are cut (`shown` is false), and its letters."""
 
     elements: tuple[KitElement, ...]
@@ -43,7 +43,7 @@ class Window:
         return "".join(letter for letter, _, _ in self.letters).casefold()
 
 
-def cut(page: KitPage, rng: Random) -> Window | None:
+def cut(page: KitPage, rng: Random) -> PageWindow | None:
     """A window around an element of the page, at any place; None if the page shows nowhere enough to ask for."""
     width, height = page.size_px
     shown = [one for one in page.elements if one.shown and one.kind != WORD and _fits(one.box)]
@@ -61,7 +61,7 @@ def _fits(box: PixelBox) -> bool:
     return box[2] - box[0] <= SIZE[0] and box[3] - box[1] <= SIZE[1]
 
 
-def _at(page: KitPage, origin: tuple[int, int]) -> Window:
+def _at(page: KitPage, origin: tuple[int, int]) -> PageWindow:
     x, y = origin
     found = []
     for one in page.elements:
@@ -71,10 +71,10 @@ def _at(page: KitPage, origin: tuple[int, int]) -> Window:
             found.append(replace(one, box=(left, top, right, bottom), shown=one.shown and inside))
     letters = [(letter, at - x, down - y) for letter, at, down in page.letters]
     inside_letters = [one for one in letters if 0 <= one[1] < SIZE[0] and 0 <= one[2] < SIZE[1]]
-    return Window(tuple(found), tuple(inside_letters), origin)
+    return PageWindow(tuple(found), tuple(inside_letters), origin)
 
 
-def as_screen(page: KitPage, window: Window) -> PastedScreen:
+def as_screen(page: KitPage, window: PageWindow) -> PastedScreen:
     """The window as a screen of the curriculum: its elements are those of `whole`, in that order; names are also to be
     seen on texts that it cuts, and on running text."""
     x, y = window.origin

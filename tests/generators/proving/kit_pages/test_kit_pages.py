@@ -32,7 +32,7 @@ from generators.proving.kit_pages.styles import (
     Material,
     style_of,
 )
-from generators.proving.kit_pages.windows import SIZE, Window, as_screen, cut
+from generators.proving.kit_pages.windows import SIZE, PageWindow, as_screen, cut
 from generators.proving.perception.labels import LETTERS, letter_labels
 from generators.proving.perception.questions import KITS, KITS_ABSENT, KITS_HELD_OUT, LESSONS
 from generators.proving.perception.screens import PastedScreen
@@ -140,7 +140,7 @@ def test_elements_are_named_by_text_icon_role_place_and_neighbour() -> None:
     some = [element("text", name, 40 * place, 0) for place, (name, _) in enumerate(rows)]
     some += [element("switch", f"switch {how}", 40 * place, beside=name) for place, (name, how) in enumerate(rows)]
     some += [element("icon", "search", 100), element("button", "Save", 130), element("text", "Save", 160, 0)]
-    window = Window(tuple(some), (), (0, 0))
+    window = PageWindow(tuple(some), (), (0, 0))
     found = {naming: one for one, naming in namings(window)}
     assert found[Naming("text", "Wi-Fi")] is some[0]
     assert found[Naming("icon", "search")] is some[4]
@@ -157,12 +157,14 @@ def test_elements_are_named_by_text_icon_role_place_and_neighbour() -> None:
 
 def test_what_an_edge_cuts_is_neither_asked_for_nor_said_to_be_missing() -> None:
     cut_off = element("switch", "switch on", 60, beside="Sound", shown=False)
-    window = Window((element("text", "Wi-Fi", 0, 0), cut_off, element("icon", "bell", 90)), (), (0, 0))
+    window = PageWindow((element("text", "Wi-Fi", 0, 0), cut_off, element("icon", "bell", 90)), (), (0, 0))
     assert not [naming for one, naming in namings(window) if one is cut_off]
-    sibling = Window((element("text", "Sound", 0, 0), element("switch", "switch off", 0, beside="Sound")), (), (0, 0))
+    sibling = PageWindow(
+        (element("text", "Sound", 0, 0), element("switch", "switch off", 0, beside="Sound")), (), (0, 0)
+    )
     said = {missing(window, sibling, Random(seed)) for seed in range(30)}
     assert said == {Naming("text", "Sound")}
-    spelled = Window(window.elements, tuple((letter, 1.0, 1.0) for letter in "sounds"), (0, 0))
+    spelled = PageWindow(window.elements, tuple((letter, 1.0, 1.0) for letter in "sounds"), (0, 0))
     assert missing(spelled, sibling, Random(0)) is None  # it may be part of what is written there
 
 
@@ -231,6 +233,6 @@ def test_without_pages_there_is_nothing_to_ask(tmp_path: Path) -> None:
 def test_running_text_is_read_and_not_asked_for(pages: dict[str, KitPage]) -> None:
     words = [one for page in pages.values() for one in page.elements if one.kind == WORD and one.shown]
     assert words
-    window = Window(tuple(words[:3]), (), (0, 0))
+    window = PageWindow(tuple(words[:3]), (), (0, 0))
     assert not window.whole
     assert not namings(window)
