@@ -52,10 +52,13 @@ def build_nano_base(
     same; within one, mid-training resumes. `texts` join the curriculum's words for the tokenizer. With
     `begin`, the folder of nano-base weights, the curriculum's phases go on from those, with their tokenizer, in a
     folder of their own in `work`. Needs Chromium for sheets that aren't drawn yet.
+    Raises `ValueError` for an `out` that is `begin`, and a `begin` that isn't nano-base's.
     """
     from trainer.modeling.checkpoint import load_checkpoint, save_checkpoint
 
     config = config or NanoBaseConfig()
+    if begin is not None and begin.resolve() == out.resolve():
+        raise ValueError(f"{out}: expected another folder than the weights to begin from; name one with --out")
     drawn, seen = work, Drawings.of_split(work, "train", config.sheets, config.layouts, config.pages, config.kits)
     seen.draw([], progress)
     if begin is None:

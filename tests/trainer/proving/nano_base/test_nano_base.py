@@ -209,5 +209,7 @@ def test_new_phases_go_on_from_weights_with_pages_in_real_fonts(built: Path) -> 
     steps.clear()
     build_nano_base(built / "more", built, config, begin=built / "out", progress=False, on_event=steps.append)
     assert not [event for event in steps if event["kind"] == "step"]
+    with pytest.raises(ValueError, match="another folder"):  # a build that goes on would begin from its own result
+        build_nano_base(built / "out", built, config, begin=built / "out", progress=False)
     with pytest.raises(ValueError, match="weights of nano-base"):
         build_nano_base(built / "no", built, config, begin=built / "0-random", progress=False)
