@@ -99,6 +99,14 @@ def train(
         ) as bar,
         Tracker(state_dir if group.first else None, step) as tracker,
     ):
+
+        def look() -> None:
+            scores = validate(model, answers, validation, config.spans, group=group)
+            curve.validation.append({"step": step, **scores})
+            _report({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
+
+        if validation and step == 0:  # what training is held against
+            look()
         model.train()
         steps = _steps(stream, config.max_steps - step, run.device)
         while step < config.max_steps:
@@ -125,9 +133,7 @@ def train(
             bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
             last = step == config.max_steps
             if validation and (last or (config.eval_steps and step % config.eval_steps == 0)):
-                scores = validate(model, answers, validation, config.spans, group=group)
-                curve.validation.append({"step": step, **scores})
-                _report({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
+                look()
             if last or step % config.save_steps == 0:
                 state.save(
                     model,
