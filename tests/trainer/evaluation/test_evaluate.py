@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -226,7 +227,7 @@ def test_compare_uses_the_samples_that_both_hold() -> None:
 
 def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPatch, processor: Any) -> None:
     """Replies are scripted: right on the true screen, still the same words on a swapped one."""
-    import trainer.evaluation.evaluate as module
+    import trainer.reading.read as module
     from trainer.modeling.checkpoint import Checkpoint
     from trainer.modeling.generation import Completion
 
@@ -245,7 +246,11 @@ def test_evaluation_of_a_perfect_and_a_blind_model(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "generate", scripted)
     elements = {picture_key(rows[0]): [[45.0, 62.0, 268.0, 375.0], [500.0, 500.0, 600.0, 600.0]]}
     report = evaluate(
-        Checkpoint(None, processor, {}), rows, blind=BlindTable([rows[0]]), elements=elements, progress=False
+        Checkpoint(SimpleNamespace(), processor, {}),
+        rows,
+        blind=BlindTable([rows[0]]),
+        elements=elements,
+        progress=False,
     )
     grounding = report["summary"]["grounding"]
     assert grounding["hit"]["mean"] == grounding["present"]["mean"] == grounding["absent"]["mean"] == 1.0
