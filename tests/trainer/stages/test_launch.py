@@ -85,7 +85,7 @@ def test_two_ranks_make_checkpoints_and_only_one_writes_them(tmp_path: Path) -> 
     events = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     kinds = [event["kind"] for event in events]
     cut = kinds.index("committed") + 1
-    assert kinds[:cut] == ["stage", "step", "step", "validation", "trained", "committed"]
+    assert kinds[:cut] == ["stage", "validation", "step", "step", "validation", "trained", "committed"]
     manifest = Store(store.home).require("checkpoints/mid_trained")
     assert manifest.version == events[cut - 1]["version"]
     trained = load_checkpoint(checkpoint_folder(manifest))
