@@ -42,7 +42,7 @@ def mixture(folder: Path, kind: str = "moe") -> tuple[Any, Any]:
     """A tiny model of three blocks whose routers send most tokens to the same two of four experts."""
     wanted = replace(preset("30b-a3b" if kind == "moe" else "2b"), max_pixels=96 * 128, min_pixels=32 * 32)
     if not folder.exists():
-        write_tiny(folder, kind)
+        write_tiny(folder, kind, 32)
     model, processor = load_base(wanted, folder)
     made = torch.Generator().manual_seed(3)
     for router in routers(model):

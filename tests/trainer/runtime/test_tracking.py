@@ -46,7 +46,7 @@ def test_events_of_a_broken_and_resumed_run_are_one_curve(
     assert [value for _, value in scalars["train/loss"]] == pytest.approx([s["loss"] for s in curve.steps])
     assert scalars["train/num_tokens"][-1][1] == sum(step["tokens"] for step in curve.steps)
     assert {"train/learning_rate", "train/grad_norm", "train/packing_fill", "eval/all_loss"} <= set(scalars)
-    assert [step for step, _ in scalars["eval/all_loss"]] == [3, 6]
+    assert [step for step, _ in scalars["eval/all_loss"]] == [0, 3, 6]
     assert {path.name for path in tmp_path.iterdir()} == {"state.pt", "runs"}
 
 
