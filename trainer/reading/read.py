@@ -9,6 +9,7 @@ several, are put as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -61,10 +62,11 @@ ROWS = 32
 
 def looking(checkpoint: Checkpoint, mode: Mode | None) -> Checkpoint:
     """A loaded checkpoint that looks at screens otherwise than it was trained to (None: as it was)."""
-    if mode is not None:
-        preset = checkpoint.processor.preset
-        checkpoint.processor.preset = replace(preset, reading=preset.reading.changed(mode=mode))
-    return checkpoint
+    if mode is None:
+        return checkpoint
+    processor = checkpoint.processor.apart()
+    processor.preset = replace(processor.preset, reading=processor.preset.reading.changed(mode=mode))
+    return replace(checkpoint, processor=processor)
 
 
 def answers(
@@ -79,13 +81,18 @@ def answers(
     """The likeliest answer to each row; its screen is read as the processor's preset says. `on_batch` hears of the rows
     that are answered. Raises `BadSample` for a row that can't be put."""
 
+    in_windows = processor.preset.reading.mode == "windows"
+
     def ask(some: Sequence[Row]) -> list[Completion]:
-        return generate(model, processor, some, max_new_tokens=max_new_tokens, batch_size=batch_size, decided=True)
+        return generate(
+            model, processor, some, max_new_tokens=max_new_tokens, batch_size=batch_size, decided=in_windows
+        )
 
     found: list[Answer] = []
-    with seen_once(model):  # rows share screens
-        for start in range(0, len(rows), ROWS):
-            some = rows[start : start + ROWS]
+    size = ROWS if in_windows else batch_size
+    with seen_once(model) if in_windows else nullcontext():  # windows come again: rows share screens
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
             found += read(some, processor.preset.reading, ask, processor.pixels)
             if on_batch is not None:
                 on_batch(len(some))
@@ -185,7 +192,10 @@ def _pointed(text: str) -> tuple[float, float] | None:
 
 
 def on_screen(text: str, window: ScreenWindow) -> str:
-    """A reply about a window as one about its screen; what holds no point stays as it is."""
+    """A reply about a window as one about its screen. One about the whole screen stays as it was written, and so does
+    what holds no point."""
+    if window.size == window.screen:
+        return text
     reply = parse_reply(text)
     if reply.point is not None and not reply.refusal:
         x, y = window.to_screen(reply.point)

@@ -10,8 +10,9 @@ from red_seer import SCREEN, RedSeer, hits, screen
 
 from pipelines.prompts import REFUSAL, grounding_text, messages
 from trainer.modeling.batches import BadSample, Row
+from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import Completion
-from trainer.reading.read import Answer, on_screen, read
+from trainer.reading.read import Answer, looking, on_screen, read
 from trainer.reading.windows import ScreenWindow, whole
 from trainer.settings.reading import Reading
 
@@ -127,3 +128,19 @@ def test_a_picture_that_cant_be_decoded_is_named() -> None:
 )
 def test_replies_in_the_frame_of_the_screen(said: str, expected: str) -> None:
     assert on_screen(said, ScreenWindow(100, 0, 300, 400, (1000, 400), (200, 400))) == expected
+
+
+@pytest.mark.parametrize(
+    "said", ["`[150, 200]`", "[1,2,3,4]", "[1,2] 0.80", "Click(10, 20)", "<action>Click(1,2)</action>"]
+)
+@pytest.mark.parametrize("reading", [Reading(), Reading(mode="windows", window=SCREEN)])
+def test_a_reply_about_the_whole_screen_stays_as_it_was_written(said: str, reading: Reading) -> None:
+    [answer] = read([row()], reading, lambda rows: [Completion(0, 0, text=said) for _ in rows], lambda pixels: pixels)
+    assert answer.text == said
+
+
+def test_looking_otherwise_leaves_the_checkpoint_as_it_is(processor: Any) -> None:
+    given = Checkpoint(None, processor, {})
+    assert looking(given, None) is given
+    assert looking(given, "zoom").processor.preset.reading.mode == "zoom"
+    assert given.processor.preset.reading.mode == "whole"
