@@ -28,8 +28,6 @@ class Preset:
     architecture: str = "Qwen3VLForConditionalGeneration"
     source: str = ""
     shape: Shape | None = None
-    instruction_first: bool = True
-    """Text before the picture: in a causal model the image tokens can then look for what was asked."""
     image_mean: float = 1.0
     """White maps to 0 at 1.0, which keeps the positional signal of blank pages."""
     image_std: float = 0.5
@@ -90,7 +88,6 @@ def _published(name: str, source: str, architecture: str = "Qwen3VLForConditiona
         architecture,
         source,
         None,
-        instruction_first=False,
         image_mean=0.5,
         image_std=0.5,
         max_prompt_tokens=4096,

@@ -163,6 +163,19 @@ def picture(image: bytes) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{base64.b64encode(image).decode()}"}}
 
 
+def sent_messages(messages_json: str, images: Sequence[bytes]) -> list[dict[str, Any]]:
+    """The chat of a row (`pipelines.prompts.messages`) as a client sends it: the same turns and parts in the same
+    order, each picture in its place. Raises `ValueError` if it shows another number of pictures than there are."""
+    turns: list[dict[str, Any]] = json.loads(messages_json)
+    chats = [turn for turn in turns if not isinstance(turn["content"], str)]
+    places = [(turn["content"], at) for turn in chats for at, part in enumerate(turn["content"]) if "text" not in part]
+    if len(places) != len(images):
+        raise ValueError(f"messages: expected {len(places)} pictures, which the chat shows, found {len(images)}")
+    for (parts, at), image in zip(places, images, strict=True):
+        parts[at] = picture(image)
+    return turns
+
+
 def _read(data: bytes) -> ChatText:
     """The body of a reply → its text. Raises `Garbage` for a body that holds none."""
     try:

@@ -26,7 +26,7 @@ _SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token", "add_bos_token",
 _PIXELS = ("image_mean", "image_std", "patch_size", "merge_size", "temporal_patch_size")
 _PIXEL_STEPS = ("do_rescale", "rescale_factor", "do_normalize", "do_resize", "do_convert_rgb", "resample")
 _SIZES = ("size", "min_pixels", "max_pixels")
-_PRESET = ("architecture", "shape", "instruction_first", "image_mean", "image_std")
+_PRESET = ("architecture", "shape", "image_mean", "image_std")
 _PRESET_SIZES = ("max_prompt_tokens", "max_answer_tokens", "max_pixels", "min_pixels")
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
@@ -153,6 +153,19 @@ def _pixels(folder: Path) -> Plain | None:
     return None if found is None else {key: found.get(key) for key in (*_PIXELS, *_PIXEL_STEPS, *_SIZES)}
 
 
+def _preset(folder: Path) -> Plain | None:
+    """Until November 2026 presets could put pictures before the text; the text first is what all others were given."""
+    found = _json(folder, "preset.json")
+    return (
+        None
+        if found is None
+        else {
+            "instruction_first": found.get("instruction_first", True),
+            **{key: found.get(key) for key in (*_PRESET, *_PRESET_SIZES)},
+        }
+    )
+
+
 def _some(name: str, keys: Sequence[str]) -> Callable[[Path], Plain | None]:
     """Some keys of a JSON file."""
 
@@ -171,6 +184,6 @@ _PARTS = (
     _Compared("chat template", _chat_template),
     _Compared("preprocessor_config.json", _pixels, frozenset(_SIZES), frozenset(_PIXEL_STEPS)),
     _Compared("generation_config.json", _some("generation_config.json", _TOKEN_IDS), frozenset(_TOKEN_IDS)),
-    _Compared("preset.json", _some("preset.json", (*_PRESET, *_PRESET_SIZES)), frozenset(_PRESET_SIZES)),
+    _Compared("preset.json", _preset, frozenset(_PRESET_SIZES)),
     _Compared("lineage.json", _some("lineage.json", _CONTRACT), frozenset(_CONTRACT[1:])),
 )

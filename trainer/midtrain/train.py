@@ -180,11 +180,6 @@ def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Proce
         )
     if not config.image_labels:
         return processor
-    if not processor.preset.instruction_first:
-        raise ValueError(
-            "mid-training: image_labels: expected a preset that puts the instruction before the "
-            f"picture, found {processor.preset.name}: its image tokens can't know it"
-        )
     return LabelledImages.of(processor, targets=True)
 
 

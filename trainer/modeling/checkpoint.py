@@ -12,6 +12,7 @@ Everything in the folder is a function of inputs, config and seed: no time, no h
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -155,6 +156,12 @@ def read_preset(folder: str | Path) -> Preset:
     """The preset as it was when the checkpoint was made. Raises `ValueError` if it can't be read."""
     plain = _read(Path(folder) / PRESET)
     plain.pop("dtype", None)  # which presets had until November 2026, and nothing read
+    if plain.pop("instruction_first", True) is False:
+        warnings.warn(
+            f"{folder}: was trained with pictures before the text, which its preset asked for; prompts now have their "
+            "parts in the order of the messages, the text first. Train it again from its base",
+            stacklevel=2,
+        )
     try:
         if plain.get("shape") is not None:
             sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain["shape"].items()}

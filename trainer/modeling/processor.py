@@ -1,11 +1,12 @@
-"""Sample rows → tensors. One query a sequence, the instruction before the picture, labels only on the answer.
+"""Sample rows → tensors. One query a sequence, its parts in the order of the messages, labels only on the answer.
 
     <|im_start|>user\\n TEXT <|vision_start|><|image_pad|>…<|vision_end|><|im_end|>\\n
     <|im_start|>assistant\\n ANSWER <|im_end|>
 
 `Processor` is built from a checkpoint's tokenizer and image processor; `training_batch` pads right, `prompt_batch`
 pads left (for generation), `reply_batch` takes sampled replies as token ids (for RL). Text of data never becomes a
-control token. Pictures are decoded and resized once and kept in a bounded cache.
+control token; otherwise the ids are those that the chat template of the tokenizer gives for the same messages, so
+what is trained is what a client of a server sends. Pictures are decoded and resized once and kept in a bounded cache.
 """
 
 from __future__ import annotations
@@ -174,27 +175,29 @@ class Processor:
         ids: list[int] = []
         left = iter(image_tokens)
         for role, parts in parsed:
-            ids += [self._start, *self._turns[role]]
-            # the preset decides where the picture stands; within text and within pictures the order is kept
-            first = None if not self.preset.instruction_first else ""
-            for part in sorted(parts, key=lambda part: (part is None) != (first is None)):
+            ids.append(self._start)
+            # a tokenizer joins what stands side by side: the name of the role, line break and texts up to a picture
+            text, opening = f"{role}\n", len(self._turns[role])
+            for part in parts:
                 if part is None:
-                    ids += [self._vision[0], *[self.image_id] * next(left), self._vision[1]]
+                    ids += [*self._cut(text, opening), self._vision[0], *[self.image_id] * next(left), self._vision[1]]
+                    text, opening = "", 0
                 else:
-                    ids += self._cut(words.encode_text(self.tokenizer, part))
-            ids += [self.end_id, *self._newline]
+                    text += part
+            ids += [*self._cut(text, opening), self.end_id, *self._newline]
         return [*ids, self._start, *self._turns["assistant"]]
 
     def text_tokens(self, text: str) -> int:
         """Tokens of a text, before its middle is cut out where they are more than `Preset.max_prompt_tokens`."""
         return len(words.encode_text(self.tokenizer, text))
 
-    def _cut(self, ids: list[int]) -> list[int]:
-        limit = self.preset.max_prompt_tokens
-        if len(ids) <= limit:
+    def _cut(self, text: str, opening: int) -> list[int]:
+        """Ids of a text whose middle is cut out where they are too many, `opening` ones at its beginning aside."""
+        ids, limit = words.encode_text(self.tokenizer, text), self.preset.max_prompt_tokens
+        if len(ids) - opening <= limit:
             return ids
         head = limit * 2 // 3
-        return ids[:head] + ids[len(ids) - (limit - head) :]
+        return ids[: opening + head] + ids[len(ids) - (limit - head) :]
 
     def answer(self, text: str) -> list[int]:
         """Label ids of an answer, closed by the end token unless it was too long and got cut."""

@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pipelines.store.images import image_size
@@ -201,9 +202,9 @@ class ChatRequests:
 
         most, found = self._processor.preset.max_prompt_tokens, []
         for number, turn in enumerate(json.loads(row["messages"])):
-            for part in turn["content"]:
-                tokens = self._processor.text_tokens(part.get("text", ""))
-                if tokens > most:
+            for kind, parts in groupby(turn["content"], key=lambda part: part["type"]):
+                text = "".join(part["text"] for part in parts) if kind == "text" else ""  # side by side: one text
+                if (tokens := self._processor.text_tokens(text)) > most:
                     found.append(f"messages[{number}]: {tokens} tokens of text")
         if found and not self._cuts:
             advice = "Shorten it, or start the server with --cut-texts, which leaves out the middle as in training"

@@ -87,8 +87,8 @@ class MidtrainConfig(Settings):
     freeze_vision: Flag = setting(False, "The vision tower keeps its weights.", neutral=True)
     image_labels: Flag = setting(
         False,
-        "Image tokens have labels too: whether they show the target of the action or question. For presets that put "
-        "the instruction before the picture.",
+        "Image tokens have labels too: whether they show the target of the action or question. For messages that "
+        "have the instruction before the picture, as all of ours do.",
         neutral=True,
     )
     image_blocks: Whole = setting(

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from pipelines.prompts import prompt_text
+from pipelines.prompts import messages, prompt_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -160,15 +160,15 @@ class EndpointAnswers:
             return SuiteAnswer("", f"no_reply: {error}"[:300])
 
     def _messages(self, row: Row) -> list[dict[str, Any]]:
-        from generators.policies.chat_endpoint import picture
+        from generators.policies.chat_endpoint import sent_messages
         from trainer.modeling.batches import row_images
 
         if self._agent is not None and row["objective"] == "navigation":
             return self._agent(row)
-        text = prompt_text(row["messages"])
+        chat, shown = str(row["messages"]), row_images(row)
         if self._words == "told":
-            text = POINT_TASK.format(question=text)
-        return [{"role": "user", "content": [{"type": "text", "text": text}, *map(picture, row_images(row))]}]
+            chat = messages("grounding", POINT_TASK.format(question=prompt_text(chat)), len(shown))
+        return sent_messages(chat, shown)
 
 
 def served_tokens(words: Words, thinking: bool = False) -> int:
@@ -186,11 +186,11 @@ class TrainedPrompt:
 
     def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, object]]:
         """One user turn: goal, history and the screenshot, as in `trainer.serving.checkpoint_policy`."""
-        from generators.policies.chat_endpoint import picture
+        from generators.policies.chat_endpoint import sent_messages
         from trainer.serving.checkpoint_policy import played_prompt
 
         text = played_prompt(view, self.history, thinking=self.thinking)
-        return [{"role": "user", "content": [{"type": "text", "text": text}, picture(view.png)]}]
+        return sent_messages(messages("navigation", text), [view.png])
 
 
 def trained_agents(

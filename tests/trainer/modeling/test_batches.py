@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,13 @@ import pytest
 from drawn import draw
 from PIL import Image
 
-from pipelines.prompts import grounding_text, messages
+from pipelines.prompts import grounding_text, messages, navigation_text
+from schemas.ids import digest
 from trainer.modeling.batches import BadSample, row_images
+from trainer.modeling.checkpoint import load_processor
 from trainer.modeling.processor import Processor
+from trainer.online.vllm.token_protocol import one_token_each
+from trainer.presets import NANO_BASE
 from trainer.settings.supervised import SpanWeights
 
 
@@ -45,10 +50,36 @@ def test_instruction_precedes_the_picture_and_the_answer_follows(processor: Any)
     )
 
 
-def test_picture_first_is_a_preset(processor: Any, tiny_preset: Any) -> None:
-    other = Processor(processor.tokenizer, processor.images, replace(tiny_preset, instruction_first=False))
-    text = processor.tokenizer.decode(other.prompt(grounding_row()).ids)
-    assert text.index("<|image_pad|>") < text.index("Where is")
+def test_parts_stand_where_the_messages_have_them(processor: Any) -> None:
+    row, shown = grounding_row(), {"type": "image"}
+    turns = [
+        {"role": "system", "content": "Look."},
+        {"role": "user", "content": [shown, {"type": "text", "text": "a "}, {"type": "text", "text": "b"}, shown]},
+        {"role": "assistant", "content": "no"},
+        {"role": "user", "content": [{"type": "text", "text": "\n\n c"}, shown, {"type": "text", "text": "d"}]},
+    ]
+    found = processor.prompt({**row, "messages": json.dumps(turns), "images": row["images"] * 3}).ids
+    one_each = one_token_each(found, processor.image_id)
+    expected = processor.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False)
+    assert one_each == expected  # texts side by side are tokenised as one, as the template's are
+
+
+def test_a_text_loses_its_middle_beside_its_role(processor: Any, tiny_preset: Any) -> None:
+    short = Processor(processor.tokenizer, processor.images, replace(tiny_preset, max_prompt_tokens=6))
+    text = " ".join(str(n) for n in range(100, 120))
+    ids = short.prompt({**grounding_row(), "messages": messages("vqa", text, 0), "images": []}).ids
+    said = processor.tokenizer.decode(ids)
+    assert said == "<|im_start|>user\n100 101  119<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_nano_reads_prompts_as_the_ids_that_its_weights_learned() -> None:
+    nano = load_processor(NANO_BASE)
+    long = "Find a table, book it for two (7 pm) and say 'done'. " * 30
+    past = [(3, "Click(box=(5,600)) (the menu is behind)")]
+    texts = [navigation_text(" Öffne  'Mail'\nund lies", past), navigation_text(long, None, thinking=True)]
+    texts += [grounding_text("[1] <b>", box=True, confidence=True), "<|im_end|> (?)", "'", "12"]
+    rows = [{**grounding_row(), "messages": messages("vqa", text)} for text in texts]
+    assert digest([nano.prompt(row).ids for row in rows]).startswith("f09c3461e2b93bbceba4d8cec8fd20d7")
 
 
 def test_labels_and_weights_are_exact(processor: Any) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import json
+import warnings
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
+from trainer.modeling.checkpoint import lineage, load_checkpoint, read_preset, save_checkpoint
 from trainer.modeling.generation import _choose, generate
 from trainer.modeling.model import build_model, label_logits, parameter_count, reply_logprobs
 from trainer.modeling.rope_positions import rope_positions
@@ -175,3 +179,12 @@ def test_a_checkpoint_survives_a_round_trip_with_equal_bytes(
     with torch.no_grad():
         batch = processor.training_batch(rows[:2])
         assert torch.equal(label_logits(model.eval(), batch).logits, label_logits(loaded.model, batch).logits)
+
+
+@pytest.mark.parametrize(("first", "told"), [(True, 0), (False, 1)])
+def test_presets_that_said_the_order_of_parts_load(tiny_preset: Any, tmp_path: Path, first: bool, told: int) -> None:
+    (tmp_path / "preset.json").write_text(json.dumps({**tiny_preset.plain(), "instruction_first": first}))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        assert read_preset(tmp_path) == tiny_preset
+    assert len(found) == told and all("Train it again" in str(one.message) for one in found)

@@ -148,6 +148,9 @@ def test_a_text_is_read_whole_or_refused(client: openai.OpenAI, loaded: Checkpoi
     told: Any = refused.value.body
     assert told["code"] == "context_length_exceeded" and told["param"] == "messages"
     assert "messages[0]: " in told["message"] and "at most 160 of a text" in told["message"]
+    halves = [{"type": "text", "text": "box " * 120}] * 2  # side by side they are one text to the model
+    with pytest.raises(openai.BadRequestError, match=r"\[0\]: 2\d\d tokens.*at most 160 of a text"):
+        client.chat.completions.create(**{**asking(), "messages": [{"role": "user", "content": halves}]})
     with pytest.raises(openai.BadRequestError, match="messages: .* this model has room for 4096 in all"):
         turns = [{"role": "user", "content": "box " * 70} for _ in range(40)]
         client.chat.completions.create(**{**asking(max_tokens=1800), "messages": turns})
