@@ -10,6 +10,7 @@ from pipelines.store import Manifest
 from pipelines.store.files import file_sha256
 from pipelines.training_data.dataset_card import CARD, LICENCES, Card, Group
 from pipelines.whole_files import whole_file
+from trainer.modeling.tensors import REMAINDER
 from trainer.stages.assets import checkpoint_folder
 
 CHECKPOINT = {
@@ -27,7 +28,10 @@ def export_checkpoint(
     open_folder(folder, ExportPlan("checkpoint", form, checkpoint.asset, checkpoint.version, {"form": "1"}))
     root = checkpoint_folder(checkpoint)
     digests = {checkpoint.folder / entry.path: entry.sha256 for entry in (*checkpoint.files, *checkpoint.side_files)}
-    for path in sorted(found for found in root.rglob("*") if found.is_file() and found.name not in (CARD, LICENCES)):
+    own = (CARD, LICENCES, REMAINDER)  # what training goes on from is in no form that others read
+    for path in sorted(found for found in root.rglob("*") if found.is_file()):
+        if not {*path.relative_to(root).parts}.isdisjoint(own):
+            continue
         target = folder / path.relative_to(root)
         wanted = digests.get(path) or file_sha256(path)
         if target.is_file() and file_sha256(target) == wanted:

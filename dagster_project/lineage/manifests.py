@@ -15,6 +15,7 @@ from pipelines.store import TOMBSTONE, Store
 from pipelines.store.aliases import AGENT, ALIASES, aliased
 from pipelines.store.current_version import read_pointer
 from pipelines.store.manifest import Manifest
+from trainer.modeling.tensors import REMAINDER
 
 Node = tuple[str, str]
 """(asset, version)."""
@@ -210,7 +211,9 @@ class Manifests:
 
 def weights_digest(manifest: Manifest) -> str:
     """What `vesper merge` calls a checkpoint: sha256 (hex) over the sha256 of its weight files in order of names."""
-    weights = sorted((e.path, e.sha256) for e in manifest.files if e.path.endswith(".safetensors"))
+    weights = sorted(
+        (e.path, e.sha256) for e in manifest.files if e.path.endswith(".safetensors") and REMAINDER not in e.path
+    )
     return hashlib.sha256(b"".join(bytes.fromhex(sha256) for _, sha256 in weights)).hexdigest()
 
 

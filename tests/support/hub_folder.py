@@ -101,6 +101,7 @@ def _configuration(folder: Path) -> None:
     plain = json.loads((folder / "config.json").read_text())
     plain.pop("dtype", None)
     text = plain["text_config"]
+    text["tie_word_embeddings"] = plain["tie_word_embeddings"]
     if "num_local_experts" in text:
         text["num_experts"] = text.pop("num_local_experts")
     rope = text.pop("rope_parameters")

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from corpusmaker import commit, light_source
-from tiny_published import write_tiny
+from hub_folder import write_hub
 
 from pipelines.store import Manifest, Store
 from pipelines.training_data.dataset_card import Card, Group
 from pipelines.training_data.shards import build_shards
 from trainer.exports import export_checkpoint
+from trainer.modeling.tensors import REMAINDER
 
 GROUPS = {Group("toy", "MIT", "vqa", "web", "train"): 3}
 CARD = Card("A GUI agent", "Of a test.", GROUPS)
@@ -25,8 +26,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     store = Store(folder / "home")
     light_source(store, folder / "raw", "toy", 1)
     shards = build_shards(store, ["toy"])
-    written = write_tiny(folder / "tiny", "dense")
+    written = write_hub(folder / "tiny", "dense")
     files = {f"model/{path.name}": path.read_bytes() for path in sorted(written.iterdir())}
+    files[f"model/{REMAINDER}/model.safetensors"] = b"what training goes on from"
     return commit(store, "checkpoints/mid_trained", {shards.asset: shards.version}, files=files)
 
 
@@ -38,6 +40,10 @@ def test_from_pretrained_loads_the_same_weights(made: Manifest, tmp_path: Path) 
     before = AutoModelForImageTextToText.from_pretrained(made.file("config.json").parent)
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), before.parameters(), strict=True))
     assert AutoTokenizer.from_pretrained(tmp_path / "out").decode([65])
+    names = {path.name for path in made.file("config.json").parent.iterdir()} - {REMAINDER}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == names | {"README.md", "LICENSES.md", ".export"}
+    before_bytes = {name: made.file(name).read_bytes() for name in names}
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in names} == before_bytes
     assert groups == GROUPS and "# A GUI agent" in (tmp_path / "out/README.md").read_text()
     assert "| toy | MIT | 3 |" in (tmp_path / "out/LICENSES.md").read_text()
 
@@ -45,9 +51,10 @@ def test_from_pretrained_loads_the_same_weights(made: Manifest, tmp_path: Path) 
 def test_a_rerun_copies_only_what_is_missing_or_damaged(made: Manifest, tmp_path: Path) -> None:
     export_checkpoint(made, "hub", tmp_path / "out", CARD)
     whole = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
-    (tmp_path / "out/model.safetensors").write_bytes(b"torn")
+    shard = "model-00001-of-00002.safetensors"
+    (tmp_path / "out" / shard).write_bytes(b"torn")
     (tmp_path / "out/config.json").unlink()
     lines: list[str] = []
     export_checkpoint(made, "hub", tmp_path / "out", CARD, lines.append)
-    assert {line.partition(":")[0] for line in lines} == {"model.safetensors", "config.json"}
+    assert {line.partition(":")[0] for line in lines} == {shard, "config.json"}
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()} == whole

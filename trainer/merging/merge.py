@@ -24,7 +24,15 @@ from typing import TYPE_CHECKING, Any
 from schemas.ids import canonical_json
 from trainer.merging.merge_methods import TensorReport, TensorTally, Trim, TrimCut, cut_for, linear_piece, ties_piece
 from trainer.merging.same_model import check_same_model
-from trainer.modeling.tensors import FLOATS, CheckpointMismatch, WeightFiles, check_same, layer_of, write_like
+from trainer.modeling.tensors import (
+    FLOATS,
+    CheckpointMismatch,
+    WeightFiles,
+    check_same,
+    layer_of,
+    rounded,
+    write_like,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +106,8 @@ def merge(
     for how the result is played: with thoughts in histories, and asked for them, if any expert learned from such.
     `weights` default to 1 each (ties) or 1/n each (linear); linear weights must sum to 1, or are divided by their sum
     under `normalize`. `density` is one number or one per model, in 0..1. Memory: some 100 MiB, whatever the tensors.
-    Specialists are to be kept in fp32: of bf16 or fp16 ones a `UserWarning` says how that hurts.
+    Specialists are to be kept in fp32, or in bf16 with what that rounded off (`tensors.REMAINDER`): without, a
+    `UserWarning` says how that hurts.
     `parents` (asset → version) and `stage` go into `lineage.json`; by default the digests of the weights and `method`.
     Raises `ValueError` on wrong parameters and `CheckpointMismatch` where checkpoints are of different models
     (`same_model`), or, naming the tensor, when names, shapes or dtypes differ, a weight isn't finite, or an integer
@@ -114,7 +123,7 @@ def merge(
         raise ValueError(f"--out {folder} is one of the checkpoints that are merged; give a new folder")
     if (folder / LINEAGE).exists():
         raise ValueError(f"{folder} already holds a finished checkpoint; give a new folder or remove it")
-    _warn_of_rounding(base_files)
+    _warn_of_rounding(model_files)
     folder.mkdir(parents=True, exist_ok=True)
     digests = [files.digest() for files in model_files]
     order = sorted(range(len(models)), key=lambda i: (digests[i], used[i], densities[i]))
@@ -128,13 +137,13 @@ def merge(
         tally = TensorTally(len(order))
         ordered = [used[i] for i in order]
         trims = [Trim(_cut(name, base_files, model_files[i], densities[i])) for i in order if method == "ties"]
-        for stored, *others in zip(*(each.pieces(name) for each in files), strict=True):
-            theta, *experts = (_checked(name, piece) for piece in (stored, *others))
+        for pieces in zip(*(each.precise(name) for each in files), strict=True):
+            theta, *experts = (_checked(name, piece) for piece in pieces)
             if method == "linear":
                 merged = linear_piece(theta, experts, ordered, tally)
             else:
                 merged = ties_piece(theta, experts, trims, ordered, normalize, lam, tally)
-            yield merged.to(stored.dtype)
+            yield rounded(merged, base_files.tensors[name].dtype)
         reports.append(_caller_order(tally.report(name), order))
 
     written = write_like(base_files, folder, produce)
@@ -196,11 +205,12 @@ def _parameters(
     return densities, used
 
 
-def _warn_of_rounding(files: WeightFiles) -> None:
+def _warn_of_rounding(models: Sequence[WeightFiles]) -> None:
     """A step of RL is often smaller than a bf16's last place: then it is in no file, and no merge brings it back."""
-    if rounded := sorted({info.dtype for info in files.tensors.values()} & {"BF16", "F16"}):
+    cut = {info.dtype for files in models if files.remainder is None for info in files.tensors.values()}
+    if found := sorted(cut & {"BF16", "F16"}):
         warnings.warn(
-            f"merge: the checkpoints hold {' and '.join(rounded)}, which rounds off much of what training changed; "
+            f"merge: the checkpoints hold {' and '.join(found)}, which rounds off much of what training changed; "
             f"keep specialists and their base in fp32 for the merge, and convert the result",
             stacklevel=3,
         )
@@ -208,7 +218,7 @@ def _warn_of_rounding(files: WeightFiles) -> None:
 
 def _cut(name: str, base: WeightFiles, model: WeightFiles, density: float) -> TrimCut:
     def deltas() -> Iterator[torch.Tensor]:
-        for theta, expert in zip(base.pieces(name), model.pieces(name), strict=True):
+        for theta, expert in zip(base.precise(name), model.precise(name), strict=True):
             yield _checked(name, expert) - _checked(name, theta)
 
     return cut_for(deltas, base.tensors[name].count, density)

@@ -3,10 +3,12 @@
     model.safetensors config.json generation_config.json      the model
     tokenizer.json tokenizer_config.json chat_template.jinja  the tokenizer
     preprocessor_config.json                                  the image processor
+    fp32_remainder/                                           what bf16 rounded off, of a published preset in training
     preset.json                                               how rows become sequences
     lineage.json                                              from what, how, by which code, under which contract
 
-Everything in the folder is a function of inputs, config and seed: no time, no host, no path.
+One that began as a published folder has the files of that one instead (`published_files`). Everything in the folder is
+a function of inputs, config and seed: no time, no host, no path.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from schemas.actions import ACTION_SPACE
 from schemas.ids import canonical_json
 from trainer.modeling.model import load_model
 from trainer.modeling.processor import Processor
+from trainer.modeling.published_files import copy_companions, save_like
 from trainer.modeling.published_layout import save_weights
 from trainer.presets import Preset, image_processor
 from trainer.settings.model_shape import Shape
@@ -91,24 +94,31 @@ def lineage(
 def save_checkpoint(
     folder: str | Path, model: PreTrainedModel, processor: Processor, made: Lineage | Mapping[str, object]
 ) -> list[Path]:
-    """Write a checkpoint; returns its files, sorted. The same weights give the same bytes."""
+    """Write a checkpoint; returns its files, sorted. The same weights give the same bytes. Raises `CheckpointMismatch`
+    where it began as a published folder (`Processor.source`) whose tensors aren't the model's."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with quiet():
-        save_weights(folder, model)
+    if processor.source is not None:
+        save_like(processor.source, folder, model)
+    else:
+        with quiet():
+            save_weights(folder, model)
+        for name in ("config.json", "generation_config.json"):
+            _tidy(folder / name)
     save_processor(folder, processor)
-    for name in ("config.json", "generation_config.json"):
-        _tidy(folder / name)
     write_lineage(folder, made)
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def save_processor(folder: str | Path, processor: Processor) -> None:
     """Tokenizer, image processor and preset files."""
-    processor.tokenizer.save_pretrained(folder)
-    processor.images.save_pretrained(folder)
     plain = json.dumps(processor.preset.plain(), indent=2, sort_keys=True)
     (Path(folder) / PRESET).write_text(plain + "\n", encoding="utf-8")
+    if processor.source is not None:
+        copy_companions(processor.source, Path(folder), processor.images)
+        return
+    processor.tokenizer.save_pretrained(folder)
+    processor.images.save_pretrained(folder)
     _tidy(Path(folder) / "tokenizer_config.json")
 
 
@@ -189,7 +199,8 @@ def load_processor(folder: str | Path) -> Processor:
 
     preset = read_preset(folder)
     images = type(image_processor(preset)).from_pretrained(str(folder))
-    return Processor(AutoTokenizer.from_pretrained(str(folder)), images, preset)
+    source = Path(folder) if preset.source else None
+    return Processor(AutoTokenizer.from_pretrained(str(folder)), images, preset, source=source)
 
 
 def load_checkpoint(folder: str | Path, *, device: str | torch.device = "cpu") -> Checkpoint:

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from trainer.modeling.attention import attention
 from trainer.modeling.packing import accept_packed, attention_arguments
+from trainer.modeling.published_files import put_back_remainder
 from trainer.modeling.published_layout import loaded_as_published
 from trainer.modeling.seen_pictures import SeenPictures
 from trainer.modeling.tokenizer import IMAGE, LAST_NUMBER, VIDEO, VISION_END, VISION_START, NumberIds, number_ids
@@ -144,6 +145,7 @@ def load_model(source: str | Path, device: str | torch.device = "cpu", layers: i
             return speed_up(AutoModelForImageTextToText.from_config(config, dtype=torch.float32))
     model: Any = AutoModelForImageTextToText.from_pretrained(str(source), config=config, dtype=torch.float32)
     loaded_as_published(model)
+    put_back_remainder(Path(source), model)
     return speed_up(model.to(device))
 
 

@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,23 @@ class Processor:
 
     `never` are the ids that no reply may hold: all control tokens but the end.
     `cache_bytes` bounds the resized pictures that are held, those not asked for the longest going first (three bytes a
-    pixel: 430 kB each at most on nano, 3 MB at a megapixel).
+    pixel: 430 kB each at most on nano, 3 MB at a megapixel). `source`: the folder of a checkpoint that began as a
+    published one; what is saved keeps its files (`published_files`).
     """
 
-    def __init__(self, tokenizer: Any, images: Any, preset: Preset, *, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        images: Any,
+        preset: Preset,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        source: Path | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         self.images = images
         self.preset = preset
+        self.source = source
         self.numbers = words.number_ids(tokenizer)
         self._cache: OrderedDict[str, PixelPicture] = OrderedDict()
         self._cache_bytes, self._cached = cache_bytes, 0
@@ -68,7 +79,9 @@ class Processor:
 
     def apart(self) -> Processor:
         """The same for another thread, with a tokenizer and a cache of its own."""
-        return Processor(copy.deepcopy(self.tokenizer), self.images, self.preset, cache_bytes=self._cache_bytes)
+        return Processor(
+            copy.deepcopy(self.tokenizer), self.images, self.preset, cache_bytes=self._cache_bytes, source=self.source
+        )
 
     # pictures
 

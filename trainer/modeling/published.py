@@ -14,6 +14,7 @@ import torch
 
 from trainer.modeling.model import load_model, reduce_layers, speed_up
 from trainer.modeling.processor import Processor
+from trainer.modeling.published_files import published_folder
 from trainer.modeling.tokenizer import IMAGE, SPECIAL, VIDEO, VISION_END, VISION_START
 from trainer.presets import PUBLISHED, Preset, image_processor, preset
 
@@ -22,9 +23,9 @@ def load_base(name: str | Preset, source: str | Path | None = None, layers: int 
     """(model in float32, processor) of a published preset, from `source` (a hub name or a folder; the preset's own by
     default).
 
-    `layers` keeps the first decoder layers only. Raises `ValueError` if the preset is built from scratch, if the
-    weights are of another architecture, or if tokenizer and model don't belong together; `OSError` if nothing is
-    found there.
+    `layers` keeps the first decoder layers only; saved, it isn't in the published form. Raises `ValueError` if the
+    preset is built from scratch, if the weights are of another architecture, or if tokenizer and model don't belong
+    together; `OSError` if nothing is found there.
     """
     from transformers import AutoTokenizer
 
@@ -49,7 +50,8 @@ def load_base(name: str | Preset, source: str | Path | None = None, layers: int 
                 f"{images.merge_size} x {images.merge_size}, the model has {vision.patch_size} and "
                 f"{vision.spatial_merge_size}"
             )
-    return model, Processor(tokenizer, images, wanted)
+    source = None if layers else published_folder(place)
+    return model, Processor(tokenizer, images, wanted, source=source)
 
 
 def _same_tokens(config: Any, tokenizer: Any, name: str) -> None:

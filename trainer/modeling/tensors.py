@@ -22,18 +22,20 @@ from pipelines.whole_files import whole_file
 if TYPE_CHECKING:
     import torch
 
-if TYPE_CHECKING:
-    import torch
-
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Floating dtypes by their safetensors names, with their size in bytes; only these are merged."""
 _SIZES = {**FLOATS, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+_FLOAT_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_NAMES = {**_FLOAT_NAMES, "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool"}
+"""torch's names of the dtypes."""
 PIECE = 1 << 17
 """Elements of a tensor that are in memory at a time."""
 
-_OUTPUT_EMBEDDING = "lm_head.weight"
+OUTPUT_EMBEDDING = "lm_head.weight"
+REMAINDER = "fp32_remainder"
+"""Folder in that of a checkpoint: what bfloat16 rounded off, in files like those of the weights. No loader sees it."""
 
 
 class CheckpointMismatch(ValueError):
@@ -107,6 +109,8 @@ class WeightFiles:
             raise CheckpointMismatch(f"{self.folder.name}: {INDEX} and the shards disagree on tensor {wrong[0]!r}")
         self.tensors = dict(sorted(found.items()))
         self.tied = self._drop_tied_alias()
+        rest = self.folder / REMAINDER
+        self.remainder: WeightFiles | None = WeightFiles(rest) if rest.is_dir() else None
 
     def _layout(self) -> tuple[list[str], dict[str, str] | None]:
         if (self.folder / INDEX).is_file():
@@ -125,20 +129,20 @@ class WeightFiles:
         settings = json.loads(config.read_text()) if config.is_file() else {}
         # the top level rules where both speak: that is the one transformers ties by
         inner = (settings.get("text_config") or {}).get("tie_word_embeddings", False)
-        if not settings.get("tie_word_embeddings", inner) or _OUTPUT_EMBEDDING not in self.tensors:
+        if not settings.get("tie_word_embeddings", inner) or OUTPUT_EMBEDDING not in self.tensors:
             return False
         inputs = [name for name in self.tensors if name.endswith("embed_tokens.weight")]
         if len(inputs) != 1:
             raise CheckpointMismatch(
                 f"{self.folder.name}: tied embeddings, but {len(inputs)} input embeddings: {inputs}"
             )
-        info, alias = self.tensors[inputs[0]], self.tensors[_OUTPUT_EMBEDDING]
-        pairs = zip(self.pieces(inputs[0]), self.pieces(_OUTPUT_EMBEDDING), strict=False)
+        info, alias = self.tensors[inputs[0]], self.tensors[OUTPUT_EMBEDDING]
+        pairs = zip(self.pieces(inputs[0]), self.pieces(OUTPUT_EMBEDDING), strict=False)
         if (info.shape, info.dtype) != (alias.shape, alias.dtype) or not all(one.equal(other) for one, other in pairs):
             raise CheckpointMismatch(
-                f"{self.folder.name}: config says tied embeddings, but {_OUTPUT_EMBEDDING!r} differs from {inputs[0]!r}"
+                f"{self.folder.name}: config says tied embeddings, but {OUTPUT_EMBEDDING!r} differs from {inputs[0]!r}"
             )
-        del self.tensors[_OUTPUT_EMBEDDING]
+        del self.tensors[OUTPUT_EMBEDDING]
         return True
 
     def read(self, name: str) -> torch.Tensor:
@@ -154,8 +158,6 @@ class WeightFiles:
         due."""
         import torch
 
-        floats, whole = "F64=float64 F32=float32 F16=float16 BF16=bfloat16", "I64=int64 I32=int32 I16=int16 I8=int8"
-        names = dict(pair.split("=") for pair in f"{floats} {whole} U8=uint8 BOOL=bool".split())
         info = self.tensors[name]
         width = info.nbytes // max(info.count, 1)
         with (self.folder / info.file).open("rb") as stream:
@@ -164,7 +166,15 @@ class WeightFiles:
                 data = bytearray(width * min(PIECE, info.count - done))
                 if stream.readinto(data) != len(data):
                     raise CheckpointMismatch(f"{self.folder.name}: {info.file} ends within tensor {name!r}")
-                yield torch.frombuffer(data, dtype=getattr(torch, names[info.dtype]))
+                yield torch.frombuffer(data, dtype=getattr(torch, _NAMES[info.dtype]))
+
+    def precise(self, name: str) -> Iterator[torch.Tensor]:
+        """`pieces`, in float32 where the folder has what rounding left over of the tensor."""
+        if self.remainder is None or name not in self.remainder.tensors:
+            yield from self.pieces(name)
+            return
+        for piece, left in zip(self.pieces(name), self.remainder.pieces(name), strict=True):
+            yield unrounded(piece, left)
 
     def digest(self) -> str:
         """sha256 (hex) over the weight files, in the order of their names; moving a folder doesn't change it."""
@@ -238,6 +248,37 @@ def _write_file(
                     f"found {written}; wrong shape or dtype?"
                 )
         return stream.tell()
+
+
+def rounded(values: torch.Tensor, dtype: str) -> torch.Tensor:
+    """float32 values in a dtype of safetensors. Halves go away from zero in bfloat16, not to the even neighbour as in
+    torch: so a value and what is left over of it (`remainder`) are 16 bits each, whatever the value."""
+    import torch
+
+    if dtype != "BF16":
+        return values.to(getattr(torch, _NAMES[dtype]))
+    return _upper_half(values).to(torch.int16).view(torch.bfloat16)
+
+
+def remainder(values: torch.Tensor) -> torch.Tensor:
+    """float32 values → what `rounded` leaves over in bfloat16: int16, in float32's last places."""
+    import torch
+
+    return (values.view(torch.int32) - (_upper_half(values) << 16)).to(torch.int16)
+
+
+def unrounded(values: torch.Tensor, left: torch.Tensor) -> torch.Tensor:
+    """The float32 values that `rounded` (bfloat16, or float32 again) and `remainder` were made from."""
+    import torch
+
+    return (values.float().view(torch.int32) + left.to(torch.int32)).view(torch.float32)
+
+
+def _upper_half(values: torch.Tensor) -> torch.Tensor:
+    """The bits of the nearest bfloat16, int32: a float's magnitude grows with its bits."""
+    import torch
+
+    return (values.view(torch.int32) + 0x8000) >> 16
 
 
 def layer_of(name: str) -> str:

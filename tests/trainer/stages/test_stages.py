@@ -16,7 +16,8 @@ import pytest
 import torch
 from event_files import scalars_of
 from goldmaker import gold
-from tiny_published import KINDS, write_tiny
+from hub_folder import COMPANIONS, hub_weights, write_hub
+from tiny_published import KINDS
 
 from dagster_project import cli
 from pipelines.store import Store, StoreError
@@ -184,16 +185,19 @@ def test_training_begins_from_a_folder_of_published_weights(
     kind: str, store: Store, made: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of sizes that no preset has; what is unchanged goes out bit for bit."""
-    from safetensors.torch import load_file
-
     from trainer.modeling.checkpoint import read_preset
 
-    hub = write_tiny(tmp_path / "hub", kind)
+    hub = write_hub(tmp_path / "hub", kind)
     config = {"weights": str(hub), "preset": KINDS[kind], "pixels": [32 * 32, 96 * 128]}
     run = ["train", "base", "--home", str(store.home), "--out", str(tmp_path / "out"), "--config"]
     assert cli.main([*run, json.dumps(config)]) == 0
-    before, after = (load_file(folder / "model.safetensors") for folder in (hub, tmp_path / "out"))
-    assert set(before) == set(after) and all(torch.equal(after[name], one) for name, one in before.items())
+    export = ["export", "checkpoint", "--to", "hub", "--asset", "base", "--home", str(store.home)]
+    assert cli.main([*export, str(tmp_path / "exported")]) == 0
+    for folder in (tmp_path / "out", tmp_path / "exported"):
+        before, after = hub_weights(hub), hub_weights(folder)
+        assert {name: one.dtype for name, one in before.items()} == {name: one.dtype for name, one in after.items()}
+        assert all(torch.equal(after[name], one) for name, one in before.items())
+        assert [one for one in COMPANIONS if (folder / one).read_bytes() != (hub / one).read_bytes()] == []
     preset = read_preset(tmp_path / "out")
     assert preset.name == KINDS[kind] and str(tmp_path) not in preset.source and preset.max_pixels == 96 * 128
     moved = {**config, "weights": str(hub.rename(tmp_path / "elsewhere"))}
