@@ -6,6 +6,8 @@ checkpoint's image processor and tokenises by its chat template. Both run in fp3
 CPU second of the process, the first steps left out, so that other work on the machine counts less.
 `Trainer` needs accelerate, which the peers' environment has (`bench/peers_env.py`).
 
+Memory of log-probabilities: the peak of the process above what it held, at a published vocabulary.
+
 Packing is a count, not a time: the share of a sequence's places that hold a token, beside batches of the same rows,
 each padded to its longest.
 """
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import peers_env
-from bench.timing import result
+from bench.timing import measured_memory, result
 
 BATCH, WARM, TIMED = 16, 2, 6
 ROWS = 64
@@ -86,6 +88,8 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     tokens = sum(count for _, count in clock[WARM:])
     assert tokens == theirs["tokens"], f"tokens differ: {tokens} and {theirs['tokens']}"
     ours = tokens / (clock[-1][0] - clock[WARM - 1][0])
+    at_once = head_memory(chunk_bytes=1 << 40)["mib"]
+    yield result("log-probabilities of 1,024 tokens, peak", head_memory()["mib"], "MiB", "all logits at once", at_once)
     yield result("nano, mid-training", ours, "tokens/CPU s", "transformers Trainer", theirs["tokens_per_s"], digits=0)
     shapes = ((448, 320), (320, 480), (200, 160))
     yield _packing(
@@ -104,3 +108,27 @@ def _packing(processor: Any, data: list[dict[str, Any]]) -> dict[str, Any]:
     batches = [lengths[start : start + BATCH] for start in range(0, len(lengths), BATCH)]
     padded = sum(lengths) / sum(len(batch) * max(batch) for batch in batches)
     return result("nano, packed sequences", 100 * packed, "% of places filled", "padded batches", 100 * padded)
+
+
+def head_memory(tokens: int = 1024, vocabulary: int = 151_936, chunk_bytes: int | None = None) -> dict[str, float]:
+    """Of log-probabilities and entropies of that many answer tokens of a published vocabulary, forward and backward,
+    from hidden states so narrow that they and the head weigh nothing: `measured_memory`."""
+    import torch
+    from torch import nn
+
+    from trainer.modeling import head_chunks
+    from trainer.modeling.model import reply_terms
+
+    states = torch.randn(tokens, 8, requires_grad=True)
+    head, labels = nn.Linear(8, vocabulary, bias=False), torch.arange(tokens)
+    usual = head_chunks.CHUNK_BYTES
+
+    def step() -> None:
+        found = head_chunks.head_terms(head, states, labels, labels < 0, reply_terms([3], temperature=0.7))
+        found.sum().backward()
+
+    try:
+        head_chunks.CHUNK_BYTES = usual if chunk_bytes is None else chunk_bytes
+        return measured_memory(step)
+    finally:
+        head_chunks.CHUNK_BYTES = usual

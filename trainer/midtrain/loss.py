@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from trainer.modeling.batches import Batch, Row
-from trainer.modeling.model import label_logits
+from trainer.modeling.model import label_terms
+from trainer.modeling.packing import bins, packed, takes_packed
 from trainer.modeling.processor import Processor
 from trainer.modeling.tokenizer import LAST_NUMBER
 from trainer.runtime.parallel import Ranks
@@ -22,8 +23,8 @@ from trainer.settings.supervised import SpanWeights
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ROWS = 64
-"""Rows of validation whose loss is taken at once."""
+TOKENS = 8192
+"""Of the rows of validation whose loss is taken at once; a longer row is alone."""
 
 
 def token_losses(
@@ -31,20 +32,22 @@ def token_losses(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(loss, weight, sample) of each labelled token, in order; see the module docstring for coordinates, and
     `trainer.modeling.model.hidden_states` for `image_blocks`."""
-    found = label_logits(model, batch, image_blocks)  # over labelled tokens only: N of them in the batch
-    log_p = torch.log_softmax(found.logits.float(), dim=-1)  # [N, V], float32 whatever the model computes in
-    losses = -log_p.gather(1, found.labels[:, None])[:, 0]  # [N]
-    if sigma > 0 and processor.numbers is not None:
-        # [C]: which of the N are coordinates
-        places = batch.coordinate[found.rows, found.columns].nonzero(as_tuple=True)[0]
-        if len(places):
-            first = processor.numbers.first
-            truth = (found.labels[places] - first).float()  # [C], 0..1000
-            units = torch.arange(LAST_NUMBER + 1, device=truth.device, dtype=truth.dtype)
-            target = torch.softmax(-((units[None] - truth[:, None]) ** 2) / (2 * sigma**2), dim=-1)  # [C, 1001]
-            soft = -(target * log_p[places, first : first + LAST_NUMBER + 1]).sum(-1)  # [C]
-            losses = losses.index_copy(0, places, soft)
-    return losses, batch.weights[found.rows, found.columns], found.samples
+    first = processor.numbers.first if sigma > 0 and processor.numbers is not None else None
+
+    def losses(logits: torch.Tensor, labels: torch.Tensor, coordinate: torch.Tensor) -> torch.Tensor:
+        log_p = torch.log_softmax(logits.float(), dim=-1)  # [n, V], float32 whatever the model computes in
+        losses = -log_p.gather(1, labels[:, None])[:, 0]  # [n]
+        places = coordinate.nonzero(as_tuple=True)[0]  # [C]: which of the n are coordinates
+        if first is None or not len(places):
+            return losses
+        truth = (labels[places] - first).float()  # [C], 0..1000
+        units = torch.arange(LAST_NUMBER + 1, device=truth.device, dtype=truth.dtype)
+        target = torch.softmax(-((units[None] - truth[:, None]) ** 2) / (2 * sigma**2), dim=-1)  # [C, 1001]
+        soft = -(target * log_p[places, first : first + LAST_NUMBER + 1]).sum(-1)  # [C]
+        return losses.index_copy(0, places, soft)
+
+    found = label_terms(model, batch, losses, image_blocks)
+    return found.values, batch.weights[found.rows, found.columns], found.samples
 
 
 @torch.no_grad()
@@ -57,7 +60,8 @@ def validate(
 ) -> dict[str, float]:
     """Plain weighted cross entropy (no Gaussian) by objective, and `all`; objectives without rows are left out.
 
-    Each of several ranks takes every world-th batch; all get the figures of all rows.
+    Rows are packed into sequences of `TOKENS`, as in training. Each of several ranks takes every world-th sequence; all
+    get the figures of all rows. Raises `BadSample` for a row that can't become one.
     """
     group = group or Ranks()
     was_training = model.training
@@ -65,19 +69,19 @@ def validate(
     names = sorted({str(row.get("objective", "?")) for row in rows} | {"all"})
     sums = {name: [0.0, 0.0] for name in names}
     device = next(model.parameters()).device
-    starts = range(0, len(rows), ROWS)
-    for turn in range(-(-len(starts) // group.world)):
-        mine = turn * group.world + group.rank
-        some = rows[starts[mine] : starts[mine] + ROWS] if mine < len(starts) else []
+    made = bins([processor.length(row) for row in rows], TOKENS)
+    for turn in range(0, len(made), group.world):
+        some = [rows[index] for chosen in made[turn + group.rank :][:1] for index in chosen]
         batch = processor.training_batch(some, spans) if some else processor.empty_batch()
+        batch = packed(batch) if takes_packed(model) else batch
         # all ranks run the tower, or those that do would wait for the others for ever
         batch = processor.with_picture(batch) if group.world > 1 else batch
         losses, weights, owners = token_losses(model, processor, batch.to(device))
-        for index, row in enumerate(some):
-            here = owners == index
+        each = torch.stack([losses * weights, weights]).double()  # [2, N]
+        by_row = each.new_zeros(2, len(some)).index_add(1, owners, each)
+        for row, *found in zip(some, *by_row.tolist(), strict=True):
             for key in (str(row.get("objective", "?")), "all"):
-                sums[key][0] += float((losses[here] * weights[here]).sum())
-                sums[key][1] += float(weights[here].sum())
+                sums[key] = [total + one for total, one in zip(sums[key], found, strict=True)]
     model.train(was_training)
     # one collective for all figures: [loss, weight] of each name in turn
     whole = iter(group.sums([value for name in names for value in sums[name]]))

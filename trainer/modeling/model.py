@@ -20,11 +20,13 @@ from torch import nn
 from torch.nn import functional
 
 from trainer.modeling.attention import attention
+from trainer.modeling.head_chunks import Terms, head_terms
 from trainer.modeling.packing import accept_packed, attention_arguments
 from trainer.modeling.published_files import put_back_remainder
 from trainer.modeling.published_layout import loaded_as_published
 from trainer.modeling.seen_pictures import SeenPictures
-from trainer.modeling.tokenizer import IMAGE, LAST_NUMBER, VIDEO, VISION_END, VISION_START, NumberIds, number_ids
+from trainer.modeling.smooth_start import smooth_numbers, smooth_positions
+from trainer.modeling.tokenizer import IMAGE, VIDEO, VISION_END, VISION_START, number_ids
 from trainer.presets import Preset
 from trainer.runtime.parallel import hollow
 
@@ -93,43 +95,14 @@ def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
         torch.set_num_threads(1)  # sums are cut by threads, and another cut rounds to other weights
         torch.manual_seed(seed)
         model = Qwen3VLForConditionalGeneration(config)
-        _smooth_numbers(model, number_ids(tokenizer), preset)
-        _smooth_positions(model, preset)
+        smooth_numbers(model.model.language_model.embed_tokens.weight, number_ids(tokenizer), preset)
+        smooth_positions(model.model.visual.pos_embed.weight, preset)
     finally:
         torch.set_num_threads(threads)
         torch.set_rng_state(state)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return speed_up(model)
-
-
-@torch.no_grad()
-def _smooth_numbers(model: Any, numbers: NumberIds | None, preset: Preset) -> None:
-    """Number embeddings as smoothed noise along 0..1000, with the spread of the other embeddings (see `Shape`)."""
-    shape = preset.shape
-    if numbers is None or shape is None or shape.number_smoothing <= 0:
-        return
-    table = model.get_input_embeddings().weight
-    units = torch.arange(LAST_NUMBER + 1, dtype=torch.float32)  # [1001]
-    kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * shape.number_smoothing**2))  # [1001, 1001]
-    noise = kernel @ torch.randn(LAST_NUMBER + 1, table.shape[1])  # [1001, hidden]
-    table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * shape.init
-
-
-@torch.no_grad()
-def _smooth_positions(model: Any, preset: Preset) -> None:
-    """Patch positions as smoothed noise on three scales of the grid, of spread `Shape.position_init`."""
-    shape = preset.shape
-    if shape is None or shape.position_init <= 0:
-        return
-    table, side = model.model.visual.pos_embed.weight, shape.position_grid
-    place = torch.arange(side, dtype=torch.float32)
-    total = torch.zeros(side * side, table.shape[1])
-    for cells in (side / 4, side / 10, side / 24):  # from a quarter of the screen down to about a patch
-        kernel = torch.exp(-((place[None] - place[:, None]) ** 2) / (2 * cells**2))
-        noise = torch.einsum("ai,bj,ijd->abd", kernel, kernel, torch.randn(side, side, table.shape[1]))
-        total += noise.reshape(side * side, -1) / noise.std()
-    table.copy_(total / total.std() * shape.position_init)
 
 
 def load_model(source: str | Path, device: str | torch.device = "cpu", layers: int | None = None) -> Any:
@@ -330,33 +303,37 @@ def _unused_vision(model: Any, batch: Batch) -> torch.Tensor:
 
 
 @dataclass
-class LabelLogits:
-    """Logits only where there is a label: `logits [N, V]`, `labels [N]`, `rows [N]` and `columns [N]` (the place of
-    the label's token in `input_ids`), `samples [N]` (which sample: the row, unless samples share one)."""
+class LabelTerms:
+    """What is asked of the logits of each labelled token: `values [N, …]`, `labels [N]`, `rows [N]` and `columns [N]`
+    (the place of the label's token in `input_ids`), `samples [N]` (which sample: the row, unless samples share one)."""
 
-    logits: torch.Tensor
+    values: torch.Tensor
     labels: torch.Tensor
     rows: torch.Tensor
     columns: torch.Tensor
     samples: torch.Tensor
 
 
-def forward_labels(model: Any, batch: Batch, image_blocks: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(logits [N, V], rows [N], columns [N]) of the labelled tokens: position t-1 predicts t, -100 is no label."""
+def forward_labels(
+    model: Any, batch: Batch, terms: Terms, image_blocks: int = 0
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(values [N, …], rows [N], columns [N]) of the labelled tokens: position t-1 predicts t, -100 is no label."""
     states = hidden_states(model, batch, image_blocks)
     rows, columns = (batch.labels != -100).nonzero(as_tuple=True)
-    return model.lm_head(states[rows, columns - 1]), rows, columns
+    told = batch.labels[rows, columns], batch.coordinate[rows, columns]
+    return head_terms(model.lm_head, states[rows, columns - 1], *told, terms), rows, columns
 
 
-def label_logits(model: object, batch: Batch, image_blocks: int = 0) -> LabelLogits:
-    """Logits that predict the labelled tokens; `image_blocks`: see `hidden_states`."""
+def label_terms(model: object, batch: Batch, terms: Terms, image_blocks: int = 0) -> LabelTerms:
+    """What `terms` makes of the logits that predict the labelled tokens; `image_blocks`: see `hidden_states`."""
     in_parts = getattr(model, "forward_labels", None)  # a model in parts is gathered by a method of its own
-    logits, rows, columns = in_parts(batch, image_blocks) if in_parts else forward_labels(model, batch, image_blocks)
+    given = (batch, terms, image_blocks)
+    values, rows, columns = in_parts(*given) if in_parts else forward_labels(model, *given)
     samples = rows
     if batch.lengths is not None:
         ends = torch.tensor(batch.lengths, device=columns.device).cumsum(0)
         samples = torch.searchsorted(ends, columns, right=True)
-    return LabelLogits(logits, batch.labels[rows, columns], rows, columns, samples)
+    return LabelTerms(values, batch.labels[rows, columns], rows, columns, samples)
 
 
 @dataclass
@@ -380,6 +357,16 @@ def reply_log_softmax(logits: torch.Tensor, never: Sequence[int], temperature: f
     return torch.log_softmax(scaled, dim=-1)
 
 
+def reply_terms(never: Sequence[int], temperature: float = 1.0) -> Terms:
+    """Log-probability and entropy [n, 2] of each token, see `reply_log_softmax`."""
+
+    def terms(logits: torch.Tensor, labels: torch.Tensor, _coordinate: torch.Tensor) -> torch.Tensor:
+        log_p = reply_log_softmax(logits, never, temperature)
+        return torch.stack([log_p.gather(1, labels[:, None])[:, 0], -(log_p.exp() * log_p).sum(-1)], dim=-1)
+
+    return terms
+
+
 def reply_logprobs(
     model: object, batch: Batch, temperature: float = 1.0, *, never: Sequence[int] = ()
 ) -> ReplyLogprobs:
@@ -388,10 +375,8 @@ def reply_logprobs(
     With the same weights and `never=processor.never` these equal what `generation.generate` recorded at sampling, up
     to float error.
     """
-    found = label_logits(model, batch)
-    log_p = reply_log_softmax(found.logits, never, temperature)
-    chosen = log_p.gather(1, found.labels[:, None])[:, 0]
-    entropy = -(log_p.exp() * log_p).sum(-1)
+    found = label_terms(model, batch, reply_terms(never, temperature))
+    chosen, entropy = found.values.unbind(-1)
     size = len(batch.lengths) if batch.lengths is not None else batch.input_ids.shape[0]
     lengths = torch.bincount(found.samples, minlength=size)
     width = int(lengths.max()) if len(found.rows) else 0

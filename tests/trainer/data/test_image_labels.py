@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from label_logits import label_logits
 
 from generators.proving.perception.labels import ImageLabel
 from trainer.data.image_labels import LabelledImages
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.loss import validate
 from trainer.midtrain.train import train
-from trainer.modeling.model import label_logits
 from trainer.settings.supervised import MidtrainConfig
 
 
@@ -83,10 +83,10 @@ def test_labels_after_a_block_leave_the_answer_and_the_later_blocks_alone(
     blocks = model.eval().model.language_model.layers
     last, first = label_logits(model, batch), label_logits(model, batch, image_blocks=1)
     shown = batch.input_ids[first.rows, first.columns - 1] == processor.image_id
-    assert int(shown.sum()) == len(labels) and torch.equal(first.logits[~shown], last.logits[~shown])
-    assert not torch.allclose(first.logits[shown], last.logits[shown])
-    assert torch.equal(label_logits(model, batch, image_blocks=len(blocks)).logits, last.logits)
-    first.logits[shown].square().mean().backward()
+    assert int(shown.sum()) == len(labels) and torch.equal(first.values[~shown], last.values[~shown])
+    assert not torch.allclose(first.values[shown], last.values[shown])
+    assert torch.equal(label_logits(model, batch, image_blocks=len(blocks)).values, last.values)
+    first.values[shown].square().mean().backward()
     learns = [any(one.grad is not None and one.grad.any() for one in block.parameters()) for block in blocks]
     model.zero_grad(set_to_none=True)
     assert learns == [True] + [False] * (len(blocks) - 1)

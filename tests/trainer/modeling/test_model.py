@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from label_logits import label_logits
 
 from trainer.modeling.checkpoint import lineage, load_checkpoint, read_preset, save_checkpoint
 from trainer.modeling.generation import _choose, generate
-from trainer.modeling.model import build_model, label_logits, parameter_count, reply_logprobs
+from trainer.modeling.model import build_model, parameter_count, reply_logprobs
 from trainer.modeling.rope_positions import rope_positions
 from trainer.presets import PRESETS, preset
 
@@ -83,7 +84,7 @@ def test_sped_up_forward_equals_plain_transformers(
     with torch.no_grad():
         mine = label_logits(model, batch)
         theirs = plain(**batch.model_inputs()).logits
-    torch.testing.assert_close(mine.logits, theirs[mine.rows, mine.columns - 1], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(mine.values, theirs[mine.rows, mine.columns - 1], rtol=1e-4, atol=1e-4)
 
 
 def test_positions_equal_get_rope_index(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
@@ -178,7 +179,7 @@ def test_a_checkpoint_survives_a_round_trip_with_equal_bytes(
     assert loaded.lineage == asdict(made)
     with torch.no_grad():
         batch = processor.training_batch(rows[:2])
-        assert torch.equal(label_logits(model.eval(), batch).logits, label_logits(loaded.model, batch).logits)
+        assert torch.equal(label_logits(model.eval(), batch).values, label_logits(loaded.model, batch).values)
 
 
 @pytest.mark.parametrize(("first", "told"), [(True, 0), (False, 1)])

@@ -10,8 +10,9 @@ import torch
 from drawn import draw, make_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from label_logits import label_logits
 
-from trainer.modeling.model import label_logits, recompute, reply_logprobs
+from trainer.modeling.model import recompute, reply_logprobs
 from trainer.modeling.packing import ATTENTION, bins, fill, packed
 
 
@@ -57,9 +58,9 @@ def test_packed_logits_equal_those_of_each_sample_alone(model: Any, processor: A
             alone = label_logits(model, processor.training_batch([row]))
             mine = together.samples == index
             assert torch.equal(together.labels[mine], alone.labels)
-            torch.testing.assert_close(together.logits[mine], alone.logits, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(together.values[mine], alone.values, rtol=1e-5, atol=1e-5)
         theirs = model(**batch.model_inputs(), use_cache=False).logits  # with a cache it looks for no bounds
-    torch.testing.assert_close(together.logits, theirs[0, together.columns - 1], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(together.values, theirs[0, together.columns - 1], rtol=1e-4, atol=1e-4)
 
 
 def test_a_sample_does_not_touch_its_neighbours(model: Any, processor: Any, rows: list[dict[str, Any]]) -> None:
@@ -70,9 +71,9 @@ def test_a_sample_does_not_touch_its_neighbours(model: Any, processor: Any, rows
         second = label_logits(model, packed(processor.training_batch([rows[0], other, rows[2]])))
     for index in (0, 2):
         torch.testing.assert_close(
-            first.logits[first.samples == index], second.logits[second.samples == index], rtol=0, atol=1e-6
+            first.values[first.samples == index], second.values[second.samples == index], rtol=0, atol=1e-6
         )
-    assert not torch.equal(first.logits[first.samples == 1], second.logits[second.samples == 1])
+    assert not torch.equal(first.values[first.samples == 1], second.values[second.samples == 1])
 
 
 def test_gradients_and_reply_logprobs_are_those_of_the_padded_batch(model: Any, processor: Any) -> None:
@@ -81,7 +82,7 @@ def test_gradients_and_reply_logprobs_are_those_of_the_padded_batch(model: Any, 
     for form in (batch, packed(batch)):
         model.zero_grad()
         found = label_logits(model, form)
-        torch.nn.functional.cross_entropy(found.logits, found.labels).backward()
+        torch.nn.functional.cross_entropy(found.values, found.labels).backward()
         grads.append({n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None})
     for name, grad in grads[0].items():
         torch.testing.assert_close(grads[1][name], grad, rtol=1e-4, atol=1e-6, msg=name)
@@ -99,7 +100,7 @@ def test_gradient_checkpointing_keeps_samples_apart(model: Any, processor: Any, 
         model.train()
         recompute(model, on)
         model.zero_grad()
-        label_logits(model, batch).logits.square().mean().backward()
+        label_logits(model, batch).values.square().mean().backward()
         grads.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
     torch.testing.assert_close(grads[0], grads[1])
 

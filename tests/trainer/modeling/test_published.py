@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from drawn import make_rows
+from label_logits import label_logits
 from PIL import Image
 from tiny_published import KINDS, published_tokenizer, write_tiny
 
@@ -15,7 +16,7 @@ from trainer.data.row_sources import ListSource
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.generation import generate
-from trainer.modeling.model import label_logits, parameter_count, reply_logprobs
+from trainer.modeling.model import parameter_count, reply_logprobs
 from trainer.modeling.published import load_base, random_base
 from trainer.presets import PRESETS, image_processor, preset
 from trainer.settings.supervised import MidtrainConfig
@@ -75,7 +76,7 @@ def test_a_published_checkpoint_is_trained_saved_and_read_by_plain_transformers(
     with torch.no_grad():
         mine = label_logits(again.model, batch)
         theirs = plain(**batch.model_inputs()).logits
-    torch.testing.assert_close(mine.logits, theirs[mine.rows, mine.columns - 1], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(mine.values, theirs[mine.rows, mine.columns - 1], rtol=1e-4, atol=1e-4)
     assert str(tmp_path) not in "".join(p.read_text() for p in (tmp_path / "out").glob("*.json"))
 
 

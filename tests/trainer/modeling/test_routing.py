@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from drawn import make_rows
+from label_logits import label_logits
 from tiny_published import write_tiny
 from two_ranks import on_two_ranks
 
@@ -16,7 +17,7 @@ from trainer.data.row_sources import ListSource
 from trainer.midtrain.global_batch import GlobalBatches, StreamPosition
 from trainer.midtrain.step import OptimiserSteps
 from trainer.midtrain.train import train
-from trainer.modeling.model import label_logits, recompute
+from trainer.modeling.model import recompute
 from trainer.modeling.published import load_base
 from trainer.modeling.routing import Balance, routed, routers
 from trainer.modeling.sharding import sharded

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from label_logits import label_logits
 
 from trainer.modeling.generation import generate
-from trainer.modeling.model import label_logits, reply_logprobs
+from trainer.modeling.model import reply_logprobs
 from trainer.modeling.tokenizer import encode_text
 
 
