@@ -30,6 +30,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     ),
     "webapps": ("datasette", "django"),
     "dagster": ("dagster", "dagster_dg_cli", "dagster_pipes", "dagster_webserver", "duckdb", "matplotlib"),
+    "trl": ("peft", "trl"),
     "s3": ("s3fs",),
     "production": ("dagster_postgres", "psycopg2"),
     "tracking": ("attr", "mlflow", "openlineage"),

@@ -25,6 +25,7 @@ from trainer.data.row_sources import RowSource
 from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition, ahead
 from trainer.midtrain.loss import validate
 from trainer.midtrain.step import OptimiserSteps
+from trainer.modeling.adapters import only_adapters
 from trainer.modeling.batches import Row
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.processor import Processor
@@ -72,10 +73,10 @@ def train(
     from tqdm import tqdm
 
     group = ranks()
-    digest = _run_digest(model, source, config) if group.first and state_dir is not None else ""
+    digest = run_digest(model, source, config) if group.first and state_dir is not None else ""
     digest, state_dir = following(group, (digest, state_dir))
     answers = processor  # validation is of answers alone, whatever image tokens are asked for
-    processor = _labelled(model, processor, config)
+    processor = labelled(model, processor, config)
     plain, model = model, _readied(model, source, config, group)
     optimiser = torch.optim.AdamW(
         model.parameters(), config.learning_rate, config.betas, weight_decay=config.weight_decay
@@ -103,7 +104,7 @@ def train(
         def look() -> None:
             scores = validate(model, answers, validation, config.spans, group=group)
             curve.validation.append({"step": step, **scores})
-            _report({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
+            report({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
 
         if validation and step == 0:  # what training is held against
             look()
@@ -122,13 +123,13 @@ def train(
             event = {
                 "kind": "step",
                 **made,
-                **_speed(made, seconds),
+                **speed(made, seconds),
                 "steps": config.max_steps,
                 "num_tokens": num_tokens,
                 "bad_rows": curve.bad_rows,
                 **fill,
             }
-            _report(event, group, tracker, on_event)
+            report(event, group, tracker, on_event)
             bar.update()
             bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
             last = step == config.max_steps
@@ -156,6 +157,7 @@ def _readied(model: Any, source: RowSource, config: MidtrainConfig, group: Ranks
     again = getattr(source, "pictures_come_again", True)
     device = next(model.parameters()).device.type
     freeze_vision(model, config.freeze_vision, keep=again and group.world == 1, bf16=in_bf16(config.bf16, device))
+    only_adapters(model)
     trained = sharded(model, group, config.bf16) if group.world > 1 else model
     recompute(trained, config.gradient_checkpointing)
     return trained
@@ -170,7 +172,7 @@ def _put_back(plain: Any, trained: Any, group: Ranks) -> None:
     plain.eval()
 
 
-def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Processor:
+def labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Processor:
     """The processor of training rows: with labels of image tokens, if they are asked for. Raises `ValueError` where
     model or preset can't do what the config asks."""
     if not 0 <= config.image_blocks <= len(model.model.language_model.layers):
@@ -183,12 +185,12 @@ def _labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Proce
     return LabelledImages.of(processor, targets=True)
 
 
-def _speed(made: Mapping[str, Any], seconds: float) -> dict[str, float]:
+def speed(made: Mapping[str, Any], seconds: float) -> dict[str, float]:
     """Of a step that took so long."""
     return {"seconds": seconds, "tokens_per_s": made["tokens"] / seconds, "samples_per_s": made["samples"] / seconds}
 
 
-def _report(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
+def report(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
     if group.first:
         tracker.event(event)
         if on_event is not None:
@@ -204,7 +206,7 @@ def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[
         yield stream.next()
 
 
-def _run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
+def run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
     """Of the starting weights, the data order and the config: what a saved state must agree with."""
     import hashlib
 

@@ -3,7 +3,7 @@ the same."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -19,6 +19,18 @@ class SpanWeights(Settings):
     tag: Number = setting(0.3, "The tags around thought, action and conclusion.", ge=0)
     end: Number = setting(0.5, "The end of the answer.", ge=0)
     text: Number = setting(1.0, "All other words.", ge=0)
+
+
+class LoraSettings(Settings):
+    """Low-rank adapters that learn in place of the weights (LoRA); they are merged into the checkpoint, and lie beside
+    it for those who serve adapters."""
+
+    rank: Whole = setting(0, "Rank of the adapters; 0: all weights learn.", ge=0)
+    alpha: Number = setting(32, "Their scale is alpha / rank.", gt=0)
+    dropout: Number = setting(0.0, "Dropout of what they read.", ge=0, lt=1)
+    modules: str = setting(
+        r".*language_model.*\.(q|k|v|o|gate|up|down)_proj", "Regular expression of the linear modules that get one."
+    )
 
 
 class MidtrainConfig(Settings):
@@ -97,6 +109,13 @@ class MidtrainConfig(Settings):
         "can use for the answer what was found by then; what is found by the last one no answer ever sees.",
         neutral=True,
     )
+    lora: LoraSettings = setting(LoraSettings(), "Low-rank adapters.", neutral=True)
+    engine: Literal["own", "trl"] = setting(
+        "own",
+        "Who runs it: own, the reference, or trl (extra `trl`): TRL's SFTTrainer by accelerate, on the same rows and loss.",
+        neutral=True,
+    )
+    trl: dict[str, Any] = setting({}, "Further arguments of TRL's SFTConfig, for engine trl.", neutral=True)
     schedule: tuple[Any, ...] = setting(
         (),
         "Phases, each [share of the steps, {objective: share of the rows}]; [] is none.",

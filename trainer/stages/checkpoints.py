@@ -16,9 +16,10 @@ from trainer.data.stream import MixtureSource
 from trainer.data.window_rows import as_read
 from trainer.merging.merge import merge
 from trainer.merging.merge_choice import candidates, choose_ties, merged_domains, validation_tasks
+from trainer.midtrain.engines import engine
 from trainer.midtrain.schedule import scheduled
-from trainer.midtrain.train import train
 from trainer.modeling import checkpoint as checkpoints
+from trainer.modeling.adapters import add_adapters, merge_adapters, save_adapters
 from trainer.modeling.model import build_model, parameter_count
 from trainer.modeling.processor import Processor
 from trainer.modeling.published import load_base
@@ -43,6 +44,8 @@ UNLEARNED = 0.1
 """Rise of an objective's validation loss, as a share of it, from which on it counts as unlearned."""
 MIN_VALIDATION = 16
 """Fewer rows than this are no validation set: the specialist then takes one from its training rows."""
+ADAPTERS = "adapters"
+"""The adapters of a run with LoRA, beside the checkpoint's folder, which holds the merged weights."""
 MODEL = "model"
 """The Hugging Face folder within a version; nothing but the checkpoint lies in it."""
 
@@ -134,7 +137,9 @@ def midtrain(context: Context, folder: Path) -> StageResult:
     mixture = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
     source = scheduled(mixture, config, [row for row in rows if row["sample_id"] not in kept_out])
     source, validation = as_read(source, validation, start.processor, config.seed)
-    curve = train(
+    if config.lora.rank:
+        add_adapters(start.model, config.lora, config.seed)
+    curve = engine(config.engine)(
         start.model,
         start.processor,
         source,
@@ -144,6 +149,9 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         on_event=context.on_event,
         progress=context.progress,
     )
+    if config.lora.rank:
+        save_adapters(folder / ADAPTERS, start.model, config.lora)
+        merge_adapters(start.model)
     steps = curve.steps
     tenth = max(1, len(steps) // 10)  # single steps are too noisy to say whether the loss fell
     first, last = _mean([s["loss"] for s in steps[:tenth]]), _mean([s["loss"] for s in steps[-tenth:]])

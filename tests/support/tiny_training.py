@@ -1,0 +1,46 @@
+"""Settings of the trainer under which a stage takes seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SETTINGS: dict[str, Any] = {
+    "shape": {
+        "hidden": 64,
+        "layers": 2,
+        "heads": 2,
+        "kv_heads": 2,
+        "intermediate": 128,
+        "vision_hidden": 64,
+        "vision_depth": 2,
+        "vision_heads": 2,
+        "vision_intermediate": 96,
+        "deepstack": [0],
+        "vocab_size": 1536,
+        "pixels": 12288,
+    },
+    "midtrain": {
+        "max_steps": 2,
+        "batch_size": 4,
+        "warmup_steps": 0,
+        "eval_steps": 0,
+        "threads": 1,
+        "packing": True,
+        "max_length": 512,
+        "packing_window": 12,
+        "gradient_accumulation_steps": 2,
+    },
+    "validation_share": 0.1,
+    "offline": {
+        "threads": 1,
+        "updates": 2,
+        "prompts": 3,
+        "num_generations": 4,
+        "held_out_limit": 8,
+        "held_out_samples": 1,
+        "validation_limit": 4,
+        "validation_samples": 1,
+        "micro_batch": 4,
+        "save_steps": 1,
+    },
+}

@@ -1,0 +1,107 @@
+"""Engines of mid-training: TRL's trainer goes through the same rows to the same losses as our own loop."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.engines import engine
+from trainer.midtrain.train import Curve
+from trainer.modeling.adapters import add_adapters, merge_adapters, save_adapters
+from trainer.settings.supervised import LoraSettings, MidtrainConfig
+
+pytestmark = pytest.mark.slow
+
+CONFIG = MidtrainConfig(
+    max_steps=4, batch_size=4, warmup_steps=2, save_steps=2, eval_steps=2, learning_rate=3e-3, threads=1, sigma=(0, 0)
+)
+LORA = LoraSettings(rank=4, alpha=8)
+
+
+def run(name: str, model: Any, processor: Any, rows: Any, config: MidtrainConfig, **more: Any) -> tuple[Any, Curve]:
+    trained = copy.deepcopy(model)
+    if config.lora.rank:
+        add_adapters(trained, config.lora)
+    curve = engine(name)(trained, processor, ListSource(rows, 3), config, validation=rows[:4], progress=False, **more)
+    return trained, curve
+
+
+def losses(curve: Curve) -> list[float]:
+    return [step["loss"] for step in curve.steps]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{}, {"packing": True, "max_length": 400}, {"gradient_accumulation_steps": 2}, {"padding_free": False}],
+    ids=["padding-free", "packed", "micro-batches", "padded"],
+)
+def test_both_engines_go_through_the_same_losses(
+    model: Any, processor: Any, rows: list[dict[str, Any]], other: dict[str, Any]
+) -> None:
+    rows = [*rows[:6], {**rows[6], "images": [b"broken"]}, *rows[7:]]
+    config = CONFIG.changed(**other)
+    (own, before), (trl, after) = (run(name, model, processor, rows, config) for name in ("own", "trl"))
+    assert losses(after) == pytest.approx(losses(before), abs=1e-4)
+    assert losses(before)[-1] < losses(before)[0]
+    same = ("step", "tokens", "samples", "learning_rate")
+    assert [[s[key] for key in same] for s in after.steps] == [[s[key] for key in same] for s in before.steps]
+    assert [s["grad_norm"] for s in after.steps] == pytest.approx([s["grad_norm"] for s in before.steps], rel=1e-3)
+    assert after.bad_rows == before.bad_rows
+    assert [v["all"] for v in after.validation] == pytest.approx([v["all"] for v in before.validation], abs=1e-3)
+    assert [v["step"] for v in after.validation] == [0, 2, 4]
+    for one, other_one in zip(own.state_dict().values(), trl.state_dict().values(), strict=True):
+        assert torch.allclose(one, other_one, atol=2e-4)
+
+
+def test_a_killed_run_of_trl_goes_on(model: Any, processor: Any, rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    class Killed(Exception):
+        pass
+
+    def kill(event: dict[str, Any]) -> None:
+        if event["kind"] == "step" and event["step"] == 3:
+            raise Killed
+
+    _, whole = run("trl", model, processor, rows, CONFIG)
+    with pytest.raises(Killed):
+        run("trl", model, processor, rows, CONFIG, state_dir=tmp_path, on_event=kill)
+    _, again = run("trl", model, processor, rows, CONFIG, state_dir=tmp_path)
+    assert losses(again) == pytest.approx(losses(whole), abs=1e-6)
+    assert [v["step"] for v in again.validation] == [0, 2, 4]
+    seen: list[int] = []
+    run("trl", model, processor, rows, CONFIG.changed(seed=5), state_dir=tmp_path, on_event=lambda e: seen.append(1))
+    assert len(seen) > 4  # a run of other settings begins anew
+
+
+@pytest.mark.parametrize("name", ["own", "trl"])
+def test_adapters_learn_alone_and_peft_loads_them(
+    name: str, model: Any, processor: Any, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    from peft import PeftModel
+
+    trained, curve = run(name, model, processor, rows, CONFIG.changed(lora=LORA, max_steps=6, learning_rate=0.02))
+    assert losses(curve)[-1] < losses(curve)[0]
+    save_adapters(tmp_path, trained, LORA)
+    base = dict(model.named_parameters())
+    learned = {n for n, p in trained.named_parameters() if "lora_" in n and p.abs().max() > 0}
+    assert len(learned) == sum("lora_" in n for n, _ in trained.named_parameters()) == 28  # 2 blocks of 7 modules
+    for name_of, weight in trained.named_parameters():
+        if "lora_" not in name_of:
+            assert torch.equal(weight, base[name_of.replace(".base_layer", "")])
+    inputs = processor.training_batch(rows[:2]).model_inputs()
+    with torch.no_grad():
+        beside = PeftModel.from_pretrained(copy.deepcopy(model), str(tmp_path)).eval()(**inputs).logits
+        merge_adapters(trained)
+        assert set(trained.state_dict()) == set(model.state_dict())
+        assert torch.allclose(trained(**inputs).logits, beside, atol=1e-5)
+        assert not torch.allclose(beside, model(**inputs).logits, atol=1e-3)
+
+
+@pytest.mark.parametrize("wrong", [{"sigma": (40, 15)}, {"image_blocks": 1}])
+def test_trl_says_what_it_cannot_do(model: Any, processor: Any, rows: Any, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"engine trl: expected sigma \[0, 0\] and image_blocks 0, found"):
+        run("trl", model, processor, rows, CONFIG.changed(**wrong))

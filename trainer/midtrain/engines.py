@@ -1,0 +1,24 @@
+"""Who runs mid-training, by name: functions with the arguments and the result of `trainer.midtrain.train.train`.
+
+Add an engine: its module here, and its name in `MidtrainConfig.engine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from pipelines.extras import telling_extras
+
+if TYPE_CHECKING:
+    from trainer.midtrain.train import Curve
+
+ENGINES = {"own": "trainer.midtrain.train", "trl": "trainer.midtrain.trl_engine"}
+
+
+def engine(name: str) -> Callable[..., Curve]:
+    """The `train` of an engine. Raises `MissingExtra` where its packages aren't installed."""
+    with telling_extras():
+        made: Callable[..., Curve] = import_module(ENGINES[name]).train
+    return made

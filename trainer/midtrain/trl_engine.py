@@ -1,0 +1,295 @@
+"""Mid-training by TRL's `SFTTrainer`: the same micro-batches and the same loss, run by accelerate.
+
+What comes with it: FSDP2 and DeepSpeed by accelerate's own configuration (`accelerate launch -m dagster_project.cli
+train …`), a fused head that never holds all logits, kernels and trackers of the Hugging Face stack. Rows, their order,
+bad rows, packing, loss weights, schedule and validation are those of our own loop (`trainer.midtrain.train`), which
+stays the reference: on one process both give the same losses (docs/decisions/engines.md).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+
+from pipelines.whole_files import whole_file
+from trainer.data.row_sources import RowSource
+from trainer.midtrain.global_batch import GlobalBatches, StepBatches, StreamPosition
+from trainer.midtrain.loss import validate
+from trainer.midtrain.schedule import learning_rate
+from trainer.midtrain.train import Curve, labelled, report, run_digest, speed
+from trainer.modeling.adapters import only_adapters
+from trainer.modeling.batches import Batch, Row
+from trainer.modeling.model import freeze_vision, recompute
+from trainer.modeling.processor import Processor
+from trainer.runtime.deterministic import deterministic
+from trainer.runtime.parallel import Ranks, following, ranks
+from trainer.runtime.precision import in_bf16
+from trainer.runtime.tracking import OnEvent, Tracker
+from trainer.settings.supervised import MidtrainConfig
+from trl import SFTConfig, SFTTrainer
+
+STREAM = "stream.json"
+"""In a saved state: which rows come next."""
+RUN = "run.json"
+"""Beside the saved states: the digest of the run that they are of."""
+
+
+def train(
+    model: Any,
+    processor: Processor,
+    source: RowSource,
+    config: MidtrainConfig,
+    *,
+    state_dir: Path | None = None,
+    validation: Sequence[Row] = (),
+    on_event: OnEvent | None = None,
+    progress: bool = True,
+) -> Curve:
+    """As `trainer.midtrain.train.train`. Raises `ValueError` for what TRL's loss can't do: coordinates as Gaussians
+    (`sigma`), and image labels before the last block."""
+    if any(config.sigma) or config.image_blocks:
+        raise ValueError(
+            f"engine trl: expected sigma [0, 0] and image_blocks 0, found {list(config.sigma)} and "
+            f"{config.image_blocks}: its loss is plain cross entropy after the last block (engine own has both)"
+        )
+    group = ranks()
+    digest = run_digest(model, source, config) if group.first else ""
+    digest, state_dir = following(group, (digest, state_dir))
+    if not group.first:  # a model without weights: DDP sends the first rank's
+        model.to_empty(device="cpu").tie_weights()
+    device = torch.device(group.device) if group.world > 1 else next(model.parameters()).device
+    bf16 = in_bf16(config.bf16, device.type)
+    folder = state_dir / "trl" if state_dir is not None else None
+    freeze_vision(model, config.freeze_vision, keep=False)
+    only_adapters(model)
+    arguments = SFTConfig(
+        output_dir=str(folder or "trl"),
+        max_steps=config.max_steps,
+        per_device_train_batch_size=1,  # of micro-batches that are made already
+        gradient_accumulation_steps=config.gradient_accumulation_steps,
+        learning_rate=config.learning_rate,
+        adam_beta1=config.betas[0],
+        adam_beta2=config.betas[1],
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        bf16=bf16,
+        gradient_checkpointing=config.gradient_checkpointing,
+        router_aux_loss_coef=config.router_aux_loss_coef or None,
+        use_cpu=device.type == "cpu",
+        seed=config.seed,
+        logging_steps=1,
+        save_strategy="no" if folder is None else "steps",
+        save_steps=config.save_steps,
+        save_total_limit=1,
+        ignore_data_skip=True,  # the stream begins at the saved place
+        report_to=[],  # `Tracker` follows every engine alike
+        disable_tqdm=not progress,
+        max_length=None,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        **config.trl,
+    )
+    begin = _saved(folder, digest)
+    with deterministic(device, config.threads), Tracker(state_dir if group.first else None, begin.step) as tracker:
+        run = _Follow(processor, config, validation, begin, tracker, on_event)
+        trainer = StreamTrainer(
+            model=model,
+            args=arguments,
+            processing_class=processor.tokenizer,
+            train_dataset=Dataset.from_dict({"step": list(range(config.max_steps))}),
+            callbacks=[run],
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.follow(run, source, labelled(model, processor, config))
+        if folder is not None and trainer.is_world_process_zero():
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / RUN).write_text(json.dumps(digest), encoding="utf-8")
+        trainer.train(resume_from_checkpoint=str(begin.folder) if begin.folder else None)
+    _put_back(trainer, model)
+    if on_event is not None:  # on every rank
+        on_event({"kind": "trained", "step": len(run.curve.steps)})
+    return run.curve
+
+
+def _put_back(trainer: StreamTrainer, model: Any) -> None:
+    """The trained weights in the model that was given, which is as it was otherwise, and in eval mode."""
+    if trainer.accelerator.num_processes > 1:
+        state = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+        if trainer.is_world_process_zero():
+            model.load_state_dict(state)
+    vars(model).pop("forward", None)  # that of the fused head
+    recompute(model, False)
+    freeze_vision(model, False)
+    model.eval()
+
+
+class _Begin:
+    """Where a run begins: at a saved state, or at the start."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        plain = json.loads((folder / STREAM).read_text(encoding="utf-8")) if folder else {}
+        self.folder = folder
+        self.place = StreamPosition(plain.get("position", 0), plain.get("taken", 0))
+        self.curve = Curve(**plain.get("curve", {}))
+
+    @property
+    def step(self) -> int:
+        """Steps that are done."""
+        return len(self.curve.steps)
+
+
+def _saved(folder: Path | None, digest: str) -> _Begin:
+    """The last whole state of this very run."""
+    if folder is None or not (folder / RUN).is_file():
+        return _Begin()
+    if json.loads((folder / RUN).read_text(encoding="utf-8")) != digest:
+        return _Begin()
+    states = [path.parent for path in folder.glob(f"checkpoint-*/{STREAM}")]
+    return _Begin(max(states, key=lambda path: int(path.name.rpartition("-")[2]), default=None))
+
+
+class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
+    """Keeps the curve, tells of each step, validates, and notes with every saved state which rows come next."""
+
+    def __init__(
+        self,
+        processor: Processor,
+        config: MidtrainConfig,
+        validation: Sequence[Row],
+        begin: _Begin,
+        tracker: Tracker,
+        on_event: OnEvent | None,
+    ) -> None:
+        self.config, self.begin, self.curve = config, begin, begin.curve
+        self._processor, self._validation, self._tracker, self._on_event = processor, validation, tracker, on_event
+        self._bad_before, self._torn = begin.curve.bad_rows, 0
+        self._sums, self._place, self._began = [0.0, 0.0, 0.0, 0.0], begin.place, 0.0
+
+    def reads(self, step: StepBatches) -> None:
+        """A step's rows were read."""
+        self._place, self._sums, self._began = step.after, [0.0, 0.0, 0.0, float(step.torn)], time.perf_counter()
+
+    def add(self, loss: torch.Tensor, counts: torch.Tensor) -> None:
+        """A micro-batch's part of the loss, and its tokens and samples."""
+        for place, value in enumerate((loss.item(), *counts.tolist())):
+            self._sums[place] += value
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """What training is held against."""
+        if self._validation and not self.curve.steps:
+            self._look(args, given["model"], 0)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **given: Any) -> None:
+        """A step is done."""
+        if logs is None or "loss" not in logs:
+            return
+        loss, tokens, samples, torn = _ranks(args).sums(self._sums)
+        self._torn += int(torn)
+        row = {
+            "step": state.global_step,
+            "loss": loss,
+            "learning_rate": learning_rate(state.global_step - 1, self.config),
+            "tokens": int(tokens),
+            "samples": int(samples),
+            "grad_norm": float(logs["grad_norm"]),
+        }
+        self.curve.steps.append(row)
+        self.curve.bad_rows = self._bad_before + self._place.bad + self._torn
+        seconds = time.perf_counter() - self._began
+        done = {"num_tokens": sum(one["tokens"] for one in self.curve.steps), "bad_rows": self.curve.bad_rows}
+        self._tell(args, {"kind": "step", **row, **speed(row, seconds), "steps": self.config.max_steps, **done})
+        every = self.config.eval_steps
+        if self._validation and (row["step"] == self.config.max_steps or (every and row["step"] % every == 0)):
+            self._look(args, given["model"], row["step"])
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """A saved state is whole."""
+        if args.process_index:
+            return
+        plain = {"position": self._place.position, "taken": self._place.taken, "curve": self.curve.plain()}
+        with whole_file(Path(args.output_dir) / f"checkpoint-{state.global_step}" / STREAM) as part:
+            part.write_text(json.dumps(plain), encoding="utf-8")
+
+    def _look(self, args: Any, model: Any, step: int) -> None:
+        scores = validate(model, self._processor, self._validation, self.config.spans, group=_ranks(args))
+        self.curve.validation.append({"step": step, **scores})
+        self._tell(args, {"kind": "validation", "step": step, "loss": scores})
+
+    def _tell(self, args: Any, event: dict[str, Any]) -> None:
+        report(event, _ranks(args), self._tracker, self._on_event)
+
+
+def _ranks(args: Any) -> Ranks:
+    return Ranks(args.process_index, args.world_size, str(args.device))
+
+
+class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
+    """TRL's trainer on the micro-batches of `GlobalBatches`, its loss weighted by token."""
+
+    def follow(self, run: _Follow, source: RowSource, processor: Processor) -> None:
+        """What it trains on, and who hears of it."""
+        self._run, self._source, self._rows_as = run, source, processor
+        self.model_accepts_loss_kwargs = True  # the loss is a part of the step's already: it isn't averaged once more
+
+    def get_train_dataloader(self) -> Any:
+        """The micro-batches of this process, in order; every rank takes its share of each global batch."""
+        place = self._run.begin.place
+        stream = GlobalBatches(self._source, self._rows_as, self._run.config, _ranks(self.args), place)
+        return _MicroBatches(stream, self._run)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Our schedule, whatever the name of theirs."""
+        config = self._run.config
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
+            cast(torch.optim.Optimizer, optimizer or self.optimizer),
+            lambda step: learning_rate(step, config) / config.learning_rate,
+        )
+        self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[Any, Any]:
+        """A step's micro-batches, and the weight of all of its tokens on all ranks, by which the loss is divided."""
+        batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        weight = sum(batch["weights"].sum(dtype=torch.float64) for batch in batches)
+        whole = self.accelerator.gather(torch.as_tensor(weight, device=device).float()).sum()
+        if not whole > 0:
+            raise ValueError("mid-training: a batch has no answer token with a weight above 0")
+        return batches, whole
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """Σ w · ℓ / Σ w over the whole step; of this micro-batch its part."""
+        weights, tokens = inputs.pop("weights"), inputs.pop("tokens")
+        router = {"output_router_logits": True} if self.aux_loss_enabled else {}
+        found = model(**inputs, **router, use_cache=False, fused_lm_head=True)
+        loss = -(found.log_probs.float() * weights[:, 1:]).sum() / num_items_in_batch
+        self._run.add(loss, tokens)
+        if self.aux_loss_enabled:
+            loss = loss + self.router_aux_loss_coef * found.aux_loss / self.current_gradient_accumulation_steps
+        return loss * self.accelerator.num_processes  # whose mean DDP takes
+
+
+class _MicroBatches:
+    """Micro-batches without end, as the trainer's inputs."""
+
+    def __init__(self, stream: GlobalBatches, run: _Follow) -> None:
+        self._stream, self._run = stream, run
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while True:
+            step = self._stream.next()
+            self._run.reads(step)
+            for batch in step.batches:
+                yield _inputs(batch)
+
+
+def _inputs(batch: Batch) -> dict[str, Any]:
+    tokens = torch.tensor([batch.tokens, batch.samples], dtype=torch.float64)
+    return {**batch.model_inputs(), "labels": batch.labels, "weights": batch.weights, "tokens": tokens}

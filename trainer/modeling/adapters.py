@@ -1,0 +1,75 @@
+"""LoRA: low-rank adapters that learn in place of a decoder's weights, by peft, whatever engine trains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer.modeling.model import train_only
+from trainer.settings.supervised import LoraSettings
+
+PREFIX = "lora_"
+"""How the names of adapters' parameters begin."""
+SAVED = "base_model.model."
+"""What peft's own folders put before the names of a model's modules."""
+
+
+def add_adapters(model: Any, settings: LoraSettings, seed: int = 0) -> None:
+    """Put adapters of rank `settings.rank` on the linear modules that `settings.modules` names, in place; they change
+    nothing yet. Raises `ValueError` where it names none."""
+    from peft import LoraConfig, inject_adapter_in_model
+
+    state = torch.get_rng_state()
+    try:
+        torch.manual_seed(seed)
+        inject_adapter_in_model(_config(settings, LoraConfig), model)
+    finally:
+        torch.set_rng_state(state)
+
+
+def only_adapters(model: Any) -> None:
+    """Let nothing but the adapters of a model learn, if it has some."""
+    if any(PREFIX in name for name, _ in model.named_parameters()):
+        train_only(model, PREFIX)
+
+
+def save_adapters(folder: Path, model: Any, settings: LoraSettings) -> None:
+    """The adapters as a folder that peft and vLLM load over the base."""
+    from peft import LoraConfig
+    from safetensors.torch import save_file
+
+    config = _config(settings, LoraConfig)
+    config.inference_mode = True
+    config.save_pretrained(str(folder))
+    plain = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    (folder / "adapter_config.json").write_text(json.dumps(plain, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    named = {
+        f"{SAVED}{name.replace('.default.', '.')}": weight.detach().contiguous()
+        for name, weight in model.named_parameters()
+        if PREFIX in name
+    }
+    save_file(named, folder / "adapter_model.safetensors", {"format": "pt"})
+
+
+def merge_adapters(model: Any) -> None:
+    """Add what the adapters learned to the weights below them, and take them off."""
+    from peft.tuners.lora import LoraLayer
+
+    for name, module in list(model.named_modules()):
+        if isinstance(module, LoraLayer):
+            module.merge()  # type: ignore[operator]  # of the kind of its module
+            parent, _, own = name.rpartition(".")
+            setattr(model.get_submodule(parent), own, module.get_base_layer())
+    model.requires_grad_(True)
+
+
+def _config(settings: LoraSettings, kind: Any) -> Any:
+    return kind(
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=settings.modules,
+    )
