@@ -112,7 +112,7 @@ class MidtrainConfig(Settings):
     lora: LoraSettings = setting(LoraSettings(), "Low-rank adapters.", neutral=True)
     engine: Literal["own", "trl"] = setting(
         "own",
-        "Who runs it: own, or trl (extra `trl`): TRL's SFTTrainer by accelerate, on the same rows and to the same loss.",
+        "Who runs it: own, or trl (extra `trl`), TRL's SFTTrainer by accelerate, on the same rows to the same loss.",
         neutral=True,
     )
     trl: dict[str, Any] = setting({}, "Further arguments of TRL's SFTConfig, for engine trl.", neutral=True)
