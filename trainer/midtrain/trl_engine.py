@@ -65,36 +65,10 @@ def train(
     if not group.first:  # a model without weights: DDP sends the first rank's
         model.to_empty(device="cpu").tie_weights()
     device = torch.device(group.device) if group.world > 1 else next(model.parameters()).device
-    bf16 = in_bf16(config.bf16, device.type)
     folder = state_dir / "trl" if state_dir is not None else None
     freeze_vision(model, config.freeze_vision, keep=False)
     only_adapters(model)
-    arguments = SFTConfig(
-        output_dir=str(folder or "trl"),
-        max_steps=config.max_steps,
-        per_device_train_batch_size=1,  # of micro-batches that are made already
-        gradient_accumulation_steps=config.gradient_accumulation_steps,
-        learning_rate=config.learning_rate,
-        adam_beta1=config.betas[0],
-        adam_beta2=config.betas[1],
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.max_grad_norm,
-        bf16=bf16,
-        gradient_checkpointing=config.gradient_checkpointing,
-        router_aux_loss_coef=config.router_aux_loss_coef or None,
-        use_cpu=device.type == "cpu",
-        seed=config.seed,
-        logging_steps=1,
-        save_strategy="no" if folder is None else "steps",
-        save_steps=config.save_steps,
-        save_total_limit=1,
-        ignore_data_skip=True,  # the stream begins at the saved place
-        report_to=[],  # `Tracker` follows every engine alike
-        disable_tqdm=not progress,
-        max_length=None,
-        dataset_kwargs={"skip_prepare_dataset": True},
-        **config.trl,
-    )
+    arguments = _arguments(config, device, folder, progress)
     begin = _saved(folder, digest)
     with deterministic(device, config.threads), Tracker(state_dir if group.first else None, begin.step) as tracker:
         run = _Follow(processor, config, validation, begin, tracker, on_event)
@@ -127,6 +101,41 @@ def _put_back(trainer: StreamTrainer, model: Any) -> None:
     recompute(model, False)
     freeze_vision(model, False)
     model.eval()
+
+
+def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None, progress: bool) -> SFTConfig:
+    """TRL's arguments. Raises `ValueError` for those of `config.trl` that it doesn't know, or that are ours to set."""
+    ours = {
+        "output_dir": str(folder or "trl"),
+        "max_steps": config.max_steps,
+        "per_device_train_batch_size": 1,  # of micro-batches that are made already
+        "gradient_accumulation_steps": config.gradient_accumulation_steps,
+        "learning_rate": config.learning_rate,
+        "adam_beta1": config.betas[0],
+        "adam_beta2": config.betas[1],
+        "weight_decay": config.weight_decay,
+        "max_grad_norm": config.max_grad_norm,
+        "bf16": in_bf16(config.bf16, device.type),
+        "gradient_checkpointing": config.gradient_checkpointing,
+        "router_aux_loss_coef": config.router_aux_loss_coef or None,
+        "use_cpu": device.type == "cpu",
+        "seed": config.seed,
+        "logging_steps": 1,
+        "save_strategy": "no" if folder is None else "steps",
+        "save_steps": config.save_steps,
+        "save_total_limit": 1,
+        "ignore_data_skip": True,  # the stream begins at the saved place
+        "report_to": [],  # `Tracker` follows every engine alike
+        "disable_tqdm": not progress,
+        "max_length": None,
+        "dataset_kwargs": {"skip_prepare_dataset": True},
+    }
+    try:
+        return SFTConfig(**ours, **config.trl)
+    except TypeError as error:
+        raise ValueError(
+            f"midtrain.trl: {str(error).rpartition('.')[2]}; the trainer's other settings set it"
+        ) from error
 
 
 class _Begin:

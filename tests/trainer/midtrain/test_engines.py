@@ -105,3 +105,13 @@ def test_adapters_learn_alone_and_peft_loads_them(
 def test_trl_says_what_it_cannot_do(model: Any, processor: Any, rows: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"engine trl: expected sigma \[0, 0\] and image_blocks 0, found"):
         run("trl", model, processor, rows, CONFIG.changed(**wrong))
+
+
+@pytest.mark.parametrize(("given", "said"), [({"max_steps": 3}, "max_steps"), ({"no_such": 1}, "no_such")])
+def test_arguments_of_trl_that_are_ours_or_unknown_are_told(
+    model: Any, processor: Any, rows: Any, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"^midtrain\.trl: .*{said}"):
+        run("trl", model, processor, rows, CONFIG.changed(trl=given))
+    trained, _ = run("trl", model, processor, rows, CONFIG.changed(trl={"lr_scheduler_type": "linear"}))
+    assert not torch.equal(trained.state_dict()["lm_head.weight"], model.state_dict()["lm_head.weight"])
