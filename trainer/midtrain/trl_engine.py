@@ -105,7 +105,7 @@ def _put_back(trainer: StreamTrainer, model: Any) -> None:
 
 def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None, progress: bool) -> SFTConfig:
     """TRL's arguments. Raises `ValueError` for those of `config.trl` that it doesn't know, or that are ours to set."""
-    ours = {
+    ours: dict[str, Any] = {
         "output_dir": str(folder or "trl"),
         "max_steps": config.max_steps,
         "per_device_train_batch_size": 1,  # of micro-batches that are made already
@@ -133,9 +133,7 @@ def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None
     try:
         return SFTConfig(**ours, **config.trl)
     except TypeError as error:
-        raise ValueError(
-            f"midtrain.trl: {str(error).rpartition('.')[2]}; the trainer's other settings set it"
-        ) from error
+        raise ValueError(f"midtrain.trl: {str(error).rpartition('.')[2]}; other settings say it") from error
 
 
 class _Begin:
