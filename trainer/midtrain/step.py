@@ -43,7 +43,7 @@ class OptimiserSteps:
         """Rows that could not be used so far, in this run and before it was resumed."""
         return self._bad_before + given.after.bad + self._torn
 
-    def step(self, given: StepBatches, step: int) -> dict[str, object]:
+    def step(self, given: StepBatches, step: int) -> dict[str, float]:
         """Train on a step's batches; what goes into the curve."""
         config = self._config
         for one in self._optimiser.param_groups:

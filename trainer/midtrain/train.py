@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -36,6 +36,9 @@ from trainer.runtime.precision import in_bf16
 from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.runtime.training_state import TrainingState
 from trainer.settings.supervised import MidtrainConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass
@@ -172,7 +175,7 @@ def _put_back(plain: Any, trained: Any, group: Ranks) -> None:
     plain.eval()
 
 
-def labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Processor:
+def labelled(model: PreTrainedModel, processor: Processor, config: MidtrainConfig) -> Processor:
     """The processor of training rows: with labels of image tokens, if they are asked for. Raises `ValueError` where
     model or preset can't do what the config asks."""
     if not 0 <= config.image_blocks <= len(model.model.language_model.layers):
@@ -185,12 +188,12 @@ def labelled(model: Any, processor: Processor, config: MidtrainConfig) -> Proces
     return LabelledImages.of(processor, targets=True)
 
 
-def speed(made: Mapping[str, Any], seconds: float) -> dict[str, float]:
+def speed(made: Mapping[str, float], seconds: float) -> dict[str, float]:
     """Of a step that took so long."""
     return {"seconds": seconds, "tokens_per_s": made["tokens"] / seconds, "samples_per_s": made["samples"] / seconds}
 
 
-def report(event: dict[str, Any], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
+def report(event: dict[str, object], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
     if group.first:
         tracker.event(event)
         if on_event is not None:
@@ -206,7 +209,7 @@ def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[
         yield stream.next()
 
 
-def run_digest(model: Any, source: RowSource, config: MidtrainConfig) -> str:
+def run_digest(model: PreTrainedModel, source: RowSource, config: MidtrainConfig) -> str:
     """Of the starting weights, the data order and the config: what a saved state must agree with."""
     import hashlib
 

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import (
+    PreTrainedModel,
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from pipelines.whole_files import whole_file
 from trainer.data.row_sources import RowSource
@@ -37,12 +45,14 @@ from trl import SFTConfig, SFTTrainer
 
 STREAM = "stream.json"
 """In a saved state: which rows come next."""
+Inputs = dict[str, torch.Tensor]
+"""What the model takes, `labels`, and beside them `weights` [B, S] and `tokens` (tokens, samples)."""
 RUN = "run.json"
 """Beside the saved states: the digest of the run that they are of."""
 
 
 def train(
-    model: Any,
+    model: PreTrainedModel,
     processor: Processor,
     source: RowSource,
     config: MidtrainConfig,
@@ -71,7 +81,7 @@ def train(
     arguments = _arguments(config, device, folder, progress)
     begin = _saved(folder, digest)
     with deterministic(device, config.threads), Tracker(state_dir if group.first else None, begin.step) as tracker:
-        run = _Follow(processor, config, validation, begin, tracker, on_event)
+        run = _Follow(model, processor, config, validation, begin, tracker, on_event)
         trainer = StreamTrainer(
             model=model,
             args=arguments,
@@ -91,7 +101,7 @@ def train(
     return run.curve
 
 
-def _put_back(trainer: StreamTrainer, model: Any) -> None:
+def _put_back(trainer: StreamTrainer, model: PreTrainedModel) -> None:
     """The trained weights in the model that was given, which is as it was otherwise, and in eval mode."""
     if trainer.accelerator.num_processes > 1:
         state = trainer.accelerator.get_state_dict(trainer.model_wrapped)
@@ -166,6 +176,7 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
 
     def __init__(
         self,
+        model: PreTrainedModel,
         processor: Processor,
         config: MidtrainConfig,
         validation: Sequence[Row],
@@ -174,7 +185,8 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         on_event: OnEvent | None,
     ) -> None:
         self.config, self.begin, self.curve = config, begin, begin.curve
-        self._processor, self._validation, self._tracker, self._on_event = processor, validation, tracker, on_event
+        self._model, self._processor, self._validation = model, processor, validation
+        self._tracker, self._on_event = tracker, on_event
         self._bad_before, self._torn = begin.curve.bad_rows, 0
         self._sums, self._place, self._began = [0.0, 0.0, 0.0, 0.0], begin.place, 0.0
 
@@ -187,12 +199,21 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         for place, value in enumerate((loss.item(), *counts.tolist())):
             self._sums[place] += value
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object
+    ) -> None:
         """What training is held against."""
         if self._validation and not self.curve.steps:
-            self._look(args, given["model"], 0)
+            self._look(args, 0)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **given: Any) -> None:
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, float] | None = None,
+        **given: object,
+    ) -> None:
         """A step is done."""
         if logs is None or "loss" not in logs:
             return
@@ -213,26 +234,26 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         self._tell(args, {"kind": "step", **row, **speed(row, seconds), "steps": self.config.max_steps, **done})
         every = self.config.eval_steps
         if self._validation and (row["step"] == self.config.max_steps or (every and row["step"] % every == 0)):
-            self._look(args, given["model"], row["step"])
+            self._look(args, state.global_step)
 
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """A saved state is whole."""
         if args.process_index:
             return
         plain = {"position": self._place.position, "taken": self._place.taken, "curve": self.curve.plain()}
-        with whole_file(Path(args.output_dir) / f"checkpoint-{state.global_step}" / STREAM) as part:
+        with whole_file(Path(str(args.output_dir)) / f"checkpoint-{state.global_step}" / STREAM) as part:
             part.write_text(json.dumps(plain), encoding="utf-8")
 
-    def _look(self, args: Any, model: Any, step: int) -> None:
-        scores = validate(model, self._processor, self._validation, self.config.spans, group=_ranks(args))
+    def _look(self, args: TrainingArguments, step: int) -> None:
+        scores = validate(self._model, self._processor, self._validation, self.config.spans, group=_ranks(args))
         self.curve.validation.append({"step": step, **scores})
         self._tell(args, {"kind": "validation", "step": step, "loss": scores})
 
-    def _tell(self, args: Any, event: dict[str, Any]) -> None:
+    def _tell(self, args: TrainingArguments, event: dict[str, Any]) -> None:
         report(event, _ranks(args), self._tracker, self._on_event)
 
 
-def _ranks(args: Any) -> Ranks:
+def _ranks(args: TrainingArguments) -> Ranks:
     return Ranks(args.process_index, args.world_size, str(args.device))
 
 
@@ -244,13 +265,15 @@ class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
         self._run, self._source, self._rows_as = run, source, processor
         self.model_accepts_loss_kwargs = True  # the loss is a part of the step's already: it isn't averaged once more
 
-    def get_train_dataloader(self) -> Any:
+    def get_train_dataloader(self) -> DataLoader[Inputs]:
         """The micro-batches of this process, in order; every rank takes its share of each global batch."""
         place = self._run.begin.place
         stream = GlobalBatches(self._source, self._rows_as, self._run.config, _ranks(self.args), place)
-        return _MicroBatches(stream, self._run)
+        return DataLoader(_MicroBatches(stream, self._run), batch_size=None)
 
-    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
         """Our schedule, whatever the name of theirs."""
         config = self._run.config
         self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
@@ -260,7 +283,9 @@ class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
         self._created_lr_scheduler = True
         return self.lr_scheduler
 
-    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[Any, Any]:
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Inputs], num_batches: int, device: torch.device
+    ) -> tuple[list[Inputs], torch.Tensor]:
         """A step's micro-batches, and the weight of all of its tokens on all ranks, by which the loss is divided."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         weight = sum(batch["weights"].sum(dtype=torch.float64) for batch in batches)
@@ -270,8 +295,12 @@ class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
         return batches, whole
 
     def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
+        self,
+        model: torch.nn.Module,
+        inputs: Inputs,
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
         """Σ w · ℓ / Σ w over the whole step; of this micro-batch its part."""
         weights, tokens = inputs.pop("weights"), inputs.pop("tokens")
         router = {"output_router_logits": True} if self.aux_loss_enabled else {}
@@ -283,13 +312,13 @@ class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
         return loss * self.accelerator.num_processes  # whose mean DDP takes
 
 
-class _MicroBatches:
+class _MicroBatches(IterableDataset[Inputs]):
     """Micro-batches without end, as the trainer's inputs."""
 
     def __init__(self, stream: GlobalBatches, run: _Follow) -> None:
         self._stream, self._run = stream, run
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Inputs]:
         while True:
             step = self._stream.next()
             self._run.reads(step)
@@ -297,6 +326,6 @@ class _MicroBatches:
                 yield _inputs(batch)
 
 
-def _inputs(batch: Batch) -> dict[str, Any]:
+def _inputs(batch: Batch) -> Inputs:
     tokens = torch.tensor([batch.tokens, batch.samples], dtype=torch.float64)
     return {**batch.model_inputs(), "labels": batch.labels, "weights": batch.weights, "tokens": tokens}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trainer.modeling.model import train_only
 from trainer.settings.supervised import LoraSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PREFIX = "lora_"
 """How the names of adapters' parameters begin."""
@@ -17,7 +20,7 @@ SAVED = "base_model.model."
 """What peft's own folders put before the names of a model's modules."""
 
 
-def add_adapters(model: Any, settings: LoraSettings, seed: int = 0) -> None:
+def add_adapters(model: PreTrainedModel, settings: LoraSettings, seed: int = 0) -> None:
     """Put adapters of rank `settings.rank` on the linear modules that `settings.modules` names, in place; they change
     nothing yet. Raises `ValueError` where it names none."""
     from peft import LoraConfig, inject_adapter_in_model
@@ -30,13 +33,13 @@ def add_adapters(model: Any, settings: LoraSettings, seed: int = 0) -> None:
         torch.set_rng_state(state)
 
 
-def only_adapters(model: Any) -> None:
+def only_adapters(model: PreTrainedModel) -> None:
     """Let nothing but the adapters of a model learn, if it has some."""
     if any(PREFIX in name for name, _ in model.named_parameters()):
         train_only(model, PREFIX)
 
 
-def save_adapters(folder: Path, model: Any, settings: LoraSettings) -> None:
+def save_adapters(folder: Path, model: PreTrainedModel, settings: LoraSettings) -> None:
     """The adapters as a folder that peft and vLLM load over the base."""
     from peft import LoraConfig
     from safetensors.torch import save_file
@@ -54,7 +57,7 @@ def save_adapters(folder: Path, model: Any, settings: LoraSettings) -> None:
     save_file(named, folder / "adapter_model.safetensors", {"format": "pt"})
 
 
-def merge_adapters(model: Any) -> None:
+def merge_adapters(model: PreTrainedModel) -> None:
     """Add what the adapters learned to the weights below them, and take them off."""
     from peft.tuners.lora import LoraLayer
 
