@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipelines.store.images import EXTENSIONS
+from pipelines.store.images import ENDINGS
 from pipelines.training_data.chat_turns import Turn
 from pipelines.training_data.dataset_card import Group
 
@@ -86,4 +86,4 @@ def marked_turns(turns: Sequence[Turn], marks: Sequence[str] = MARKS) -> list[di
 def ext_of(name: str) -> str:
     """The ending of a picture's file name, where it is one of ours; else png."""
     ending = name.rpartition(".")[2].lower()
-    return ending if ending in EXTENSIONS.values() else "png"
+    return ending if ending in ENDINGS else "png"

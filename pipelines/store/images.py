@@ -21,6 +21,9 @@ MAX_SIDE_PX = 40_000
 EXTENSIONS = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif", "BMP": "bmp"}
 """What Pillow calls a picture → the ending of its file. Of a JPEG with more pictures behind it (MPO, as phones write),
 every reader takes the first."""
+ENDINGS = tuple(dict.fromkeys(EXTENSIONS.values()))
+"""Of the files of pictures, the commonest first: a name is asked for with one after the other. `known_pictures` writes
+their places down."""
 _OPENED = [kind for kind in EXTENSIONS if kind != "MPO"]  # Pillow finds MPO while it opens a JPEG
 _PAPER = (255, 255, 255, 255)
 """What shows through transparent pixels: the white of a browser's page."""

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.store.images import MAX_PIXELS, MAX_SIDE_PX, ImageInfo
+from pipelines.store.images import ENDINGS, MAX_PIXELS, MAX_SIDE_PX, ImageInfo
 
-_EXTENSIONS = ("png", "jpg", "webp", "gif", "bmp")
 _INFO = np.dtype([("sha", "u8", 4), ("width", "u4"), ("height", "u4"), ("phash", "u8"), ("kind", "u8")])
 _PIXELS = np.dtype([("key", "u8", 4), ("sha", "u8", 4)])
 _FLUSH = 1024
@@ -44,7 +43,7 @@ class KnownPictures:
         row = self._find(f"{sha256[:2]}.info", _INFO, "sha", sha256)
         if row is None:
             return None
-        ext = _EXTENSIONS[int(row["kind"])]
+        ext = ENDINGS[int(row["kind"])]
         return ImageInfo(sha256, ext, int(row["width"]), int(row["height"]), int(row["phash"]))
 
     def of_pixels(self, key: str) -> ImageInfo | None:
@@ -74,7 +73,7 @@ class KnownPictures:
         for sha256, info in self._new.items():
             row = np.zeros(1, _INFO)
             row["sha"], row["width"], row["height"] = _words(sha256), info.width_px, info.height_px
-            row["phash"], row["kind"] = info.phash, _EXTENSIONS.index(info.ext)
+            row["phash"], row["kind"] = info.phash, ENDINGS.index(info.ext)
             files.setdefault(f"{sha256[:2]}.info", []).append(row.tobytes())
         for key, sha256 in self._new_pixels.items():
             row = np.zeros(1, _PIXELS)

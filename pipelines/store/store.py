@@ -27,7 +27,7 @@ from pipelines.store.code_revision import code_revision
 from pipelines.store.current_version import point_built, read_pointer
 from pipelines.store.files import FileEntry, StoreError
 from pipelines.store.free_space import require_space_for_build
-from pipelines.store.images import ImageInfo, read_image
+from pipelines.store.images import ENDINGS, ImageInfo, read_image
 from pipelines.store.known_pictures import KnownPictures
 from pipelines.store.manifest import Check, Manifest, data_version
 from pipelines.store.object_store.binding import FILE, bind, copies_at, copies_of, url_for
@@ -195,12 +195,17 @@ class Store:
         """The file of a screen. Raises `StoreError` if it isn't there."""
         if not re.fullmatch(r"[0-9a-f]{64}", sha256):
             raise StoreError(f"screen: expected a sha256 of 64 hex digits, found {sha256[:80]!r}")
-        for path in (self.home / "screens" / sha256[:2]).glob(f"{sha256}.*"):
+        for path in self.screen_files(sha256):
             return path
         if self.copies is not None and (fetched := self.copies.screen(sha256)) is not None:
             return fetched
         where = self.copies.objects.url if self.copies is not None else self.home / "screens"
         raise StoreError(f"screen {sha256} is not in {where}")
+
+    def screen_files(self, sha256: str) -> Iterator[Path]:
+        """The files here of a screen, by the endings that pictures have: a listing grows with the folder."""
+        stem = os.path.join(self.home, "screens", sha256[:2], sha256)
+        return (Path(f"{stem}.{ext}") for ext in ENDINGS if os.path.exists(f"{stem}.{ext}"))
 
     def screen_bytes(self, sha256: str) -> bytes:
         """The encoded bytes of a screen. Raises `StoreError` if it isn't there, or isn't what it is named after."""

@@ -299,7 +299,7 @@ def _in_order(assets: Mapping[str, Asset]) -> list[tuple[str, str]]:
 
 
 def _remove_screens(store: Store, taken: TakenDown) -> int:
-    here = {path for sha in taken.screens for path in (store.home / "screens" / sha[:2]).glob(f"{sha}.*")}
+    here = {path for sha in taken.screens for path in store.screen_files(sha)}
     if store.copies is not None:
         here |= set(remote_screens(store.copies, sorted(taken.screens)))
         store.copies.delete(sorted(here))

@@ -183,10 +183,11 @@ def _displaced(hygiene: Manifest | None) -> pa.Array:
 
 
 def _by_shard(chosen: pa.Table, source: Manifest) -> pa.Table:
+    """A row for each shard of the chosen rows, which are sorted by shard."""
     entries = {entry.path.rpartition("/")[2]: entry for entry in source.files if entry.table == "shard"}
-    rows = []
-    for shard in pc.unique(chosen["shard"]).to_pylist():
-        mine, entry = chosen.filter(pc.equal(chosen["shard"], shard)), entries[shard]
+    runs, rows, start = pc.run_end_encode(chosen["shard"].combine_chunks(), pa.int64()), [], 0
+    for shard, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        mine, entry = chosen.slice(start, end - start), entries[shard]
         spent = pc.sum(pc.multiply(mine["tokens"].cast(pa.int64()), mine["repeats"].cast(pa.int64()))).as_py()
         rows.append(
             {
@@ -199,6 +200,7 @@ def _by_shard(chosen: pa.Table, source: Manifest) -> pa.Table:
                 "tokens": spent,
             }
         )
+        start = end
     return pa.Table.from_pylist(rows, schema=Mixture.schema)
 
 

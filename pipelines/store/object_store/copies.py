@@ -21,6 +21,7 @@ from pathlib import Path
 
 from pipelines.store.files import FileEntry, StoreError, file_sha256
 from pipelines.store.free_space import require_space
+from pipelines.store.images import ENDINGS
 from pipelines.store.named_screens import named_screens
 from pipelines.store.object_store.objects import Found, Listed, Objects
 from pipelines.whole_files import part_beside, whole_file
@@ -32,8 +33,6 @@ _INDEX = re.compile(r"/(?:(?:manifest|current|taken_down|alias-[a-z]+)\.json|(?:
 _RECEIPT = re.compile(r"/parts/[0-9a-f]{32}\.(?:json|screens)$")
 _POINTERS = ("current.json", "gate.json")
 """Files of `feedback/` that change."""
-EXTENSIONS = ("png", "jpg", "webp", "gif", "bmp")
-"""Of pictures, the commonest first: a name is asked for with one after the other."""
 KNOWN_S = 600.0
 """How long a picture that was seen behind the URL is taken to be there: `vesper gc` leaves young ones."""
 LISTING_S = 30.0
@@ -203,7 +202,7 @@ class StoreCopies:
 
     def screen(self, sha256: str) -> Path | None:
         """Fetch a picture by the hash of its bytes; None if there is none."""
-        for ext in EXTENSIONS:
+        for ext in ENDINGS:
             name = f"screens/{sha256[:2]}/{sha256}.{ext}"
             size = self.objects.size(name)
             if size is not None:
@@ -278,7 +277,7 @@ class StoreCopies:
         self._screens.update(dict.fromkeys(here.values(), now))
 
     def _screen_files(self, sha256: str) -> Iterator[Path]:
-        for ext in EXTENSIONS:
+        for ext in ENDINGS:
             path = self.home / "screens" / sha256[:2] / f"{sha256}.{ext}"
             if path.exists():
                 yield path

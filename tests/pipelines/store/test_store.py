@@ -276,3 +276,20 @@ def test_a_missing_asset_names_the_nearest_and_looks_into_no_version(
         store.require("generation/verified/round_002")
     version = store.require("unified/aitw").version
     assert looked and not any({version, "parts"} & set(path.parts) for path in looked)
+
+
+def test_a_screen_is_found_without_listing_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, stem = Store(tmp_path), "ab" + "0" * 62
+    (tmp_path / "screens" / "ab").mkdir(parents=True)
+
+    def listed(*_: object) -> None:
+        raise AssertionError("a folder of screens was listed: that takes longer with every screen")
+
+    for ending in ("png", "jpg", "webp", "gif", "bmp"):
+        path = tmp_path / "screens" / "ab" / f"{stem}.{ending}"
+        path.touch()
+        with monkeypatch.context() as forbidden:
+            forbidden.setattr(os, "scandir", listed)
+            forbidden.setattr(os, "listdir", listed)
+            assert store.screen_path(stem) == path
+        path.unlink()
