@@ -113,16 +113,15 @@ def test_training_brings_unused_experts_back(tmp_path: Path) -> None:
     ends = {}
     for weight in (0.0, CONFIG.router_aux_loss_coef):
         model, processor = mixture(tmp_path / "moe")
-        curve = train(
-            model, processor, ListSource(make_rows(12)), CONFIG.changed(router_aux_loss_coef=weight), progress=False
-        )
+        config = CONFIG.changed(router_aux_loss_coef=weight, learning_rate=1e-3)
+        curve = train(model, processor, ListSource(make_rows(12)), config, progress=False)
         assert [("aux_loss" in step) for step in curve.steps] == [bool(weight)] * CONFIG.max_steps
         batch = processor.training_batch(make_rows(4, seed=9))
         with torch.no_grad(), routed(model, True) as logits:
             label_logits(model, batch)
             ends[weight] = float(balance(model).loss(logits, batch.attention_mask))
-    assert curve.steps[0]["aux_loss"] > 2.5 > 2.2 > curve.steps[-1]["aux_loss"] >= CHOSEN * 0.99
-    assert ends[CONFIG.router_aux_loss_coef] < 2.2 < ends[0.0], ends
+    assert curve.steps[0]["aux_loss"] > 2.2 > 2.15 > curve.steps[-1]["aux_loss"] >= CHOSEN * 0.99
+    assert ends[CONFIG.router_aux_loss_coef] < 2.1 < 2.3 < ends[0.0], ends
 
 
 def test_a_dense_model_has_no_experts(tmp_path: Path) -> None:
