@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 from generators.policies.agent_prompt import AgentPrompt
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling
 from generators.policies.policy import Decision, PolicyView
 from pipelines.prompts import reply_text
 from schemas.action_types import PressEnter, Type
-from schemas.actions import parse_reply
+from schemas.actions import ModelReply, parse_reply
+
+
+class TurnPrompt(Protocol):
+    """How a turn is put into words; `AgentPrompt` is ours."""
+
+    def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, object]]:
+        """The chat for a view; with `enter_is_typed` the Enters that follow typing aren't the model's."""
+        ...
 
 
 class OpenAIAgent:
@@ -15,7 +26,8 @@ class OpenAIAgent:
 
     `append_enter_after_type`: on the web, after each Type the agent presses Enter itself, as the published UI-Venus
     harness does and its models expect; that turn asks nobody and isn't shown to the model. A reply that holds no legal
-    action is a decision without one; only a server that gives no reply at all raises `PolicyError`.
+    action is a decision without one; only a server that gives no reply at all raises `PolicyError`. `read` reads
+    replies of another form than ours.
     """
 
     needs_tree = False
@@ -23,17 +35,18 @@ class OpenAIAgent:
     def __init__(
         self,
         endpoint: ChatEndpoint,
-        prompt: AgentPrompt | None = None,
+        prompt: TurnPrompt | None = None,
         sampling: Sampling | None = None,
         *,
         append_enter_after_type: bool = False,
+        read: Callable[[str, PolicyView], ModelReply] = lambda text, view: parse_reply(text),
     ) -> None:
         self.name = endpoint.model
         self.endpoint = endpoint
-        self.prompt = prompt or AgentPrompt()
+        self.prompt: TurnPrompt = prompt or AgentPrompt()
         self.sampling = sampling or Sampling()
         self.append_enter_after_type = append_enter_after_type
-        self._seed = 0
+        self._read, self._seed = read, 0
 
     def begin(self, goal: str, platform: str, seed: int) -> None:
         """See `Policy.begin`."""
@@ -47,7 +60,7 @@ class OpenAIAgent:
         messages = self.prompt.messages(view, enter_is_typed=enters)
         # each turn draws by itself: an equal screen, met again, may be answered otherwise
         said = self.endpoint.ask(messages, self.sampling, (self._seed * 1009 + len(view.past)) % 2**31)
-        reply = parse_reply(said.text)
+        reply = self._read(said.text, view)
         return Decision(
             said.text, reply.action, reply.thought, reply.conclusion, said.prompt_tokens, said.completion_tokens
         )

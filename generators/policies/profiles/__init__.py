@@ -1,0 +1,1 @@
+"""How published models are asked and read, one file a model: what their authors run, as data."""
