@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from generators.policies.profiles.profile import OWN, profiles
 from pipelines.home import default_home
 from pipelines.store import Store, StoreError, has_store
 from pipelines.store.aliases import AGENT, ALIASES
@@ -27,6 +28,17 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         choices=MODES,
         help="how screens are looked at: whole; windows, at scale 1, of which the surest answers; zoom, the part "
         "around a first answer once more (as the checkpoint was trained)",
+    )
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """The option that asks a model as its authors do."""
+    parser.add_argument(
+        "--profile",
+        default=OWN,
+        metavar="NAME",
+        help=f"ask and read as the authors of a published model do: {', '.join(profiles())}, or path/to/your.toml "
+        f"({OWN}: our own prompts)",
     )
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_project.commands.checkpoint_option import TEXT, add_reading, checkpoint
+from dagster_project.commands.checkpoint_option import TEXT, add_profile, add_reading, checkpoint
 from dagster_project.commands.store_option import add_store
 from dagster_project.demo.report import interval
 from dagster_project.settings import deployment
+from generators.policies.profiles.profile import load_profile
 from pipelines.home import named_home
 from pipelines.prompts import HISTORY_FORMS
 from pipelines.store import Store, has_store
@@ -26,6 +27,7 @@ EXAMPLES = """examples:
   vesper eval out/unified --suite screenspot_v2 --raw ~/data/ScreenSpot-v2 --out report.json
   vesper eval out/unified --suite miniwob --limit 60 --temperature 1 --attempts 8 --workers 2 --record
   vesper eval --suite screenspot_pro --raw ~/data/SSPro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B
+  vesper eval --suite screenspot_pro --base-url http://127.0.0.1:8000/v1 --model UI-Venus-8B --profile ui-venus-1.5
   vesper eval --suite miniwob --base-url http://127.0.0.1:8000/v1 --model thinker --thinking --max-new-tokens 4096"""
 
 
@@ -59,6 +61,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     add("--before", type=checkpoint, metavar="CKPT", help="latent: the checkpoint that this one was trained from")
     add("--base-url", default="", metavar="URL", help="a server of the OpenAI protocol instead of a checkpoint")
     add("--model", default="", metavar="NAME", help="the served model's name")
+    add_profile(parser)
     add(
         "--words",
         choices=("told", "trained"),
@@ -106,6 +109,7 @@ def evaluate(options: argparse.Namespace) -> int:
         options.history,
         options.thinking,
         options.reading,
+        load_profile(options.profile),
     )
     store = _store(options.home, needed=options.record or known.kind in ("heldout", "latent"))
     raw = options.raw or (_native_folder(known.raw) if known.kind == "grounding" else None)

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dagster_project.commands.checkpoint_option import add_profile
 from generators.execution.device_sources import DevicePlaces, open_pool
 from generators.execution.journal import SUFFIX, read_journal
 from generators.generation.feedback import rounds_to_make
@@ -23,6 +24,8 @@ from generators.generation.rounds import run_round
 from generators.generation.task_worlds.registry import TASK_WORLDS
 from generators.generation.verified_demonstrations import shown
 from generators.policies.chat_endpoint import ChatEndpoint
+from generators.policies.profiles.agents import profiled_policies
+from generators.policies.profiles.profile import load_profile
 from generators.policies.propose_and_judge import ModelJudge
 from generators.policies.registry import POLICIES as KNOWN
 from generators.policies.registry import build_policy, with_proposals
@@ -97,6 +100,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--error-rate", type=float, default=0.02, help="of the scripted policy, a turn (0.02)")
     parser.add_argument("--base-url", help="of an OpenAI-protocol server, for all that says model here, and --propose")
     parser.add_argument("--model", help="the model's name on that server")
+    add_profile(parser)
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint folder, for --policy checkpoint")
     parser.add_argument(
         "--propose",
@@ -275,10 +279,15 @@ def _endpoint(options: argparse.Namespace) -> tuple[str, str]:
 
 
 def _policies(options: argparse.Namespace) -> PolicyMaker:
+    profile = load_profile(options.profile)
+    if profile is not None and options.policy != "openai":
+        raise ValueError(f"--profile: expected --policy openai, found {options.policy!r:.40}")
     if options.policy == "scripted":
         return build_policy("scripted", error_rate=options.error_rate)
     if options.policy == "openai":
         base_url, model = _endpoint(options)
+        if profile is not None:
+            return profiled_policies(base_url, model, profile)
         return build_policy("openai", base_url=base_url, model=model)
     if options.policy == "checkpoint":
         if options.checkpoint is None:

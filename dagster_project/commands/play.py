@@ -6,10 +6,12 @@ import argparse
 import json
 from pathlib import Path
 
-from dagster_project.commands.checkpoint_option import TEXT, checkpoint
+from dagster_project.commands.checkpoint_option import TEXT, add_profile, checkpoint
 from generators.execution.episode_film import FilmedEpisode, turn_line
 from generators.execution.limits import AttemptLimits
 from generators.policies.policy_maker import PolicyMaker
+from generators.policies.profiles.agents import profiled_policies
+from generators.policies.profiles.profile import OWN, load_profile
 from generators.policies.registry import build_policy
 from generators.tasks.task_spec import TaskSpec
 from trainer.serving.checkpoint_policy import checkpoint_policies
@@ -41,6 +43,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     add("--policy", metavar="POLICY", help="instead of a checkpoint: scripted, explorer, or your own as module:maker")
     add("--base-url", default="", metavar="URL", help="a server of the OpenAI protocol instead of a checkpoint")
     add("--model", default="", metavar="NAME", help="the served model's name")
+    add_profile(parser)
     add("--device", default="cpu", help="where the checkpoint runs (cpu)")
     parser.set_defaults(run=run)
 
@@ -89,12 +92,16 @@ def _say_task(task: TaskSpec) -> None:
 def _policies(options: argparse.Namespace) -> tuple[PolicyMaker, str]:
     """Who acts, and the style in which its world is drawn."""
     if options.policy is not None:
-        if options.checkpoint is not None or options.base_url:
+        if options.checkpoint is not None or options.base_url or options.profile != OWN:
             raise ValueError("--policy: expected a checkpoint, --base-url or --policy alone, found two of them")
         return build_policy(options.policy), "full"
     if options.checkpoint is None and not options.base_url:
         raise ValueError("expected a checkpoint, or who acts instead: --policy NAME, or --base-url and --model")
     subject = EvaluationSubject(options.checkpoint, options.base_url, options.model, device=options.device)
+    if (profile := load_profile(options.profile)) is not None:
+        if subject.checkpoint is not None:
+            raise ValueError("--profile: expected --base-url and --model (vesper serve CKPT), found a checkpoint")
+        return profiled_policies(subject.base_url, subject.model, profile, temperature=options.temperature), "full"
     if subject.checkpoint is None:
         return build_policy("openai", base_url=subject.base_url, model=subject.model), "full"
     from trainer.modeling.checkpoint import read_preset  # with torch, which `--help` does without

@@ -40,10 +40,20 @@ this project, as the nano preset has it; and as the published presets have it, w
 
 @dataclass(frozen=True, slots=True)
 class SuiteAnswer:
-    """A reply's text; or none, and `why` not: `unreadable` (the question can't be put), `no_reply` (the server)."""
+    """A reply's text; or none, and `why` not: `unreadable` (the question can't be put), `no_reply` (the server).
+
+    Of a model with a form of its own (`profiled`), `text` is what was read, in our form, empty where nothing could be;
+    `said` is the reply itself."""
 
     text: str
     why: str = ""
+    said: str = ""
+    profiled: bool = False
+
+    @property
+    def raw(self) -> str:
+        """The reply as it came."""
+        return self.said if self.profiled else self.text
 
 
 class Answerer(Protocol):
@@ -149,15 +159,19 @@ class EndpointAnswers:
         self._endpoint.close()
 
     def _ask(self, row: Row, max_new_tokens: int) -> SuiteAnswer:
-        from generators.policies.chat_endpoint import Sampling
         from generators.policies.policy import PolicyError
 
-        most = max(max_new_tokens, self.max_answer_tokens) if self._words == "told" else max_new_tokens
-        sampling = Sampling(0.0, 1.0, most)
         try:
-            return SuiteAnswer(self._endpoint.ask(self._messages(row), sampling).text)
+            return self._answer(row, max_new_tokens)
         except PolicyError as error:
             return SuiteAnswer("", f"no_reply: {error}"[:300])
+
+    def _answer(self, row: Row, max_new_tokens: int) -> SuiteAnswer:
+        """The answer to a row. Raises `PolicyError` where the server gives none."""
+        from generators.policies.chat_endpoint import Sampling
+
+        most = max(max_new_tokens, self.max_answer_tokens) if self._words == "told" else max_new_tokens
+        return SuiteAnswer(self._endpoint.ask(self._messages(row), Sampling(0.0, 1.0, most)).text)
 
     def _messages(self, row: Row) -> list[dict[str, Any]]:
         from generators.policies.chat_endpoint import sent_messages
@@ -210,5 +224,5 @@ def trained_agents(
 
     most = max_new_tokens or served_tokens("trained", thinking)
     endpoint, sampling = ChatEndpoint(base_url, model), Sampling(temperature, 1.0, most)
-    prompt: Any = TrainedPrompt(history, thinking)
+    prompt = TrainedPrompt(history, thinking)
     return PolicyMaker(model, lambda contract, world: OpenAIAgent(endpoint, prompt, sampling))

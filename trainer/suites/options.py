@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from generators.policies.profiles.profile import Profile
     from pipelines.prompts import HistoryForm
     from pipelines.store import Store
     from trainer.settings.reading import Mode
@@ -22,7 +23,8 @@ class EvaluationSubject:
 
     `history` and `thinking` are how a served model is asked in worlds (`thinking`, of one that is asked in full,
     everywhere it acts): the form of its past turns, and whether for thoughts. A checkpoint's preset has its own;
-    `reading` makes it look at screens otherwise than it was trained to."""
+    `reading` makes it look at screens otherwise than it was trained to. `profile` asks and reads in another way than
+    ours."""
 
     checkpoint: Path | None = None
     base_url: str = ""
@@ -32,6 +34,9 @@ class EvaluationSubject:
     history: HistoryForm = "action"
     thinking: bool = False
     reading: Mode | None = None
+    profile: Profile | None = None
+    here: bool = False
+    """Served by this process alone, so that `base_url` says nothing of what is evaluated."""
 
     def __post_init__(self) -> None:
         served = bool(self.base_url and self.model)
@@ -39,12 +44,16 @@ class EvaluationSubject:
             raise ValueError("a served model needs both --base-url and --model")
         if served == (self.checkpoint is not None):
             raise ValueError("expected a checkpoint folder, or --base-url and --model, and not both")
+        if self.profile is not None and (self.words, self.history, self.thinking) != ("told", "action", False):
+            raise ValueError("--words, --history and --thinking are of our own prompts: leave them out with --profile")
+        if self.profile is not None and self.reading == "windows":
+            raise ValueError("--reading: expected whole or zoom with --profile, found windows")
         if not served and (self.history != "action" or self.thinking):
             raise ValueError(
                 "--history and --thinking are for served models: a checkpoint is asked as its preset.json "
                 "says that it was trained; leave them out"
             )
-        if served and self.reading is not None:
+        if served and self.reading is not None and self.profile is None:
             raise ValueError("--reading is for checkpoints: give it to the server, vesper serve --reading")
         if self.checkpoint is not None and not (self.checkpoint / "config.json").is_file():
             raise ValueError(f"{self.checkpoint}: expected a checkpoint folder with config.json, found none")

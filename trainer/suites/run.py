@@ -36,10 +36,9 @@ def run_suite(
     """
     options = options or SuiteOptions()
     known = suite(name)
-    if subject.checkpoint is None and known.kind not in KINDS_FOR_SERVED:
-        raise ValueError(
-            f"suite {name}: it looks into a checkpoint; expected a checkpoint folder, found a served model"
-        )
+    if (subject.checkpoint is None or subject.profile is not None) and known.kind not in KINDS_FOR_SERVED:
+        found = "a served model" if subject.profile is None else f"--profile {subject.profile.name}"
+        raise ValueError(f"suite {name}: it looks into a checkpoint; expected a checkpoint folder alone, found {found}")
     runners: dict[str, Callable[[Suite, EvaluationSubject, SuiteOptions, OnEvent | None], dict[str, Any]]] = {
         "heldout": _heldout,
         "grounding": _grounding,
@@ -48,8 +47,16 @@ def run_suite(
         "android_world": _android_world,
         "latent": _latent,
     }
-    with _bar(known, options.progress, on_event) as listener:
+    with ExitStack() as stack:
+        listener = stack.enter_context(_bar(known, options.progress, on_event))
+        if subject.profile is not None and subject.checkpoint is not None:
+            from trainer.suites.profiled import served
+
+            subject = stack.enter_context(served(subject))
         report = runners[known.kind](known, subject, options, listener)
+    if subject.profile is not None:
+        looked = {"reading": subject.reading} if subject.reading else {}
+        report["config"] = {**report["config"], "profile": subject.profile.version, **looked}
     return {"suite": name, "title": known.title, **report, "suite_kind": known.kind}
 
 
@@ -90,6 +97,17 @@ def blind_table(store: Store | None) -> BlindTable | None:
 def _answers(subject: EvaluationSubject, options: SuiteOptions) -> CheckpointAnswers | EndpointAnswers:
     from trainer.suites.answering import CheckpointAnswers, EndpointAnswers, served_tokens
 
+    if subject.profile is not None:
+        from trainer.suites.profiled import ProfiledAnswers
+
+        return ProfiledAnswers(
+            subject.base_url,
+            subject.model,
+            subject.profile,
+            workers=max(options.workers, 4),
+            max_new_tokens=options.max_new_tokens,
+            reading=subject.reading,
+        )
     if subject.checkpoint is None:
         from trainer.suites.steps import told_messages
 
@@ -119,6 +137,16 @@ def _policy(subject: EvaluationSubject, options: SuiteOptions) -> PolicyMaker | 
     """What plays episodes: a loaded checkpoint, or policies over an endpoint."""
     if subject.checkpoint is not None:
         return _checkpoint(subject)
+    if subject.profile is not None:
+        from generators.policies.profiles.agents import profiled_policies
+
+        return profiled_policies(
+            subject.base_url,
+            subject.model,
+            subject.profile,
+            temperature=options.temperature,
+            max_tokens=options.max_new_tokens,
+        )
     from generators.policies.registry import build_policy
     from trainer.suites.answering import served_tokens, trained_agents
 
@@ -192,7 +220,10 @@ def _grounding(
         Raw(folder),
         _answers(subject, options),
         GroundingConfig(
-            limit=options.limit, seed=options.seed, max_new_tokens=options.max_new_tokens or GROUNDING_TOKENS
+            limit=options.limit,
+            seed=options.seed,
+            max_new_tokens=options.max_new_tokens or GROUNDING_TOKENS,
+            frame=None if subject.profile is None else "thousandths",
         ),
         blind=blind_table(options.store),
         on_event=on_event,
@@ -270,7 +301,7 @@ def _asked(subject: EvaluationSubject, options: SuiteOptions) -> dict[str, Any]:
     """How a served model was asked, for its report; a checkpoint's policy records that itself."""
     from trainer.suites.answering import served_tokens
 
-    if subject.checkpoint is not None:
+    if subject.checkpoint is not None or subject.profile is not None:
         return {}
     most = options.max_new_tokens or served_tokens(subject.words, subject.thinking)
     return {"words": subject.words, "history": subject.history, "thinking": subject.thinking, "max_new_tokens": most}
@@ -281,7 +312,7 @@ def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path
     if options.state is None:
         return None
     asked = [
-        subject.base_url,
+        "" if subject.here else subject.base_url,
         subject.model,
         subject.words,
         subject.history,
@@ -291,6 +322,8 @@ def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path
         options.seed,
         *more,
     ]
+    if subject.profile is not None:
+        asked.append(subject.profile.version)
     if subject.checkpoint is not None and (lineage := subject.checkpoint / "lineage.json").is_file():
         asked.append(lineage.read_text(encoding="utf-8"))
     return options.state / digest(asked)[:16]

@@ -180,6 +180,7 @@ def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counte
                 "target_boxes": [list(box) for box in made.target_boxes],
                 "goal": rows[place]["instruction"],
                 "past": actions[:place],
+                "past_words": [(row["thought"] or "", row["conclusion"] or "") for row in rows[:place]],
                 "episode": f"{made.source}/{episode}",
                 "steps": sum(action is not None and not isinstance(parse(action), Finished) for action in actions),
                 "app": rows[place]["app"],
@@ -231,7 +232,8 @@ def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None
         "platform": row["platform"],
         "app": row["app"],
         "true_type": type(action).__name__,
-        "reply": reply.text,
+        "reply": reply.raw,
+        **({"read_as": reply.text} if reply.profiled else {}),
         "why": reply.why,
         "answer": row["answer"],
         **(dict.fromkeys(MEASURES) if reply.why else score(reply.text, row)),
@@ -273,7 +275,9 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
             "blind": difference(answered, "step", "blind", "episode"),
             "blind_type": difference(answered, "type", "blind_type", "episode"),
         },
-        **unreadable_figures([(r["reply"], parse_reply(r["reply"]).action is None) for r in answered], "steps"),
+        **unreadable_figures(
+            [(r["reply"], parse_reply(r.get("read_as", r["reply"])).action is None) for r in answered], "steps"
+        ),
         "commonest_type": usual,
         "types": dict(sorted(types.items())),
         "episodes": len({record["episode"] for record in answered}),

@@ -1,17 +1,7 @@
 """A profile: how the authors of a published model ask it and read what it says, so that its figures are theirs.
 
-A profile is a TOML file beside this module, or anywhere (`load_profile`); docs/profiles.md says how to add one. Prompts
-are templates with these fields, each filled once, so that a goal that holds braces stays as it is:
-
-| field | in | is |
-|---|---|---|
-| `{goal}` `{history}` | `user` | the instruction, and the lines of the last steps |
-| `{picture}` | `user` | where the screenshot stands; without it, it is a turn of its own at the end |
-| `{width}` `{height}` | `system`, `user` | pixels of the picture that is sent |
-| `{number}` `{thought}` `{action}` `{conclusion}` | `line` | of a past step; without a conclusion its action |
-| `{x}` `{y}` `{x2}` `{y2}` | `actions` | points, in the profile's frame |
-| `{json}` `{escaped}` | `actions` | the text, quoted as JSON or with backslashes |
-| `{direction}` `{pixels}` `{keys}` `{hotkey}` | `actions` | of a scroll, 5 up or -5 down; keys, as JSON or as words |
+A profile is a TOML file beside this module, or anywhere (`load_profile`). Its prompts are templates; docs/profiles.md
+says how to add one and lists the fields, each filled once, so that a goal that holds braces stays as it is.
 """
 
 from __future__ import annotations
