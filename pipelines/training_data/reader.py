@@ -211,6 +211,16 @@ class ShardReader:
         # all are read, then all opened: kinder to caches
         return [self._good(epoch, start + self.rank + place * self.world, row) for place, row in enumerate(rows)]
 
+    def batch_of_shards(self, epoch: int, index: int, part: int, of: int) -> list[Any | None]:
+        """All rows of a global batch, transformed, whichever rank this is; None for those of other shards than every
+        `of`-th from `part` on, which stay unopened. Random access, as `batch` is."""
+        places = self.rows(epoch, index)
+        mine = [number for number, place in enumerate(places) if place.shard % of == part]
+        found: list[Any | None] = [None] * len(places)
+        for number, row in zip(mine, self._files.rows([places[number] for number in mine]), strict=True):
+            found[number] = self._good(epoch, index * self.global_batch + number, row)
+        return found
+
     def _good(self, epoch: int, position: int, row: Row) -> Any:
         """The row transformed; if it is bad, the nearest good one by a fixed rule, so every rank picks the same."""
         for attempt in range(_TRIES):

@@ -1,4 +1,4 @@
-"""Two processes that train together (gloo, a thread each)."""
+"""Processes that train together (gloo, a thread each), mostly two."""
 
 from __future__ import annotations
 
@@ -44,9 +44,16 @@ def torchrun(*arguments: str | Path) -> str:
 
 
 def on_two_ranks(on_a_rank: Callable[..., None], *arguments: Any) -> None:
-    """Each of two ranks calls the function; they find each other as torchrun's do, by the environment."""
+    """`on_ranks` of two."""
+    on_ranks(2, on_a_rank, *arguments)
+
+
+def on_ranks(world: int, on_a_rank: Callable[..., None], *arguments: Any) -> None:
+    """Each of `world` ranks calls the function; they find each other as torchrun's do, by the environment."""
     meeting = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    processes = [CONTEXT.Process(target=_rank, args=(rank, meeting.port, on_a_rank, arguments)) for rank in (0, 1)]
+    processes = [
+        CONTEXT.Process(target=_rank, args=(rank, world, meeting.port, on_a_rank, arguments)) for rank in range(world)
+    ]
     for process in processes:
         process.start()
     try:
@@ -63,12 +70,12 @@ def on_two_ranks(on_a_rank: Callable[..., None], *arguments: Any) -> None:
             process.join()
 
 
-def _rank(rank: int, port: int, on_a_rank: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+def _rank(rank: int, world: int, port: int, on_a_rank: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
+        "WORLD_SIZE": str(world),
+        "LOCAL_WORLD_SIZE": str(world),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
 from schemas.ids import digest
+from trainer.data.row_sources import ELSEWHERE, RowSource, of_rank
 
 if TYPE_CHECKING:
     from pipelines.store import Store
     from pipelines.store.manifest import Manifest
-    from trainer.data.row_sources import RowSource
 
 CHUNK = 32
 """Rows read at a time; the order of rows does not depend on the training batch."""
@@ -27,14 +28,24 @@ class MixtureSource:
         self._without = frozenset(without)
         # a corpus smaller than a chunk has epochs of one short batch
         self._chunk = min(CHUNK, self._reader.order.rows)
+        self._share = (0, 1)
+
+    def of_rank(self, rank: int, world: int) -> MixtureSource:
+        """Rows of every world-th shard: each is opened, checked and read by one rank."""
+        own = copy.copy(self)
+        own._share = (rank, world)
+        return own
 
     def rows(self, start: int) -> Iterator[Mapping[str, object] | None]:
         """See `trainer.data.row_sources.RowSource`: any position is found at once."""
         first, skip = divmod(start, self._chunk)
         for number in count(first):
             epoch, index = divmod(number, self._reader.batches_per_epoch)
-            for row in self._reader.batch(epoch, index)[skip:]:
-                yield None if row["sample_id"] in self._without else row
+            for row in self._reader.batch_of_shards(epoch, index, *self._share)[skip:]:
+                if row is None:
+                    yield ELSEWHERE
+                else:
+                    yield None if row["sample_id"] in self._without else row
             skip = 0
 
     def digest(self) -> str:
@@ -79,9 +90,18 @@ class ScheduledSource:
             end += share * wanted * rarest  # one in `rarest` rows is kept
             self._phases.append((end, keep))
 
+    def of_rank(self, rank: int, world: int) -> ScheduledSource:
+        """See `trainer.data.row_sources.of_rank`."""
+        own = copy.copy(self)
+        own._source = of_rank(self._source, rank, world)
+        return own
+
     def rows(self, start: int) -> Iterator[Mapping[str, object] | None]:
         """See `trainer.data.row_sources.RowSource`."""
         for position, row in enumerate(self._source.rows(start), start):
+            if row is ELSEWHERE:
+                yield row
+                continue
             keep = next((keep for end, keep in self._phases if position < end), self._phases[-1][1])
             wanted = row is not None and _unit(self._seed, position) < keep.get(str(row["objective"]), 0.0)
             yield row if wanted else None

@@ -18,7 +18,7 @@ from pipelines.store.images import ImageError, open_image
 from schemas.actions import parse_reply
 from schemas.coordinates import rounded_centre
 from schemas.ids import digest
-from trainer.data.row_sources import RowSource
+from trainer.data.row_sources import RowSource, of_rank
 from trainer.modeling.batches import BadSample, Row, row_images
 from trainer.modeling.processor import Processor
 from trainer.reading.read import with_action
@@ -40,8 +40,12 @@ class WindowedSource:
     def __init__(self, source: RowSource, processor: Processor, seed: int = 0) -> None:
         self._source, self._processor, self._seed = source, processor, seed
 
+    def of_rank(self, rank: int, world: int) -> WindowedSource:
+        """See `trainer.data.row_sources.of_rank`."""
+        return WindowedSource(of_rank(self._source, rank, world), self._processor, self._seed)
+
     def rows(self, start: int) -> Iterator[Row | None]:
-        """See `RowSource`."""
+        """See `RowSource`; None and `ELSEWHERE` stay what they are."""
         for position, row in enumerate(self._source.rows(start), start):
             try:
                 yield row and cut_row(row, self._processor, drawn_by=f"{self._seed}/{position}")

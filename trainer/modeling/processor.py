@@ -15,7 +15,9 @@ import copy
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -92,11 +94,23 @@ class Processor:
         if key in self._cache:
             self._cache.move_to_end(key)
             return self._cache[key]
+        return self._held(self._decoded(key, data))
+
+    def decode(self, pictures: Iterable[bytes], pool: Executor) -> None:
+        """Decode those that aren't held in the threads of `pool`; one that can't be is left to `picture`."""
+        keys = {hashlib.sha256(data).hexdigest(): data for data in pictures}
+        for made in [pool.submit(self._decoded, key, data) for key, data in keys.items() if key not in self._cache]:
+            with suppress(BadSample):
+                self._held(made.result())  # by the caller: the cache is one thread's
+
+    def _decoded(self, key: str, data: bytes) -> PixelPicture:
         try:
-            found = PixelPicture(key, self._resized(np.asarray(open_image(data))))
+            return PixelPicture(key, self._resized(np.asarray(open_image(data))))
         except ValueError as error:  # an `ImageError` is one
             raise BadSample(f"picture {key[:12]}: can't be decoded: {error}") from error
-        self._cache[key] = found
+
+    def _held(self, found: PixelPicture) -> PixelPicture:
+        self._cache[found.key] = found
         self._cached += found.pixels.nbytes
         while self._cached > self._cache_bytes and len(self._cache) > 1:
             self._cached -= self._cache.popitem(last=False)[1].pixels.nbytes
