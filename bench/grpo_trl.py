@@ -19,7 +19,6 @@ import torch
 from datasets import Dataset
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText, AutoTokenizer, logging
-
 from trl import GRPOConfig, GRPOTrainer
 
 

@@ -25,6 +25,7 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
+from trl import SFTConfig, SFTTrainer
 
 from pipelines.whole_files import whole_file
 from trainer.data.row_sources import RowSource
@@ -41,7 +42,6 @@ from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import in_bf16
 from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.settings.supervised import MidtrainConfig
-from trl import SFTConfig, SFTTrainer
 
 STREAM = "stream.json"
 """In a saved state: which rows come next."""

@@ -9,7 +9,7 @@ that go on from there.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from trainer.modeling.published_layout import swapped
 from trainer.modeling.tensors import (
     OUTPUT_EMBEDDING,
+    PIECE,
     REMAINDER,
     CheckpointMismatch,
     WeightFiles,
     remainder,
     rounded,
-    unrounded,
     write_like,
 )
 
@@ -123,16 +123,16 @@ def save_like(source: Path, folder: Path, model: PreTrainedModel) -> None:
             f"{wrong[0]!r}; save the folder with the transformers that trained it"
         )
 
-    def float32(name: str) -> torch.Tensor:
-        return held[name].float().cpu().flatten()
+    def pieces(name: str) -> Iterator[torch.Tensor]:
+        return (piece.float().cpu() for piece in held[name].flatten().split(PIECE))
 
     like.tensors = {name: replace(info, shape=tuple(held[name].shape)) for name, info in like.tensors.items()}
-    write_like(like, folder, lambda name: [rounded(float32(name), like.tensors[name].dtype)])
+    write_like(like, folder, lambda name: (rounded(piece, like.tensors[name].dtype) for piece in pieces(name)))
     left = {name: replace(info, dtype="I16") for name, info in like.tensors.items() if info.dtype == "BF16"}
-    if any(bool(remainder(float32(name)).any()) for name in left):
+    if any(bool(remainder(piece).any()) for name in left for piece in pieces(name)):
         like.tensors = left
         (folder / REMAINDER).mkdir(exist_ok=True)
-        write_like(like, folder / REMAINDER, lambda name: [remainder(float32(name))])
+        write_like(like, folder / REMAINDER, lambda name: map(remainder, pieces(name)))
 
 
 def put_back_remainder(folder: Path, model: Any) -> None:
@@ -142,7 +142,7 @@ def put_back_remainder(folder: Path, model: Any) -> None:
     if not (folder / REMAINDER).is_dir():
         return
     left = WeightFiles(folder / REMAINDER)
-    with torch.no_grad():
-        for name, held in swapped(model, dict(model.named_parameters())).items():
-            if name in left.tensors:
-                held.copy_(unrounded(held, left.read(name)))
+    weights = {name: one.detach() for name, one in model.named_parameters()}
+    for name, held in swapped(model, weights).items():
+        if name in left.tensors:
+            held.view(torch.int32).add_(left.read(name))  # in place: `unrounded` of the whole would double the memory

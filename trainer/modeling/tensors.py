@@ -268,7 +268,7 @@ def remainder(values: torch.Tensor) -> torch.Tensor:
 
 
 def unrounded(values: torch.Tensor, left: torch.Tensor) -> torch.Tensor:
-    """The float32 values that `rounded` (bfloat16, or float32 again) and `remainder` were made from."""
+    """The float32 values that `rounded` in bfloat16 and `remainder` were made from."""
     import torch
 
     return (values.float().view(torch.int32) + left.to(torch.int32)).view(torch.float32)
