@@ -54,11 +54,11 @@ class StepBatches:
 @dataclass(frozen=True, slots=True)
 class _Position:
     """What stands at a position: a row of so many tokens, why it can't become a sequence, or None for what is passed
-    over. `row` is held by its `owner` alone."""
+    over. `row` is held by its `owner` alone, and `ELSEWHERE` on others."""
 
     owner: int
     found: int | str | None
-    row: Row | None
+    row: Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +169,24 @@ class GlobalBatches:
 
     def _read(self, count: int) -> list[_Position]:
         """The next positions, this rank's share of them read here. An error of any rank is raised on all."""
-        held: dict[int, Row | None] = {}
+        held: dict[int, Row] = {}
         found: dict[int, int | str | None] = {}
         failed: Exception | None = None
         try:
             for offset in range(count):
                 row = next(self._rows)
                 if row is not ELSEWHERE:
-                    held[offset], found[offset] = row, None if row is None else self._length(row)
+                    held[offset], found[offset] = row or ELSEWHERE, None if row is None else self._length(row)
         except Exception as error:
             failed = error
         told: list[tuple[Mapping[int, int | str | None], Exception | None]] = self._exchange.told((found, failed))
         if failures := [one for one in (failed, *(theirs for _, theirs in told)) if one is not None]:
             raise failures[0]
         owners = {offset: owner for owner, (share, _) in enumerate(told) for offset in share}
-        return [_Position(owners[offset], told[owners[offset]][0][offset], held.get(offset)) for offset in range(count)]
+        return [
+            _Position(owners[offset], told[owners[offset]][0][offset], held.get(offset, ELSEWHERE))
+            for offset in range(count)
+        ]
 
     def _length(self, row: Row) -> int | str:
         try:

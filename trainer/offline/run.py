@@ -252,7 +252,8 @@ class OfflineRun:
     def _save(self) -> None:
         if self.file.path is None:
             return
-        self.file.save(learner=self.learner.state(), state=vars(self.state))
+        kept = self.learner.state(self.file)
+        self.file.save(kept["folder"], learner=kept, state=vars(self.state))
         self.emit({"kind": "saved", "update": self.state.update})
 
     def _restore(self) -> bool:
@@ -260,7 +261,7 @@ class OfflineRun:
         saved = self.file.load()
         if saved is None:
             return False
-        self.learner.load(saved["learner"])
+        self.learner.load(saved["learner"], self.file)
         self.state = OfflineState(**saved["state"])
         if self.state.aligned:
             self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)

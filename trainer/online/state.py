@@ -37,7 +37,8 @@ class TrainingProgress:
 def save_run(file: StateFile, learner: Learner, progress: TrainingProgress) -> None:
     """Learner, RNG and progress, on the disk when this returns."""
     if file.path is not None:  # else the other ranks would gather a state that nobody wants
-        file.save(learner=learner.state(), rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
+        kept = learner.state(file)
+        file.save(kept["folder"], learner=kept, rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
 
 
 def load_run(file: StateFile, learner: Learner) -> TrainingProgress | None:
@@ -45,6 +46,6 @@ def load_run(file: StateFile, learner: Learner) -> TrainingProgress | None:
     saved = file.load()
     if saved is None:
         return None
-    learner.load(saved["learner"])
+    learner.load(saved["learner"], file)
     torch.set_rng_state(saved["rng"])
     return TrainingProgress(**json.loads(saved["progress"]))

@@ -6,9 +6,10 @@ term is multiplied by min(π_prox/π_behaviour, C). Minimised is `L_GRPO + β·K
 (`trainer.rl.grpo`).
 
 Under torchrun the policy that learns, the reference and the moments lie in parts (`trainer.modeling.sharding.sharded`).
-The first rank has a whole policy besides, which samples, is published and saved, and every call of its `Learner` is
-made by the others too (`follow`): each does its share of the micro-batches, and an update ends with the new weights in
-the whole policy. Losses are those of all samples, so the number of ranks changes no gradient.
+The first rank has a whole policy besides, which samples and is published, and every call of its `Learner` is made by
+the others too (`follow`): each does its share of the micro-batches, and an update ends with the new weights in the
+whole policy. Losses are those of all samples, so the number of ranks changes no gradient; a state is saved in parts,
+too, and gone on from by any number of ranks.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,10 +33,11 @@ from trainer.modeling.sharding import gather_into, norm_of, sharded
 from trainer.rl.grpo import Advantages, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
+from trainer.runtime.training_state import StateFile, read_parts, spread_whole, write_parts
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
 
 log = logging.getLogger(__name__)
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Of the form of `Learner.state`: a run saved in another is begun anew."""
 LARGE_GAP = 0.1
 MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
@@ -77,7 +80,7 @@ class Learner:
         if group.world > 1:
             if self.reference is not None:
                 if group.first:
-                    self.reference.cpu()  # it is only published and saved
+                    self.reference.cpu()  # it is only published
                 self._compared_with = sharded(self.reference, group, config.bf16)
             self._policy = sharded(model, group, config.bf16)
         recompute(self._policy, config.gradient_checkpointing)
@@ -110,22 +113,17 @@ class Learner:
         """π_ref ← (1 − α) π_ref + α π_θ."""
         self._together("blend", alpha)
 
-    def state(self) -> dict[str, Any]:
-        """For `torch.save`: whole tensors, however many ranks there are."""
-        found: dict[str, Any] = self._together("state")
+    def state(self, file: StateFile) -> dict[str, Any]:
+        """For `file.save`: whole tensors of one process; several ranks write theirs into a folder beside the file, and
+        what is saved names it ("folder")."""
+        folder = file.folder() if self.group.world > 1 else None
+        found: dict[str, Any] = self._together("state", folder)
         return found
 
-    def load(self, state: Mapping[str, object]) -> None:
-        """The inverse of `state`. Raises `ValueError` for one that one process left and several ask for, or the
-        reverse."""
-        if state["in_parts"] != (self.group.world > 1):
-            begun = "several ranks" if state["in_parts"] else "one process"
-            raise ValueError(
-                f"RL: the saved state is of {begun}, found {self.group.world} rank(s); go on with as "
-                "many, or remove it to begin anew"
-            )
+    def load(self, state: Mapping[str, Any], file: StateFile) -> None:
+        """The inverse of `state`, whatever number of ranks saved it in that file."""
         self._taken_up = state
-        self._together("load")
+        self._together("load", file.folder(state["folder"]) if state["folder"] else None)
 
     def close(self) -> None:
         """Training is over: the model is as any other, and the other ranks are free."""
@@ -271,39 +269,46 @@ class Learner:
         if self.group.first:
             blend(self.reference, self.model, alpha)
 
-    def _state(self) -> dict[str, Any]:
-        reference = self._compared_with
-        if self.group.world == 1:
-            return {
-                "in_parts": False,
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "reference": None if reference is None else reference.state_dict(),
-            }
-        from torch.distributed.checkpoint import state_dict as parts
+    def _reference(self) -> dict[str, Any]:
+        """Its weights, a rank's share of them; {} without one."""
+        from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
-        whole = parts.StateDictOptions(full_state_dict=True, cpu_offload=True)
-        weights, moments = parts.get_state_dict(self._policy, self.optimizer, options=whole)
-        kept = None if reference is None else parts.get_model_state_dict(reference, options=whole)
-        return {"in_parts": True, "model": weights, "optimizer": moments, "reference": kept}
+        return {} if self._compared_with is None else {"reference": get_model_state_dict(self._compared_with)}
 
-    def _load(self) -> None:
+    def _state(self, folder: Path | None) -> dict[str, Any]:
+        if folder is not None:
+            write_parts(folder, self._policy, self.optimizer, **self._reference())
+            return {"folder": folder.name}
+        return {
+            "folder": "",
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "reference": None if self.reference is None else self.reference.state_dict(),
+        }
+
+    def _load(self, folder: Path | None) -> None:
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+
         state, self._taken_up = self._taken_up or {}, None
-        if self.group.first:
+        compared: Any = self._compared_with
+        if folder is not None:
+            found = read_parts(folder, self._policy, self.optimizer, **self._reference())
+            if compared is not None:
+                set_model_state_dict(compared, found["reference"])
+        elif self.group.world == 1:
             self.model.load_state_dict(state["model"])
-            if self.reference is not None:
-                self.reference.load_state_dict(state["reference"])
-        if self.group.world == 1:
             self.optimizer.load_state_dict(state["optimizer"])
-            return
-        from torch.distributed.checkpoint import state_dict as parts
-
-        # weights and moments one after the other: `set_state_dict` takes no weights where a rank has none to give
-        whole = parts.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-        parts.set_model_state_dict(self._policy, state.get("model", {}), options=whole)
-        parts.set_optimizer_state_dict(self._policy, self.optimizer, state.get("optimizer", {}), options=whole)
-        if self._compared_with is not None:
-            parts.set_model_state_dict(self._compared_with, state.get("reference", {}), options=whole)
+            if compared is not None:
+                compared.load_state_dict(state["reference"])
+        else:
+            spread_whole(self._policy, self.optimizer, state.get("model", {}), state.get("optimizer", {}))
+            if compared is not None:
+                whole = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+                set_model_state_dict(compared, state.get("reference", {}), options=whole)
+        if self.group.world > 1:
+            gather_into(self.model, self._policy, self.group)
+            if compared is not None:
+                gather_into(self.reference, compared, self.group)
 
 
 def by_step(

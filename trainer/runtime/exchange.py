@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 
 from trainer.runtime.parallel import TIMEOUT, Ranks
+
+T = TypeVar("T")
 
 
 class Exchange:
@@ -24,14 +26,14 @@ class Exchange:
         self._world = group.world
         self._own = dist.new_group(backend="gloo", timeout=TIMEOUT) if group.world > 1 else None
 
-    def told(self, value: object) -> list[Any]:
+    def told(self, value: T) -> list[T]:
         """The values of all ranks, in their order."""
-        found: list[Any] = [value] * self._world
+        found = [value] * self._world
         if self._own is not None:
             dist.all_gather_object(found, value, group=self._own)
         return found
 
-    def dealt(self, values: Sequence[object]) -> list[Any]:
+    def dealt(self, values: Sequence[T]) -> list[T]:
         """One value for each rank → the values that the ranks have for this one, in their order."""
         if self._own is None:
             return list(values)

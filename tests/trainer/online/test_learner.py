@@ -19,6 +19,7 @@ from trainer.online.learner import OnlineLearner, replies_of
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.learner import by_step
+from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
 
 pytestmark = pytest.mark.slow
@@ -152,10 +153,11 @@ def test_the_state_comes_back(loaded: Checkpoint) -> None:
     made, advantages = rollouts(loaded), group_advantages([[1.0, 0.0]], settings.grpo)
     learner = OnlineLearner(loaded.model, loaded.processor, settings)
     learner.update(made, advantages, 0)
-    state = copy.deepcopy(learner.state())
+    file = StateFile(None, "")
+    state = copy.deepcopy(learner.state(file))
     learner.update(made, advantages, 1)
     other = OnlineLearner(copy.deepcopy(loaded.model), loaded.processor, settings)
-    other.load(state)
+    other.load(state, file)
     other.update(made, advantages, 1)
     ours, theirs = learner.model.state_dict(), other.model.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
