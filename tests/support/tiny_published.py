@@ -11,6 +11,7 @@ from trainer.modeling.published import published_config
 from trainer.modeling.tokenizer import SPECIAL
 
 KINDS = {"dense": "2b", "moe": "30b-a3b"}
+QWEN3_5 = "qwen3.5"
 
 
 def published_tokenizer() -> Any:
@@ -35,7 +36,7 @@ def write_tiny(folder: Path, kind: str, moe_width: int = 24) -> Path:
     from transformers import AutoModelForImageTextToText
 
     tokenizer = published_tokenizer()
-    config = published_config(KINDS[kind], tokenizer)
+    config: Any = _qwen3_5_config(tokenizer) if kind == QWEN3_5 else published_config(KINDS[kind], tokenizer)
     small = {
         "hidden_size": 64,
         "num_hidden_layers": 3,
@@ -51,7 +52,7 @@ def write_tiny(folder: Path, kind: str, moe_width: int = 24) -> Path:
         | ({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": moe_width} if kind == "moe" else {})
     ).items():
         setattr(config.text_config, key, value)
-    config.text_config.rope_parameters |= {"mrope_section": [4, 2, 2]}
+    config.text_config.rope_parameters |= {"mrope_section": [2, 1, 1] if kind == QWEN3_5 else [4, 2, 2]}
     for key, value in {
         "depth": 2,
         "hidden_size": 32,
@@ -69,6 +70,36 @@ def write_tiny(folder: Path, kind: str, moe_width: int = 24) -> Path:
         _as_published(folder / "model.safetensors")
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def _qwen3_5_config(tokenizer: Any) -> Any:
+    """Of Qwen3.5: three of four layers have linear attention."""
+    from transformers import Qwen3_5Config
+
+    ids = tokenizer.convert_tokens_to_ids
+    sizes = {
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
+        "num_hidden_layers": 3,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 1e6,
+            "partial_rotary_factor": 0.5,
+            "mrope_section": [2, 1, 1],
+            "mrope_interleaved": True,
+        },
+    }
+    return Qwen3_5Config(
+        text_config=sizes,
+        image_token_id=ids("<|image_pad|>"),
+        video_token_id=ids("<|video_pad|>"),
+        vision_start_token_id=ids("<|vision_start|>"),
+        vision_end_token_id=ids("<|vision_end|>"),
+        tie_word_embeddings=True,
+    )
 
 
 def _as_published(path: Path) -> None:

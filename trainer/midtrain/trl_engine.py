@@ -9,6 +9,7 @@ stays the reference: on one process both give the same losses (docs/decisions/en
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -116,7 +117,7 @@ def _put_back(trainer: StreamTrainer, model: PreTrainedModel) -> None:
 def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None, progress: bool) -> SFTConfig:
     """TRL's arguments. Raises `ValueError` for those of `config.trl` that it doesn't know, or that are ours to set."""
     ours: dict[str, Any] = {
-        "output_dir": str(folder or "trl"),
+        "output_dir": str(folder or tempfile.gettempdir()),  # without a folder nothing is saved
         "max_steps": config.max_steps,
         "per_device_train_batch_size": 1,  # of micro-batches that are made already
         "gradient_accumulation_steps": config.gradient_accumulation_steps,

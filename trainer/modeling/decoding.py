@@ -18,6 +18,50 @@ if TYPE_CHECKING:
 
 GROWTH = 64
 """Places that the cache gets when it is full."""
+PLAIN = ("qwen3_vl", "qwen3_vl_moe")
+"""Kinds of models whose layers `Decoder` knows."""
+
+
+def drafts_fit(model: PreTrainedModel) -> bool:
+    """Whether a model may read tokens that turn out to be none of the reply's: recurrent states keep them."""
+    return model.config.model_type in PLAIN
+
+
+def decoder_of(
+    model: PreTrainedModel, cache: Any, mask: torch.Tensor, position: torch.Tensor
+) -> Decoder | ModelDecoder:
+    """What goes on after a prompt's pass; see `Decoder`."""
+    return (Decoder if drafts_fit(model) else ModelDecoder)(model, cache, mask, position)
+
+
+class ModelDecoder:
+    """`Decoder` of any model, by its own forward pass on its own cache, a token at a time."""
+
+    def __init__(self, model: PreTrainedModel, cache: Any, mask: torch.Tensor, position: torch.Tensor) -> None:
+        self._model, self._cache, self._mask, self._position = model, cache, mask, position
+
+    def keep(self, rest: torch.Tensor) -> None:
+        """See `Decoder.keep`."""
+        self._cache.reorder_cache(rest)
+        self._mask, self._position = self._mask[rest], self._position[rest]
+
+    def accept(self, width: int, counts: torch.Tensor) -> None:
+        """See `Decoder.accept`; all that was read is the reply's."""
+        self._position = self._position + counts
+
+    def step(self, tokens: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+        """See `Decoder.step`. Raises `ValueError` for more than one token of a reply."""
+        if tokens.shape[1] != 1:
+            raise ValueError(f"{self._model.config.model_type}: expected a token a pass, found {tokens.shape[1]}")
+        self._mask = torch.cat([self._mask, given.to(self._mask.dtype)], 1)
+        found: torch.Tensor = self._model.model(
+            input_ids=tokens,
+            attention_mask=self._mask,
+            position_ids=self._position[None, :, None].expand(3, -1, -1),
+            past_key_values=self._cache,
+            use_cache=True,
+        ).last_hidden_state
+        return found
 
 
 class Decoder:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from trainer.modeling.batches import Batch, Row
-from trainer.modeling.decoding import Decoder
+from trainer.modeling.decoding import decoder_of, drafts_fit
 from trainer.modeling.model import image_outputs, reply_log_softmax
 from trainer.modeling.processor import Processor
 from trainer.modeling.sampling_memory import prompts_at_once
@@ -133,15 +133,16 @@ def _generate_batch(
     batch = processor.prompt_batch(rows, getattr(model, "seen_pictures", None)).to(
         device, next(model.parameters()).dtype
     )
-    first = [processor.drafts.first(str(row.get("objective", ""))) for row in rows]
+    drafting = drafts_fit(model)
+    first = [processor.drafts.first(str(row.get("objective", ""))) if drafting else [] for row in rows]
     cache, states, mask = _read_prompts(model, batch, first)
     if group > 1:
-        cache.batch_repeat_interleave(group)
+        cache.reorder_cache(torch.arange(len(rows), device=device).repeat_interleave(group))
         # [B, 1 + N, H], [B, T + N]; B = rows · group
         states, mask = states.repeat_interleave(group, 0), mask.repeat_interleave(group, 0)
     # the next position follows the largest one of the prompt on all three axes
     position = batch.position_ids.amax(dim=(0, 2)).repeat_interleave(group) + 1
-    decoder = Decoder(model, cache, mask, position)
+    decoder = decoder_of(model, cache, mask, position)
     del cache  # the decoder's grow, and these would stay beside them
     done = [Completion(offset + i // group, i % group) for i in range(len(rows) * group)]
     uniform = None if seeds is None else _uniform(seeds, max_new_tokens)
@@ -192,7 +193,7 @@ def _generate_batch(
         if len(keep) < len(alive):
             decoder.keep(torch.tensor(keep, device=device))
             alive = [alive[i] for i in keep]
-        drafts = [processor.drafts.after(done[place].token_ids) for place in alive]
+        drafts = [processor.drafts.after(done[place].token_ids) if drafting else [] for place in alive]
         read = [[done[place].token_ids[-1], *draft] for place, draft in zip(alive, drafts, strict=True)]
         states, unread = decoder.step(*_padded(read, processor.pad_id, device)), 1
     for completion in done:

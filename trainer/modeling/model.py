@@ -24,7 +24,7 @@ from trainer.modeling.head_chunks import Terms, head_terms
 from trainer.modeling.packing import accept_packed, attention_arguments
 from trainer.modeling.published_files import put_back_remainder
 from trainer.modeling.published_layout import loaded_as_published
-from trainer.modeling.seen_pictures import SeenPictures
+from trainer.modeling.seen_pictures import SeenPictures, deepstack
 from trainer.modeling.smooth_start import smooth_numbers, smooth_positions
 from trainer.modeling.tokenizer import IMAGE, VIDEO, VISION_END, VISION_START, number_ids
 from trainer.presets import Preset
@@ -124,7 +124,7 @@ def load_model(source: str | Path, device: str | torch.device = "cpu", layers: i
 
 def reduce_layers(config: Any, layers: int) -> None:
     """Keep the first decoder layers. Raises `ValueError` if there are fewer, or if DeepStack needs more."""
-    text, needed = config.text_config, len(config.vision_config.deepstack_visual_indexes)
+    text, needed = config.text_config, len(getattr(config.vision_config, "deepstack_visual_indexes", ()))
     if not needed <= layers <= text.num_hidden_layers:
         raise ValueError(f"layers: expected {needed} to {text.num_hidden_layers}, found {layers}")
     text.num_hidden_layers = layers
@@ -248,7 +248,7 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, object]:
         deep = list(zip(*(one.deep for one in features), strict=True))
     else:
         seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
-        tokens, deep = seen.pooler_output, seen.deepstack_features
+        tokens, deep = seen.pooler_output, deepstack(seen)
     fields: dict[str, Any] = {  # as `get_image_features` fills them: one tensor per picture
         "pooler_output": [tokens[i] for i in batch.image_use],
         "deepstack_features": [[layer[i] for i in batch.image_use] for layer in deep],
@@ -298,7 +298,7 @@ def _unused_vision(model: Any, batch: Batch) -> torch.Tensor:
     """Zero, by way of the vision tower: ranks that share a model must all run all of its parts, in one order (see
     `Processor.with_picture`)."""
     seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
-    features = [*seen.pooler_output, *(part for layer in seen.deepstack_features for part in layer)]
+    features = [*seen.pooler_output, *(part for layer in deepstack(seen) for part in layer)]
     return torch.stack([feature.sum() for feature in features]).sum() * 0.0
 
 

@@ -10,7 +10,8 @@ the arguments of its flash attention kernels, which take them as they are where 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from trainer.modeling.batches import Batch
 
+BOUNDS = ("cu_seq_lens_k", "max_length_q", "max_length_k")
+"""What `attention_arguments` gives beside `cu_seq_lens_q`."""
 ATTENTION = "sdpa_packed"
 """Name of `packed_attention` among the attention functions of transformers."""
 
@@ -136,6 +139,26 @@ def packed_attention(
     return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
 
 
+def _apart(
+    forward: Callable[..., torch.Tensor],
+    hidden_states: torch.Tensor,
+    cache_params: Any = None,
+    attention_mask: torch.Tensor | None = None,
+    cu_seq_lens_q: torch.Tensor | None = None,
+    **kwargs: Any,
+) -> torch.Tensor:
+    """A recurrent layer (Qwen3.5's linear attention) on each sample of a packed row [1, T, H] by itself, side by side
+    with padding: state and convolution would run on from one into the next, unless a kernel heeds the bounds."""
+    if cu_seq_lens_q is None or attention_mask is not None:
+        return forward(hidden_states, cache_params=cache_params, attention_mask=attention_mask, **kwargs)
+    kwargs = {name: value for name, value in kwargs.items() if name not in BOUNDS}
+    lengths = (cu_seq_lens_q[1:] - cu_seq_lens_q[:-1]).tolist()
+    longest = max(lengths)
+    parts = [functional.pad(part, (0, 0, 0, longest - len(part))) for part in hidden_states[0].split(lengths)]
+    found = forward(torch.stack(parts), cache_params=None, attention_mask=None, **kwargs)  # causal: padding is behind
+    return torch.cat([found[place, :length] for place, length in enumerate(lengths)])[None]
+
+
 def accept_packed(model: PreTrainedModel) -> None:
     """Let the text part of a model that uses SDPA take packed sequences (flash attention does by itself)."""
     from transformers import AttentionInterface
@@ -143,6 +166,9 @@ def accept_packed(model: PreTrainedModel) -> None:
 
     AttentionInterface.register(ATTENTION, packed_attention)
     AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    for layer in model.model.language_model.layers:
+        if (recurrent := getattr(layer, "linear_attn", None)) is not None:
+            recurrent.forward = partial(_apart, recurrent.forward)
     config = model.model.language_model.config
     if config._attn_implementation == "sdpa":
         config._attn_implementation = ATTENTION

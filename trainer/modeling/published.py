@@ -7,6 +7,7 @@ and memory only the shapes count.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from trainer.modeling.processor import Processor
 from trainer.modeling.published_files import published_folder
 from trainer.modeling.tokenizer import IMAGE, SPECIAL, VIDEO, VISION_END, VISION_START
 from trainer.presets import PUBLISHED, Preset, image_processor, preset
+
+ALSO = {"Qwen3VLForConditionalGeneration": "Qwen3_5ForConditionalGeneration"}
+"""Architecture of a preset → another one whose weights train under its settings (Qwen3.5 and 3.6, dense)."""
 
 
 def load_base(name: str | Preset, source: str | Path | None = None, layers: int | None = None) -> tuple[Any, Processor]:
@@ -35,8 +39,9 @@ def load_base(name: str | Preset, source: str | Path | None = None, layers: int 
     place = str(source or wanted.source)
     tokenizer: Any = AutoTokenizer.from_pretrained(place)
     model = load_model(place, layers=layers)
-    if type(model).__name__ != wanted.architecture:
-        raise ValueError(f"preset {wanted.name}: expected a {wanted.architecture}, found a {type(model).__name__}")
+    if (found := type(model).__name__) not in (wanted.architecture, ALSO.get(wanted.architecture)):
+        raise ValueError(f"preset {wanted.name}: expected a {wanted.architecture}, found a {found}")
+    wanted = replace(wanted, architecture=found)
     _same_tokens(model.config, tokenizer, wanted.name)
     images, vision = image_processor(wanted), model.config.vision_config
     for theirs, mine in (
@@ -55,7 +60,8 @@ def load_base(name: str | Preset, source: str | Path | None = None, layers: int 
 
 
 def _same_tokens(config: Any, tokenizer: Any, name: str) -> None:
-    missing = [token for token in SPECIAL if tokenizer.convert_tokens_to_ids(token) in (None, tokenizer.unk_token_id)]
+    known = tokenizer.get_vocab()  # some call an unknown token by the name of a known one
+    missing = [token for token in SPECIAL if token not in known]
     if missing:
         raise ValueError(f"preset {name}: the tokenizer lacks {', '.join(missing)}")
     found = tokenizer.convert_tokens_to_ids(IMAGE)

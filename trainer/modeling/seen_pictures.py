@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -81,7 +81,7 @@ class SeenPictures:
         # in the type of the weights: who shares them may compute otherwise than the tower does
         made = Features(
             seen.pooler_output[0].to(pixels.dtype),
-            tuple(layer[0].to(pixels.dtype) for layer in seen.deepstack_features),
+            tuple(layer[0].to(pixels.dtype) for layer in deepstack(seen)),
         )
         with self._lock:
             if key not in self._kept:  # another thread may have looked meanwhile
@@ -90,6 +90,11 @@ class SeenPictures:
             while self._bytes > self._most and len(self._kept) > 1:
                 self._bytes -= self._kept.popitem(last=False)[1].size
         return made
+
+
+def deepstack(seen: object) -> Sequence[Sequence[torch.Tensor]]:
+    """Of a tower's output, what the decoder's first layers get beside the tokens; Qwen3.5's towers have none."""
+    return getattr(seen, "deepstack_features", None) or ()
 
 
 @contextmanager
