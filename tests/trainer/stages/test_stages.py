@@ -17,7 +17,7 @@ import torch
 from event_files import scalars_of
 from goldmaker import gold
 from hub_folder import COMPANIONS, hub_weights, write_hub
-from tiny_published import KINDS
+from tiny_published import KINDS, QWEN3_5
 
 from dagster_project import cli
 from pipelines.store import Store, StoreError
@@ -180,7 +180,7 @@ def test_training_begins_from_a_checkpoint_by_its_folder(
     run_stage("base", store.home, CONFIG, progress=False)  # what the other tests read
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, QWEN3_5])
 def test_training_begins_from_a_folder_of_published_weights(
     kind: str, store: Store, made: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,7 +188,7 @@ def test_training_begins_from_a_folder_of_published_weights(
     from trainer.modeling.checkpoint import read_preset
 
     hub = write_hub(tmp_path / "hub", kind)
-    config = {"weights": str(hub), "preset": KINDS[kind], "pixels": [32 * 32, 96 * 128]}
+    config = {"weights": str(hub), "preset": KINDS.get(kind, "2b"), "pixels": [32 * 32, 96 * 128]}
     run = ["train", "base", "--home", str(store.home), "--out", str(tmp_path / "out"), "--config"]
     assert cli.main([*run, json.dumps(config)]) == 0
     export = ["export", "checkpoint", "--to", "hub", "--asset", "base", "--home", str(store.home)]
@@ -199,7 +199,7 @@ def test_training_begins_from_a_folder_of_published_weights(
         assert all(torch.equal(after[name], one) for name, one in before.items())
         assert [one for one in COMPANIONS if (folder / one).read_bytes() != (hub / one).read_bytes()] == []
     preset = read_preset(tmp_path / "out")
-    assert preset.name == KINDS[kind] and str(tmp_path) not in preset.source and preset.max_pixels == 96 * 128
+    assert preset.name == KINDS.get(kind, "2b") and str(tmp_path) not in preset.source and preset.max_pixels == 96 * 128
     moved = {**config, "weights": str(hub.rename(tmp_path / "elsewhere"))}
     version = run_stage("base", store.home, config | moved, progress=False).version
     assert version == store.require("checkpoints/base").version
