@@ -248,7 +248,7 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, object]:
         deep = list(zip(*(one.deep for one in features), strict=True))
     else:
         seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
-        tokens, deep = seen.pooler_output, deepstack(seen)
+        tokens, deep = seen.pooler_output, [tuple(layer) for layer in deepstack(seen)]
     fields: dict[str, Any] = {  # as `get_image_features` fills them: one tensor per picture
         "pooler_output": [tokens[i] for i in batch.image_use],
         "deepstack_features": [[layer[i] for i in batch.image_use] for layer in deep],
