@@ -11,7 +11,7 @@ which isn't kept, says which letters stand in them. From letters a later block m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
 
 from generators.proving.perception.labels import LETTERS, PARTS, UNDECIDED, image_labels, letter_labels
 from generators.proving.perception.labels import VERSION as LABEL_VERSION
@@ -37,6 +38,8 @@ from trainer.runtime.training_state import TrainingState
 if TYPE_CHECKING:
     from trainer.data.image_labels import LabelledImages
 
+AHEAD = 4
+"""Batches that a process has made before they are needed."""
 KINDS: dict[str, float] = {"shape": 1.0, "icon": 1.5, "widget": 0.8, **dict.fromkeys(TEXT_KINDS, 1.0)}
 """How often each kind of element stands on a screen."""
 
@@ -70,6 +73,7 @@ class VisionConfig(Settings):
     kinds: dict[str, Number] = setting(KINDS, "How often each kind of element stands on a screen.")
     seed: Whole = setting(0, "Of the readings' random weights.")
     threads: Whole = setting(2, "CPU threads.")
+    workers: Whole = setting(1, "Processes that make batches ahead; they change none.", neutral=True)
     bf16: Flag = setting(None, "Compute in bfloat16. Not given: where the CPU does.", default_factory=native_bf16)
     save_steps: Whole = setting(200, "Steps between two saved states to go on from.", ge=1)
 
@@ -128,6 +132,18 @@ class FilledScreens:
         draw = rng.random()
         return WORLDS if draw < self._worlds else KITS if draw < self._worlds + self._kits else ""
 
+    def batches(self, numbers: range, size: int, workers: int) -> Iterator[ScreenBatch]:
+        """The batches of these numbers, made ahead by so many processes."""
+        made: DataLoader[ScreenBatch] = DataLoader(
+            _OfSize(self, size),
+            batch_size=None,
+            sampler=numbers,
+            num_workers=workers,
+            prefetch_factor=AHEAD if workers else None,
+            generator=torch.Generator(),
+        )
+        return iter(made)
+
     def batch(self, number: int, size: int) -> ScreenBatch:
         """`size` small screens, or a quarter as many of full size."""
         rng = Random(f"vision-{self._seed}-{number}")
@@ -152,6 +168,16 @@ class FilledScreens:
         spelled = torch.from_numpy(np.concatenate(letters))
         shown = torch.from_numpy(np.concatenate(flat))
         return ScreenBatch(shown, torch.tensor(grids), torch.tensor(labels), torch.cat(places), spelled)
+
+
+class _OfSize(Dataset[ScreenBatch]):
+    """Batches of one size, by their number."""
+
+    def __init__(self, screens: FilledScreens, size: int) -> None:
+        self._screens, self._size = screens, size
+
+    def __getitem__(self, number: int) -> ScreenBatch:
+        return self._screens.batch(number, self._size)
 
 
 def _centres(rows: int, columns: int) -> torch.Tensor:
@@ -214,10 +240,9 @@ def train_vision(
     with tqdm(
         total=config.max_steps, initial=step, desc="vision", unit="step", mininterval=2, disable=not progress
     ) as bar:
-        while step < config.max_steps:
+        for batch in screens.batches(range(step, config.max_steps), config.batch_size, config.workers):
             for group in optimiser.param_groups:
                 group["lr"] = config.learning_rate_at(step)
-            batch = screens.batch(step, config.batch_size)
             with torch.autocast("cpu", torch.bfloat16, enabled=config.bf16):
                 features, patches = _features(tower, batch, config.spells)  # [tokens, hidden], [patches, vision hidden]
             named, right = _name_losses(features.float(), batch, classes, screens.end_id, config)

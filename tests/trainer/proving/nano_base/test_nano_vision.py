@@ -165,3 +165,9 @@ def test_bad_settings_are_named(parts: tuple[Any, FilledScreens]) -> None:
     model, screens = parts
     with pytest.raises(ValueError, match="a block of 0 to 0, found 3"):
         train_vision(model, screens, VisionConfig(max_steps=1, batch_size=2, spells=3, bf16=False), progress=False)
+
+
+def test_batches_made_ahead_are_the_same(parts: tuple[Any, FilledScreens]) -> None:
+    screens = parts[1]
+    for made, ahead in zip(screens.batches(range(3, 6), 4, 0), screens.batches(range(3, 6), 4, 2), strict=True):
+        assert all(torch.equal(one, other) for one, other in zip(made, ahead, strict=True))
