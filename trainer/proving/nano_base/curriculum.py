@@ -151,12 +151,12 @@ CURRICULUM = (
     Phase(
         name="kits",
         lessons={"kits": 0.55, "worlds": 0.2, "acts": 0.1, "layouts": 0.05, "mixed": 0.05, "icons": 0.05},
-        max_steps=1400,
+        max_steps=1200,
         sigma=(20.0, 12.0),
         batch_size=16,
         image_blocks=2,
         look=VisionConfig(
-            max_steps=8000,
+            max_steps=6500,
             full_size=0.3,
             worlds=0.2,
             kits=0.55,
@@ -168,7 +168,7 @@ CURRICULUM = (
     Phase(
         name="missing",
         lessons={"kits_absent": 0.5, "kits": 0.15, "worlds": 0.2, "acts": 0.1, "layouts": 0.05},
-        max_steps=700,
+        max_steps=600,
         learning_rate=4e-4,
         sigma=(15.0, 8.0),
         batch_size=16,
