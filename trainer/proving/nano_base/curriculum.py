@@ -180,7 +180,7 @@ CURRICULUM = (
 puts them, and the worlds' own screens; last, pages in real fonts, tower first, and what isn't there. Each phase keeps a
 share of what came before."""
 FROM_WEIGHTS = CURRICULUM[[phase.name for phase in CURRICULUM].index("kits") :]
-"""The phases that go on from the weights that come with Vesper, which end with `settle`."""
+"""The phases that go on from finished weights. Those that come with Vesper went through them after `settle`."""
 
 
 class NanoBaseConfig(Settings):

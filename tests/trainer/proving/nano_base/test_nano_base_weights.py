@@ -11,7 +11,7 @@ from trainer.modeling.checkpoint import load_checkpoint, read_lineage
 from trainer.modeling.tensors import WeightFiles
 from trainer.presets import NANO_BASE
 from trainer.proving.nano_base.build import GATE
-from trainer.proving.nano_base.curriculum import CURRICULUM, NanoBaseConfig
+from trainer.proving.nano_base.curriculum import CURRICULUM, FROM_WEIGHTS, NanoBaseConfig
 from trainer.proving.nano_base.gate import gate
 from trainer.proving.nano_base.source import Drawings
 from trainer.stages.settings import weights_folder
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.slow
 def test_they_tell_what_they_were_made_of() -> None:
     made = read_lineage(NANO_BASE)
     assert made["stage"] == "nano_base"
-    told = made["metrics"]["loss"]
-    phases = CURRICULUM[: len(told)]  # those that the weights went through, in order
-    assert list(told) == [f"{n}-{phase.name}" for n, phase in enumerate(phases, 2)] and len(phases) >= 6
-    before = "look" if phases[-1].look else phases[-2].name
-    assert set(made["parents"]) == {f"nano_base/{len(phases) + bool(phases[-1].look)}-{before}"}
+    scratch = CURRICULUM[: [phase.name for phase in CURRICULUM].index("settle") + 1]
+    # what the weights went through: up to `settle` from random ones, and from those the last phases, numbered anew
+    phases = {f"{n}-{phase.name}" for some in (scratch, FROM_WEIGHTS) for n, phase in enumerate(some, 2)}
+    assert set(made["metrics"]["loss"]) == phases
+    assert set(made["parents"]) == {f"nano_base/{len(FROM_WEIGHTS)}-{FROM_WEIGHTS[-2].name}"}
     assert sum(path.stat().st_size for path in NANO_BASE.iterdir()) < 12_000_000
     assert weights_folder("nano_base") == str(NANO_BASE) and weights_folder("") == ""
 
@@ -37,6 +37,16 @@ def test_they_passed_the_gate() -> None:
     assert found["passed"] and mixed["present"]["n"] >= 150
     assert mixed["present"]["mean"] >= 3 * mixed["controls"]["random_element"]["mean"]
     assert mixed["controls"]["blind"]["mean"] <= 0.05 and mixed["controls"]["swapped"]["mean"] <= 0.05
+
+
+@pytest.mark.parametrize("lesson", ["kits", "kits_held_out"])
+def test_they_read_real_fonts(lesson: str) -> None:
+    """Also of page families, fonts and looks that training never showed: by sight, since another page's picture and a
+    table without pictures hit next to nothing."""
+    found = json.loads((NANO_BASE / GATE).read_text(encoding="utf-8"))["lessons"][lesson]
+    assert found["present"]["n"] >= 150
+    assert found["present"]["low"] > found["controls"]["random_element"]["high"]
+    assert found["controls"]["blind"]["mean"] <= 0.03 and found["controls"]["swapped"]["mean"] <= 0.03
 
 
 def test_they_load_in_transformers_as_they_are() -> None:
