@@ -65,6 +65,16 @@ def test_servers_get_the_published_layout_by_folder_and_by_broadcast(tmp_path: P
     assert all(torch.equal(sent[name], one) for name, one in before.items())
 
 
+def test_updates_hold_half_the_bytes_where_servers_compute_in_bf16(tmp_path: Path) -> None:
+    published = write_tiny(tmp_path / "hub", "moe")
+    model, _ = base(published)
+    before = weights(published)
+    ReloadWeights(tmp_path / "updates", torch.bfloat16).keep("u1", model, model.state_dict())
+    reloaded = weights(tmp_path / "updates" / "u1")
+    assert set(reloaded) == set(before)
+    assert all(torch.equal(reloaded[name], one.bfloat16()) for name, one in before.items())
+
+
 def test_a_server_of_ours_takes_the_published_layout_and_no_other(tmp_path: Path) -> None:
     published = write_tiny(tmp_path / "hub", "moe")
     model, _ = base(published)

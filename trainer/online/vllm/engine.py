@@ -101,7 +101,8 @@ class VllmEngine:
     ) -> None:
         self._models, self._processor, self.settings = models, processor, settings
         self._temperature, self._max_new_tokens = temperature, max_new_tokens
-        self._update = weight_update(settings, run)
+        # servers compute a published model in bfloat16, so that is what they get; ours take a nano as it is
+        self._update = weight_update(settings, run, torch.bfloat16 if processor.preset.source else None)
         self._servers = [_EngineServer(VllmClient(endpoint)) for endpoint in endpoints(settings)]
         self._vocabulary = int(models[POLICY].config.get_text_config().vocab_size)
         self._tokenizing = threading.Lock()

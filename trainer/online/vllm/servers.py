@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainer.online.vllm.weight_transfer import WeightTransfer
 from trainer.online.vllm.weight_update import ReloadWeights, WeightUpdate
 from trainer.settings.online import VllmConfig
+
+if TYPE_CHECKING:
+    import torch
 
 ENDPOINTS_VARIABLE, WEIGHTS_VARIABLE = "VESPER_VLLM_ENDPOINTS", "VESPER_VLLM_WEIGHTS_DIR"
 
@@ -24,14 +28,15 @@ def endpoints(settings: VllmConfig) -> list[str]:
     return named
 
 
-def weight_update(settings: VllmConfig, run: str) -> WeightUpdate:
-    """By the settings, for a run of this name. Raises `ValueError` if the folder isn't named."""
+def weight_update(settings: VllmConfig, run: str, dtype: torch.dtype | None = None) -> WeightUpdate:
+    """By the settings, for a run of this name; `dtype` is what servers get (None: as the learner has it).
+    Raises `ValueError` if the folder isn't named."""
     if settings.weight_update == "weight_transfer":
-        return WeightTransfer(settings.master_address)
+        return WeightTransfer(settings.master_address, dtype)
     folder = settings.weights_dir or os.environ.get(WEIGHTS_VARIABLE, "")
     if not folder:
         raise ValueError(
             "rollout engine vllm: expected a folder that learner and servers share, found none; set "
             f"vllm.weights_dir or {WEIGHTS_VARIABLE}"
         )
-    return ReloadWeights(Path(folder) / run)
+    return ReloadWeights(Path(folder) / run, dtype)

@@ -30,12 +30,12 @@ UNIQUE_ID_KEY = "0"
 
 
 class WeightTransfer:
-    """See `WeightUpdate`. `address`: by which servers reach the learner."""
+    """See `WeightUpdate`. `address`: by which servers reach the learner; `dtype`: of what is sent (None: as it is)."""
 
     lasting = False
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, dtype: torch.dtype | None = None) -> None:
+        self._address, self._dtype = address, dtype
         self._kept: dict[str, list[tuple[str, torch.Tensor]]] = {}
         self._groups: dict[str, tuple[Any, Any]] = {}  # by endpoint: group, and the store that it came about by
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class WeightTransfer:
         tensors = [(name, tensor.detach()) for name, tensor in self._kept[label]]
         info = {
             "names": [name for name, _ in tensors],
-            "dtype_names": [str(tensor.dtype).removeprefix("torch.") for _, tensor in tensors],
+            "dtype_names": [str(self._dtype or tensor.dtype).removeprefix("torch.") for _, tensor in tensors],
             "shapes": [list(tensor.shape) for _, tensor in tensors],
         }
         client.pause(timeout_s)
@@ -61,7 +61,7 @@ class WeightTransfer:
             client.call("/start_weight_update", timeout_s=timeout_s)
             with ThreadPoolExecutor(1) as sender:
                 taking = sender.submit(client.call, "/update_weights", {"update_info": info}, timeout_s=timeout_s)
-                _broadcast(group, [tensor for _, tensor in tensors], taking, client)
+                _broadcast(group, [tensor for _, tensor in tensors], self._dtype, taking, client)
             client.call("/finish_weight_update", {"weight_version": label}, timeout_s=timeout_s)
         except BaseException:
             self._leave(client)
@@ -97,7 +97,9 @@ class WeightTransfer:
             pass  # it is gone, or hadn't joined
 
 
-def _broadcast(group: Any, tensors: list[torch.Tensor], taking: Future[Any], client: VllmClient) -> None:
+def _broadcast(
+    group: Any, tensors: list[torch.Tensor], dtype: torch.dtype | None, taking: Future[Any], client: VllmClient
+) -> None:
     """Raises `ServerError` where the server fails, or doesn't take them all."""
     import torch.distributed as dist
 
@@ -108,7 +110,7 @@ def _broadcast(group: Any, tensors: list[torch.Tensor], taking: Future[Any], cli
             if taking.done():
                 taking.result()
                 raise ServerError(f"{client.endpoint}: expected it to take {len(tensors)} tensors, but it ended before")
-            group.broadcast([tensor.contiguous()], options).wait()
+            group.broadcast([tensor.to(dtype or tensor.dtype).contiguous()], options).wait()
     except RuntimeError as error:
         if isinstance(error, ServerError):
             raise

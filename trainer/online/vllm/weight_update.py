@@ -43,12 +43,12 @@ class WeightUpdate(Protocol):
 
 class ReloadWeights:
     """A safetensors folder for each label in `folder`, which is the run's alone, and `reload_weights` of every
-    worker."""
+    worker. `dtype`: of what is written (None: as it is)."""
 
     lasting = True
 
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder).absolute()
+    def __init__(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
+        self._folder, self._dtype = Path(folder).absolute(), dtype
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def keep(self, label: str, model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> None:
@@ -59,7 +59,7 @@ class ReloadWeights:
         there, partial = self._folder / label, self._folder / (label + PARTIAL)
         partial.mkdir(parents=True)
         with quiet():
-            save_weights(partial, model, weights)
+            save_weights(partial, model, {name: one.to(self._dtype or one.dtype) for name, one in weights.items()})
         partial.rename(there)
 
     def give(self, client: VllmClient, label: str, timeout_s: float) -> None:

@@ -17,6 +17,7 @@ from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate
 from trainer.online.rollout_engine import EngineFailed
 from trainer.online.vllm import engine as vllm_engine
+from trainer.online.vllm.weight_transfer import WeightTransfer
 
 pytestmark = pytest.mark.slow
 
@@ -169,6 +170,20 @@ def test_weights_come_by_broadcast_as_well(loaded: Checkpoint, tmp_path: Path) -
             made.publish(loaded.model.state_dict(), 2)
         made.publish(loaded.model.state_dict(), 3)
         assert ask(made, loaded)[2] == 3 and not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_a_broadcast_in_bf16_arrives_rounded(loaded: Checkpoint, tmp_path: Path) -> None:
+    assert loaded.folder is not None
+    with (
+        rollout_server(loaded.folder, tmp_path) as (server, url),
+        engine(loaded, [url], tmp_path, weight_update="weight_transfer", logprob_tolerance=0.1) as made,
+    ):
+        made._update = WeightTransfer("127.0.0.1", torch.bfloat16)
+        moved(loaded.model, 0.02)
+        made.publish(loaded.model.state_dict(), 0)
+        assert gap(loaded, ask(made, loaded)[0]) < 0.1
+        for name, one in server.weights._model.state_dict().items():
+            assert torch.equal(one, loaded.model.state_dict()[name].bfloat16().float()), name
 
 
 def test_an_engine_that_ends_leaves_nobody_waiting(loaded: Checkpoint, tmp_path: Path) -> None:
