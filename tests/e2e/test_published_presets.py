@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,7 +143,7 @@ def served(folder: Path) -> Iterator[str]:
             assert found is not None
             yield found[1]
         finally:
-            server.send_signal(signal.SIGINT)
+            server.terminate()
 
 
 @pytest.mark.parametrize("kind", KINDS)
