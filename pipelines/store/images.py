@@ -22,8 +22,7 @@ EXTENSIONS = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": 
 """What Pillow calls a picture → the ending of its file. Of a JPEG with more pictures behind it (MPO, as phones write),
 every reader takes the first."""
 ENDINGS = tuple(dict.fromkeys(EXTENSIONS.values()))
-"""Of the files of pictures, the commonest first: a name is asked for with one after the other. `known_pictures` writes
-their places down."""
+"""Of the files of pictures, the commonest first. `known_pictures` writes their places down."""
 _OPENED = [kind for kind in EXTENSIONS if kind != "MPO"]  # Pillow finds MPO while it opens a JPEG
 _PAPER = (255, 255, 255, 255)
 """What shows through transparent pixels: the white of a browser's page."""
@@ -37,6 +36,12 @@ class ImageError(ValueError):
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
+
+
+def picture_names(sha256: str) -> list[str]:
+    """The names in a store of which a picture of that hash has one. They are asked for one after the other: a listing
+    of the folder would take longer with every picture."""
+    return [f"screens/{sha256[:2]}/{sha256}.{ending}" for ending in ENDINGS]
 
 
 @dataclass(frozen=True, slots=True)

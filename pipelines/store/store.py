@@ -27,7 +27,7 @@ from pipelines.store.code_revision import code_revision
 from pipelines.store.current_version import point_built, read_pointer
 from pipelines.store.files import FileEntry, StoreError
 from pipelines.store.free_space import require_space_for_build
-from pipelines.store.images import ENDINGS, ImageInfo, read_image
+from pipelines.store.images import ImageInfo, picture_names, read_image
 from pipelines.store.known_pictures import KnownPictures
 from pipelines.store.manifest import Check, Manifest, data_version
 from pipelines.store.object_store.binding import FILE, bind, copies_at, copies_of, url_for
@@ -203,9 +203,8 @@ class Store:
         raise StoreError(f"screen {sha256} is not in {where}")
 
     def screen_files(self, sha256: str) -> Iterator[Path]:
-        """The files here of a screen, by the endings that pictures have: a listing grows with the folder."""
-        stem = os.path.join(self.home, "screens", sha256[:2], sha256)
-        return (Path(f"{stem}.{ext}") for ext in ENDINGS if os.path.exists(f"{stem}.{ext}"))
+        """The files here of a screen."""
+        return (path for name in picture_names(sha256) if (path := self.home / name).exists())
 
     def screen_bytes(self, sha256: str) -> bytes:
         """The encoded bytes of a screen. Raises `StoreError` if it isn't there, or isn't what it is named after."""

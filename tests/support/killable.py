@@ -15,22 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from forked import CONTEXT
+from tiny_training import SHAPE
 
 TRAINER: dict[str, Any] = {
-    "shape": {
-        "hidden": 64,
-        "layers": 2,
-        "heads": 2,
-        "kv_heads": 2,
-        "intermediate": 128,
-        "vision_hidden": 64,
-        "vision_depth": 2,
-        "vision_heads": 2,
-        "vision_intermediate": 96,
-        "deepstack": [0],
-        "vocab_size": 1536,
-        "pixels": 12288,
-    },
+    "shape": SHAPE,
     "midtrain": {"max_steps": 8, "batch_size": 4, "warmup_steps": 2, "save_steps": 3, "eval_steps": 0, "threads": 1},
     "validation_share": 0.15,
 }

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+SHAPE: dict[str, Any] = {
+    "hidden": 64,
+    "layers": 2,
+    "heads": 2,
+    "kv_heads": 2,
+    "intermediate": 128,
+    "vision_hidden": 64,
+    "vision_depth": 2,
+    "vision_heads": 2,
+    "vision_intermediate": 96,
+    "deepstack": [0],
+    "vocab_size": 1536,
+    "pixels": 12288,
+}
 SETTINGS: dict[str, Any] = {
-    "shape": {
-        "hidden": 64,
-        "layers": 2,
-        "heads": 2,
-        "kv_heads": 2,
-        "intermediate": 128,
-        "vision_hidden": 64,
-        "vision_depth": 2,
-        "vision_heads": 2,
-        "vision_intermediate": 96,
-        "deepstack": [0],
-        "vocab_size": 1536,
-        "pixels": 12288,
-    },
+    "shape": SHAPE,
     "midtrain": {
         "max_steps": 2,
         "batch_size": 4,

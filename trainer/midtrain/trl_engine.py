@@ -64,11 +64,14 @@ def train(
     progress: bool = True,
 ) -> Curve:
     """As `trainer.midtrain.train.train`. Raises `ValueError` for what TRL's loss can't do: coordinates as Gaussians
-    (`sigma`), and image labels before the last block."""
-    if any(config.sigma) or config.image_blocks:
+    (`sigma`), image labels before the last block, and experts balanced over a whole step (`router_aux_loss_coef`; its
+    own balances each micro-batch)."""
+    wanted = {"sigma": (0.0, 0.0), "image_blocks": 0, "router_aux_loss_coef": 0.0}
+    if any(getattr(config, name) != value for name, value in wanted.items()):
+        found = ", ".join(f"{name} {getattr(config, name)}" for name in wanted)
         raise ValueError(
-            f"engine trl: expected sigma [0, 0] and image_blocks 0, found {list(config.sigma)} and "
-            f"{config.image_blocks}: its loss is plain cross entropy after the last block (engine own has both)"
+            f"engine trl: expected sigma [0, 0], image_blocks 0 and router_aux_loss_coef 0, found {found}: its loss is "
+            "plain cross entropy after the last block (engine own has all three)"
         )
     group = ranks()
     digest = run_digest(model, source, config) if group.first else ""
@@ -128,7 +131,7 @@ def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None
         "max_grad_norm": config.max_grad_norm,
         "bf16": in_bf16(config.bf16, device.type),
         "gradient_checkpointing": config.gradient_checkpointing,
-        "router_aux_loss_coef": config.router_aux_loss_coef or None,
+        "router_aux_loss_coef": 0.0,  # else that of the model's configuration
         "use_cpu": device.type == "cpu",
         "seed": config.seed,
         "logging_steps": 1,
@@ -189,6 +192,7 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         self._model, self._processor, self._validation = model, processor, validation
         self._tracker, self._on_event = tracker, on_event
         self._bad_before, self._torn = begin.curve.bad_rows, 0
+        self._tokens = sum(step["tokens"] for step in begin.curve.steps)
         self._sums, self._place, self._began = [0.0, 0.0, 0.0, 0.0], begin.place, 0.0
 
     def reads(self, step: StepBatches) -> None:
@@ -231,7 +235,8 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         self.curve.steps.append(row)
         self.curve.bad_rows = self._bad_before + self._place.bad + self._torn
         seconds = time.perf_counter() - self._began
-        done = {"num_tokens": sum(one["tokens"] for one in self.curve.steps), "bad_rows": self.curve.bad_rows}
+        self._tokens += int(tokens)
+        done = {"num_tokens": self._tokens, "bad_rows": self.curve.bad_rows}
         self._tell(args, {"kind": "step", **row, **speed(row, seconds), "steps": self.config.max_steps, **done})
         every = self.config.eval_steps
         if self._validation and (row["step"] == self.config.max_steps or (every and row["step"] % every == 0)):
@@ -304,12 +309,9 @@ class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
     ) -> torch.Tensor:
         """Σ w · ℓ / Σ w over the whole step; of this micro-batch its part."""
         weights, tokens = inputs.pop("weights"), inputs.pop("tokens")
-        router = {"output_router_logits": True} if self.aux_loss_enabled else {}
-        found = model(**inputs, **router, use_cache=False, fused_lm_head=True)
+        found = model(**inputs, use_cache=False, fused_lm_head=True)
         loss = -(found.log_probs.float() * weights[:, 1:]).sum() / num_items_in_batch
         self._run.add(loss, tokens)
-        if self.aux_loss_enabled:
-            loss = loss + self.router_aux_loss_coef * found.aux_loss / self.current_gradient_accumulation_steps
         return loss * self.accelerator.num_processes  # whose mean DDP takes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,6 +12,7 @@ from trainer.modeling.model import train_only
 from trainer.settings.supervised import LoraSettings
 
 if TYPE_CHECKING:
+    from peft import LoraConfig
     from transformers import PreTrainedModel
 
 PREFIX = "lora_"
@@ -23,12 +24,12 @@ SAVED = "base_model.model."
 def add_adapters(model: PreTrainedModel, settings: LoraSettings, seed: int = 0) -> None:
     """Put adapters of rank `settings.rank` on the linear modules that `settings.modules` names, in place; they change
     nothing yet. Raises `ValueError` where it names none."""
-    from peft import LoraConfig, inject_adapter_in_model
+    from peft import inject_adapter_in_model
 
     state = torch.get_rng_state()
     try:
         torch.manual_seed(seed)
-        inject_adapter_in_model(_config(settings, LoraConfig), model)
+        inject_adapter_in_model(_config(settings), model)
     finally:
         torch.set_rng_state(state)
 
@@ -41,10 +42,9 @@ def only_adapters(model: PreTrainedModel) -> None:
 
 def save_adapters(folder: Path, model: PreTrainedModel, settings: LoraSettings) -> None:
     """The adapters as a folder that peft and vLLM load over the base."""
-    from peft import LoraConfig
     from safetensors.torch import save_file
 
-    config = _config(settings, LoraConfig)
+    config = _config(settings)
     config.inference_mode = True
     config.save_pretrained(str(folder))
     plain = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
@@ -69,8 +69,10 @@ def merge_adapters(model: PreTrainedModel) -> None:
     model.requires_grad_(True)
 
 
-def _config(settings: LoraSettings, kind: Any) -> Any:
-    return kind(
+def _config(settings: LoraSettings) -> LoraConfig:
+    from peft import LoraConfig
+
+    return LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha,
         lora_dropout=settings.dropout,

@@ -26,7 +26,7 @@ class LoraSettings(Settings):
     it for those who serve adapters."""
 
     rank: Whole = setting(0, "Rank of the adapters; 0: all weights learn.", ge=0)
-    alpha: Number = setting(32, "Their scale is alpha / rank.", gt=0)
+    alpha: Whole = setting(32, "Their scale is alpha / rank.", ge=1)
     dropout: Number = setting(0.0, "Dropout of what they read.", ge=0, lt=1)
     modules: str = setting(
         r".*language_model.*\.(q|k|v|o|gate|up|down)_proj", "Regular expression of the linear modules that get one."

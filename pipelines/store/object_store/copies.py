@@ -16,12 +16,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pipelines.store.files import FileEntry, StoreError, file_sha256
 from pipelines.store.free_space import require_space
-from pipelines.store.images import ENDINGS
+from pipelines.store.images import picture_names
 from pipelines.store.named_screens import named_screens
 from pipelines.store.object_store.objects import Found, Listed, Objects
 from pipelines.whole_files import part_beside, whole_file
@@ -202,8 +202,7 @@ class StoreCopies:
 
     def screen(self, sha256: str) -> Path | None:
         """Fetch a picture by the hash of its bytes; None if there is none."""
-        for ext in ENDINGS:
-            name = f"screens/{sha256[:2]}/{sha256}.{ext}"
+        for name in picture_names(sha256):
             size = self.objects.size(name)
             if size is not None:
                 self._fetch(name, size, sha256)
@@ -266,7 +265,7 @@ class StoreCopies:
         here = {}
         for sha256 in sorted(named):
             if now - self._screens.get(sha256, float("-inf")) > KNOWN_S:
-                here.update({self.name(path): sha256 for path in self._screen_files(sha256)})
+                here.update({name: sha256 for name in picture_names(sha256) if (self.home / name).exists()})
 
         def put(name: str) -> None:
             path = self.home / name
@@ -275,12 +274,6 @@ class StoreCopies:
 
         self.objects.each(put, here)
         self._screens.update(dict.fromkeys(here.values(), now))
-
-    def _screen_files(self, sha256: str) -> Iterator[Path]:
-        for ext in ENDINGS:
-            path = self.home / "screens" / sha256[:2] / f"{sha256}.{ext}"
-            if path.exists():
-                yield path
 
     def _inside(self, name: str) -> Path:
         return self._inside_of(self.home, name)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipelines.store.files import StoreError
-from pipelines.store.images import ENDINGS
+from pipelines.store.images import picture_names
 from pipelines.store.manifest import Manifest
 from pipelines.store.object_store.copies import StoreCopies
 from pipelines.whole_files import whole_file
@@ -43,10 +43,9 @@ def fetch_everything(copies: StoreCopies) -> None:
 def remote_screens(copies: StoreCopies, named: Iterable[str]) -> Iterator[Path]:
     """Where pictures of these names would lie here, of those that are behind the URL."""
     for sha256 in named:
-        for ext in ENDINGS:
-            path = copies.home / "screens" / sha256[:2] / f"{sha256}.{ext}"
-            if copies.objects.size(copies.name(path)) is not None:
-                yield path
+        for name in picture_names(sha256):
+            if copies.objects.size(name) is not None:
+                yield copies.home / name
 
 
 def heed(copies: StoreCopies, *, gate_held: bool = False) -> None:
@@ -85,7 +84,7 @@ def _drop(copies: StoreCopies, listed: bytes) -> None:
             folders.remove(name)
     for sha256 in screens:
         if re.fullmatch(r"[0-9a-f]{64}", sha256):
-            for ext in ENDINGS:
+            for name in picture_names(sha256):
                 with contextlib.suppress(FileNotFoundError):
-                    (copies.home / "screens" / sha256[:2] / f"{sha256}.{ext}").unlink()
+                    (copies.home / name).unlink()
     copies.forget_all()

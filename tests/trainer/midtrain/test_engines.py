@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tiny_published import write_tiny
 
 from trainer.data.row_sources import ListSource
 from trainer.midtrain.engines import engine
 from trainer.midtrain.train import Curve
 from trainer.modeling.adapters import add_adapters, merge_adapters, save_adapters
+from trainer.modeling.published import load_base
+from trainer.presets import preset
 from trainer.settings.supervised import LoraSettings, MidtrainConfig
 
 pytestmark = pytest.mark.slow
@@ -58,6 +62,14 @@ def test_both_engines_go_through_the_same_losses(
         assert torch.allclose(one, other_one, atol=2e-4)
 
 
+def test_experts_of_a_mixture_are_balanced_by_neither(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    """Their configuration has a weight for that, which TRL would take up."""
+    small = replace(preset("30b-a3b"), min_pixels=32 * 32, max_pixels=96 * 128)
+    model, processor = load_base(small, write_tiny(tmp_path / "hub", "moe"))
+    (_, before), (_, after) = (run(name, model, processor, rows, CONFIG) for name in ("own", "trl"))
+    assert losses(after) == pytest.approx(losses(before), abs=1e-4)
+
+
 def test_a_killed_run_of_trl_goes_on(model: Any, processor: Any, rows: list[dict[str, Any]], tmp_path: Path) -> None:
     class Killed(Exception):
         pass
@@ -101,9 +113,11 @@ def test_adapters_learn_alone_and_peft_loads_them(
         assert not torch.allclose(beside, model(**inputs).logits, atol=1e-3)
 
 
-@pytest.mark.parametrize("wrong", [{"sigma": (40, 15)}, {"image_blocks": 1}])
+@pytest.mark.parametrize("wrong", [{"sigma": (40, 15)}, {"image_blocks": 1}, {"router_aux_loss_coef": 1e-3}])
 def test_trl_says_what_it_cannot_do(model: Any, processor: Any, rows: Any, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"engine trl: expected sigma \[0, 0\] and image_blocks 0, found"):
+    with pytest.raises(
+        ValueError, match=r"engine trl: expected sigma \[0, 0\], image_blocks 0 and router_aux_loss_coef 0, found"
+    ):
         run("trl", model, processor, rows, CONFIG.changed(**wrong))
 
 

@@ -18,6 +18,7 @@ from event_files import scalars_of
 from goldmaker import gold
 from hub_folder import COMPANIONS, hub_weights, write_hub
 from tiny_published import KINDS, QWEN3_5
+from tiny_training import SHAPE
 
 from dagster_project import cli
 from pipelines.store import Store, StoreError
@@ -35,20 +36,7 @@ from trainer.stages.settings import preset_from, stage_config, stage_settings
 pytestmark = pytest.mark.slow
 
 CONFIG: dict[str, Any] = {
-    "shape": {
-        "hidden": 64,
-        "layers": 2,
-        "heads": 2,
-        "kv_heads": 2,
-        "intermediate": 128,
-        "vision_hidden": 64,
-        "vision_depth": 2,
-        "vision_heads": 2,
-        "vision_intermediate": 96,
-        "deepstack": [0],
-        "vocab_size": 1536,
-        "pixels": 12288,
-    },
+    "shape": SHAPE,
     "midtrain": {"max_steps": 8, "batch_size": 8, "warmup_steps": 2, "save_steps": 4, "eval_steps": 0, "threads": 1},
     "validation_share": 0.15,
     "offline": {
