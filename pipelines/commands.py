@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import sources
+from pipelines.engines.run_parts import Execution
 from pipelines.mapping.adapter import Raw
 from pipelines.store import CheckSpec, PartSpec, Store
 from pipelines.store.files import file_sha256
@@ -37,7 +37,7 @@ def unify_directory(
     raw: Raw,
     out_dir: Path,
     *,
-    beam_options: Sequence[str] = (),
+    execution: Execution | None = None,
     bands: ChangeBands | None = None,
 ) -> dict[str, Any]:
     """Native files → unified tables in a folder; returns the report. A second call with equal inputs does no work.
@@ -53,7 +53,7 @@ def unify_directory(
         raise ValueError(f"raw folder: expected a folder, found none at {raw.root}")
     out_dir.mkdir(parents=True, exist_ok=True)
     store = Store(out_dir / ".store")
-    manifest = unify_source(store, source, raw, beam_options=beam_options, bands=bands)
+    manifest = unify_source(store, source, raw, execution=execution, bands=bands)
     for stale in (*out_dir.glob("*-*.parquet"), *out_dir.glob("screens/*/*")):
         stale.unlink()
     for entry in manifest.files:

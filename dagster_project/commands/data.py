@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dagster_project.commands.corpus_option import corpus
+from dagster_project.commands.engine_option import add_engine, execution
 from pipelines.commands import shard_directory, unify_directory
 from pipelines.mapping.adapter import Raw
 from pipelines.mapping.layouts import layout
@@ -48,10 +48,7 @@ def _unify_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID=PATH",
         help="folder or archive of a companion, such as rico=~/data/rico",
     )
-    parser.add_argument("--runner", help="a Beam runner (default: FnApiRunner, in this process)")
-    parser.add_argument(
-        "--beam-option", action="append", default=[], metavar="--FLAG=VALUE", help="more flags for Beam"
-    )
+    add_engine(parser)
     parser.add_argument(
         "--damaged-files",
         type=float,
@@ -90,7 +87,6 @@ def _shard_arguments(parser: argparse.ArgumentParser) -> None:
 
 def unify(options: argparse.Namespace) -> int:
     """Native files → unified tables."""
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)  # it names the clouds whose libraries aren't here
     adapter = get(options.source)  # before an archive is unpacked for nothing
     if options.layout:
         print(layout(adapter))
@@ -104,10 +100,9 @@ def unify(options: argparse.Namespace) -> int:
         if not sign or not Path(path).expanduser().exists():
             raise ValueError(f"--companion: expected ID=PATH with an existing folder or archive, found {text!r}")
         companions[name] = _folder(Path(path).expanduser(), options.out)
-    flags = ([f"--runner={options.runner}"] if options.runner else []) + options.beam_option
     raw = Raw(_folder(options.raw.expanduser(), options.out), companions)
     bands = ChangeBands(damaged_files=options.damaged_files)
-    report = unify_directory(options.source, raw, options.out, beam_options=flags, bands=bands)
+    report = unify_directory(options.source, raw, options.out, execution=execution(options), bands=bands)
     records, items = report["records"], report["items"]
     unit = items["unit"].partition(":")[0]
     print(

@@ -11,23 +11,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import ctypes
 import fcntl
 import io
 import math
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pipelines.processes import die_with_parent
+
 if TYPE_CHECKING:
     from dagster_pipes import PipesContext
 
-PR_SET_PDEATHSIG = 1
 LOG_EVERY_S = 10.0
 """Events come several times a second; the log of a run is read by people."""
 PICTURE_EVERY_S = 300.0
@@ -57,17 +56,7 @@ def own_group() -> None:
         os.setpgid(0, 0)
 
     signal.signal(signal.SIGTERM, lambda number, frame: _end(128 + number))
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    # The parent may have died before prctl took hold; other systems have no prctl; and a SIGTERM waits while a long
-    # operation holds the main thread. So a thread looks, too.
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    _end(1)
+    die_with_parent(parent, signal.SIGTERM, lambda: _end(1))
 
 
 def _end(code: int) -> NoReturn:
@@ -115,7 +104,7 @@ class Reporter:
     def __call__(self, event: Mapping[str, Any]) -> None:
         kind = event.get("kind", "event")
         self._measured(event)
-        if kind in ("step", "update", "world_success") and time.monotonic() - self._last < LOG_EVERY_S:
+        if kind in ("step", "update", "world_success", "part") and time.monotonic() - self._last < LOG_EVERY_S:
             return
         self._last = time.monotonic()
         said = {key: value for key, value in event.items() if key != "picture"}

@@ -26,6 +26,7 @@ from generators.execution.device_sources import DevicePlaces
 from generators.execution.device_sources import missing as gateways_missing
 from generators.worlds.desktop.session import find_missing
 from pipelines import suites
+from pipelines.engines.run_parts import chosen_engine
 from pipelines.extensions import find_part
 from pipelines.store.free_space import free_bytes, sized
 from quality.evidence.reading import NoReader, reader_version
@@ -104,18 +105,23 @@ def files(stage: GraphStage, work: StageWork) -> list[str]:
     return [] if built else browser(stage, work)
 
 
-def beam(stage: GraphStage, work: StageWork) -> list[str]:
-    """The Dask cluster that reads native files, where the deployment names one."""
+def engine(stage: GraphStage, work: StageWork) -> list[str]:
+    """The engine of the stage's parts, and where that is Beam on a Dask cluster, the cluster."""
+    choice = work.deployment.engine.of(stage.key)
+    try:
+        chosen_engine(choice, ())
+    except ValueError as error:
+        return [str(error)]
     prefix = "--dask_client_address="
     found = []
-    for address in (flag.removeprefix(prefix) for flag in work.deployment.beam if flag.startswith(prefix)):
+    for address in (flag.removeprefix(prefix) for flag in choice.options if flag.startswith(prefix)):
         where = urllib.parse.urlsplit(address if "://" in address else f"tcp://{address}")
         try:
             socket.create_connection((where.hostname or "", where.port or 0), TIMEOUT_S).close()
         except (OSError, ValueError) as error:
             found.append(
-                f"beam: no Dask scheduler answers at {address[:120]} ({str(error)[:120]}); start it, or "
-                "take it out of beam in deployment.yaml"
+                f"engine: no Dask scheduler answers at {address[:120]} ({str(error)[:120]}); start it, or take it out "
+                "of engine.options in deployment.yaml"
             )
     return found
 
@@ -260,6 +266,6 @@ PROBES: dict[str, Probe] = {
     "ground": ground,
     "trainer": trainer,
     "devices": devices,
-    "beam": beam,
+    "engine": engine,
 }
 """Need → what looks for it. A new need: a function and a line here."""

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from dagster_project.settings.environment import Environment
+from pipelines.engines.settings import EngineSettings
 from pipelines.exports.filters import Filters
 from pipelines.home import default_home as home
 from pipelines.training_data.mixture_config import MixtureConfig
@@ -53,12 +54,6 @@ def _address(text: str) -> str:
     return text
 
 
-def _flag(text: str) -> str:
-    if not text.startswith("--"):
-        raise ValueError(f'expected a flag such as "--runner=DaskRunner", found {text[:80]!r}')
-    return text
-
-
 def _place(text: str) -> str:
     if text != "local" and not text.startswith(("http://", "https://")):
         raise ValueError(f"expected local or an http(s) address of an authority, found {text[:80]!r}")
@@ -67,7 +62,6 @@ def _place(text: str) -> str:
 
 Url = Annotated[str, AfterValidator(_url)]
 Address = Annotated[str, AfterValidator(_address)]
-BeamFlag = Annotated[str, AfterValidator(_flag)]
 Place = Annotated[str, AfterValidator(_place)]
 Hours = Annotated[Number, Field(ge=1 / 60, lt=1e6)]
 
@@ -240,9 +234,7 @@ class Deployment(Settings):
     executor: Literal["in_process", "multiprocess"] = setting(
         "in_process", "Whether Dagster runs steps of a run one after the other, or side by side."
     )
-    beam: tuple[BeamFlag, ...] = setting(
-        (), "Flags of Apache Beam, with which native files are read; none: in the run's own process."
-    )
+    engine: EngineSettings = setting(EngineSettings(), "Who runs the parts of stages.")
     mixture: MixtureConfig = setting(MixtureConfig(), "Which rows train, and how often.")
     judge: JudgeOptions = setting(JudgeOptions(), "What a model judge may ask of its endpoint.")
     assets: tuple[str, ...] = setting(

@@ -61,7 +61,7 @@ def unified(card: Descriptor, work: StageWork) -> Manifest:
         card.id,
         raw,
         inputs=inputs,
-        beam_options=settings.beam,
+        execution=work.execution,
         bands=bands,
         origin=NATIVE if native else embedded_version(settings),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dagster_project.settings.deployment import Deployment
+from pipelines.engines.run_parts import Execution
 from pipelines.extensions import find_part
 from pipelines.store import Store
 from pipelines.store.manifest import CheckSpec, Manifest
@@ -49,6 +50,11 @@ class StageWork:
     mainline."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """What this run sets over the deployment, by its settings' names; `deployment` holds it already."""
+
+    @property
+    def execution(self) -> Execution:
+        """How its parts are run."""
+        return Execution(self.deployment.engine, self.on_event, self.progress)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""raw → unified: an adapter run over a source's files, part by part, on Beam.
+"""raw → unified: an adapter run over a source's files, part by part.
 
-Beam carries part specs only (`Create(parts) | Map(run part)`): no payload, no picture passes between stages. What a
-part writes is decided by its own files, by what it read beside them (see `tracked`), by the adapter's version and by
-the ids it must change, so a rerun skips whatever stayed the same.
+What a part writes is decided by its own files, by what it read beside them (see `tracked`), by the adapter's version
+and by the ids it must change, so a rerun skips whatever stayed the same.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pipelines import sources
+from pipelines.engines.run_parts import Execution, PartCall, run_parts
 from pipelines.mapping.adapter import Adapter, Raw
 from pipelines.mapping.layouts import why_none
 from pipelines.raw.rawdata import RECENT, FileHashes
@@ -35,7 +35,8 @@ from schemas.ids import digest
 CODE_VERSION = "8"
 DAMAGES_SHOWN = 12
 """Damaged files that a check names."""
-DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
+BYTES_A_SECOND = 10e6
+"""Native bytes that one core maps in a second, roughly."""
 NOTHING_LOST = CheckSpec("nothing_lost", "Items in ≠ mapped + quarantined: the adapter dropped something silently")
 FILES_READABLE = CheckSpec("files_readable", "A native file can't be read to its end, or none of its records can")
 SOMETHING_MAPPED = CheckSpec("something_mapped", "Not one item was understood")
@@ -50,14 +51,13 @@ def unify_source(
     raw: Raw,
     *,
     inputs: Mapping[str, str] | None = None,
-    beam_options: Sequence[str] = (),
+    execution: Execution | None = None,
     bands: ChangeBands | None = None,
     origin: str = NATIVE,
 ) -> Manifest:
     """Map a source's native files to `unified/<source>`: tables steps, samples, screens, quarantine.
 
-    `raw` is the folder with its companions; `beam_options` are Beam flags (default: one process, FnApiRunner; with
-    `--runner=DaskRunner` a part is a task of the cluster at `--dask_client_address`).
+    `raw` is the folder with its companions; `execution` says who runs the parts.
     Native units are counted, each exactly once: in = mapped + quarantined; the manifest's counts hold the report.
     A source with damaged files, or that fell behind its current version by more than `bands` allow, isn't made
     current; `origin` says where its data is from, as only versions of one origin are compared.
@@ -81,8 +81,9 @@ def unify_source(
             )
             for spec, group in zip(specs, groups, strict=True)
         ]
-        results = _run_parts(arguments, [result for _, result in known], beam_options)
-        results = _resolve_duplicates(root, arguments, results, beam_options)
+        execution = execution or Execution()
+        results = _run_parts(store, arguments, [result for _, result in known], execution)
+        results = _resolve_duplicates(store, root, arguments, results, execution)
         RECENT.clear()
         for result in results:
             build.add(result)
@@ -147,51 +148,31 @@ def _known_part(root: Path, key: str, own: str, changed: Callable[[FileEntry], s
 
 
 def _run_parts(
-    arguments: list[PartArguments], results: list[PartResult | None], beam_options: Sequence[str]
+    store: Store, arguments: list[PartArguments], results: list[PartResult | None], execution: Execution
 ) -> list[PartResult]:
-    """Parts that are there (`results`) stay; the others go through Beam, and are then picked up too."""
+    """Parts that are there (`results`) stay; the others are run."""
     missing = [item for item, result in zip(arguments, results, strict=True) if result is None]
-    if missing:
-        _beam_map(missing, beam_options)
-    return [
-        result or dataclasses.replace(run_unify_part(item), skipped=False)
-        for item, result in zip(arguments, results, strict=True)
-    ]
+    parts = [PartCall(item, (item.spec,), _seconds(item)) for item in missing]
+    asset = arguments[0].asset if arguments else ""
+    made = iter(run_parts(store, asset, run_unify_part, parts, execution) if parts else ())
+    return [result or next(made) for result in results]
 
 
-def _beam_map(arguments: list[PartArguments], beam_options: Sequence[str]) -> None:
-    """Run parts on a Beam runner. One part in one process needs no runner (and no second of start-up)."""
-    if not beam_options and len(arguments) == 1:
-        run_unify_part(arguments[0])
-        return
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-    # The default DirectRunner first tries to download a Prism binary: always name the runner.
-    options = PipelineOptions(["--runner=FnApiRunner", *_flags(beam_options)])
-    pipeline = beam.Pipeline(options=options)
-    _ = pipeline | beam.Create(arguments, reshuffle=False) | beam.Map(run_unify_part)
-    result = pipeline.run()
-    result.wait_until_finish()
-    if hasattr(result, "client"):  # Dask's, which would otherwise try to reach its cluster for ever
-        result.client.close()
-
-
-def _flags(beam_options: Sequence[str]) -> list[str]:
-    """Dask by its short name; one part a task, where its runner would put 128 into one."""
-    flags = [f"--runner={DASK_RUNNER}" if flag == "--runner=DaskRunner" else flag for flag in beam_options]
-    sized = any(flag.startswith(("--dask_partition_size", "--dask_npartitions")) for flag in flags)
-    return flags if sized or f"--runner={DASK_RUNNER}" not in flags else [*flags, "--dask_partition_size=1"]
+def _seconds(item: PartArguments) -> float:
+    """What a part takes on one core, roughly."""
+    raw = TrackedRaw(Path(item.root), {name: Path(path) for name, path in item.companions.items()})
+    places = [place for name in item.files if os.path.isfile(place := raw.place(name))]
+    return sum(map(os.path.getsize, places)) / BYTES_A_SECOND
 
 
 def run_unify_part(item: PartArguments) -> PartResult:
-    """Run (or skip) one part; called by Beam workers."""
+    """Run (or skip) one part; called by an engine's workers."""
     root = Store(item.home).root(item.asset)
     return run_part(root, item.version, item.spec, functools.partial(unify_part, item), stem=item.stem)
 
 
 def _resolve_duplicates(
-    root: Path, arguments: list[PartArguments], results: list[PartResult], beam_options: Sequence[str]
+    store: Store, root: Path, arguments: list[PartArguments], results: list[PartResult], execution: Execution
 ) -> list[PartResult]:
     """Ids that stand in several parts: the first in (part, record) order keeps its id; the other parts run again
     with what was decided as part of their inputs, and write files of other names."""
@@ -206,7 +187,7 @@ def _resolve_duplicates(
         for place, decided in across_parts(dumps).items()
     }
     there = [find_part(root, item.spec) for item in again.values()]
-    redone = dict(zip(again, _run_parts(list(again.values()), there, beam_options), strict=True))
+    redone = dict(zip(again, _run_parts(store, list(again.values()), there, execution), strict=True))
     return [redone.get(place, result) for place, result in enumerate(results)]
 
 

@@ -22,6 +22,7 @@ from dagster_project.settings import deployment
 from dagster_project.settings.deployment import Deployment, JudgeOptions, SourceSettings
 from dagster_project.stages import graph, sources
 from dagster_project.stages.stage import GraphStage, JudgeSettings, StageWork
+from pipelines.engines.settings import EngineChoice, EngineSettings
 from pipelines.store import Check, PartSpec, Store
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
@@ -122,18 +123,22 @@ def test_a_judge_that_is_to_read_needs_tesseract(work: StageWork, monkeypatch: p
 
 
 # --- files, disk, browser, trainer ------------------------------------------------------------------------------------
-def test_the_dask_cluster_of_the_deployment_is_looked_for(work: StageWork) -> None:
-    stage = _stage("unified/x", "beam")
-    assert probes.beam(stage, work) == []
+def test_the_engine_of_the_deployment_is_looked_for(work: StageWork) -> None:
+    stage = _stage("unified/x", "engine")
+    assert probes.engine(stage, work) == []
+    unknown = replace(work, deployment=work.deployment.changed(engine=EngineSettings(runner="dask")))
+    assert "engine: expected one of in-process, processes, beam" in probes.engine(stage, unknown)[0]
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
         place = f"127.0.0.1:{scheduler.getsockname()[1]}"
         flags = ("--runner=DaskRunner", f"--dask_client_address=tcp://{place}")
-        on_dask = replace(work, deployment=work.deployment.changed(beam=flags))
-        assert probes.beam(stage, on_dask) == []
-    [line] = probes.beam(stage, on_dask)
-    assert line.startswith(f"beam: no Dask scheduler answers at tcp://{place} (")
-    nonsense = replace(work, deployment=work.deployment.changed(beam=("--dask_client_address=nowhere:port",)))
-    assert len(probes.beam(stage, nonsense)) == 1
+        stages = {"unified": EngineChoice(runner="beam", options=flags)}
+        on_dask = replace(work, deployment=work.deployment.changed(engine=EngineSettings(stages=stages)))
+        assert probes.engine(stage, on_dask) == []
+    [line] = probes.engine(stage, on_dask)
+    assert line.startswith(f"engine: no Dask scheduler answers at tcp://{place} (")
+    assert probes.engine(_stage("verdicts/x", "engine"), on_dask) == []
+    nonsense = EngineSettings(runner="beam", options=("--dask_client_address=nowhere:port",))
+    assert len(probes.engine(stage, replace(work, deployment=work.deployment.changed(engine=nonsense)))) == 1
 
 
 def test_native_files_are_looked_for(work: StageWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from dagster_project.stage_functions import sources as functions
 from dagster_project.stages import experiments, graph, sources
 from dagster_project.stages import task_pool as pool_stages
 from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import EngineChoice
 from pipelines.sources import registry
 from pipelines.store import Store
 
@@ -205,19 +207,22 @@ def test_sources_wait_for_files_outside_the_fan_in(settings: deployment.Deployme
     assert sources.enabled(told) == ["aitw", "mind2web"]
 
 
-def test_native_files_are_read_with_the_deployments_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_run_by_the_deployments_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "d.yaml"
-    path.write_text("beam: [--runner=DirectRunner, --direct_num_workers=2]\n")
+    said = "runner: beam, options: [--runner=DirectRunner, --direct_num_workers=2]"
+    path.write_text(f"engine: {{workers: 3, stages: {{unified/aitw: {{{said}}}}}}}\n")
     settings = deployment.load(path)
-    asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(functions, "unify_source", lambda *_, beam_options, **__: asked.append(beam_options))
+    asked: list[Execution] = []
+    monkeypatch.setattr(functions, "unify_source", lambda *_, execution, **__: asked.append(execution))
     monkeypatch.setattr(Store, "require", lambda self, key: SimpleNamespace(version="v"))
     graph.stages(settings)["unified/aitw"].run(StageWork(Store(tmp_path), settings))
-    assert asked == [("--runner=DirectRunner", "--direct_num_workers=2")]
-    for said in ("DaskRunner", "[DaskRunner]", "[1]"):
-        path.write_text(f"beam: {said}\n")
+    options = ("--runner=DirectRunner", "--direct_num_workers=2")
+    assert asked[0].engine.of("unified/aitw") == EngineChoice(runner="beam", workers=3, options=options)
+    assert asked[0].engine.of("unified/aitz") == EngineChoice(workers=3)
+    for said in ("{runner: [beam]}", "{workers: 0}", "{options: beam}", "beam"):
+        path.write_text(f"engine: {said}\n")
         deployment._load.cache_clear()
-        with pytest.raises(deployment.DeploymentError, match="beam.*: expected (a list|a flag|a text)"):
+        with pytest.raises(deployment.DeploymentError, match="engine.*: expected (a list|a whole|a text|settings)"):
             deployment.load(path)
     deployment._load.cache_clear()
 

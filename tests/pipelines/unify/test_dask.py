@@ -10,6 +10,8 @@ import cloudpickle
 import native
 import pytest
 
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import EngineSettings
 from pipelines.mapping.adapter import Raw
 from pipelines.store import Store
 from pipelines.unify.unify import unify_source
@@ -36,7 +38,8 @@ def test_two_dask_workers_give_the_same_bytes(tmp_path: Path) -> None:
         local_directory=str(tmp_path / "dask"),
     ) as cluster:
         flags = ["--runner=DaskRunner", f"--dask_client_address={cluster.scheduler_address}"]
-        two = unify_source(Store(tmp_path / "two"), "aitw", raw, beam_options=flags)
+        on_dask = Execution(EngineSettings(runner="beam", options=tuple(flags)))
+        two = unify_source(Store(tmp_path / "two"), "aitw", raw, execution=on_dask)
         cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers can't import a test
         with distributed.Client(cluster.scheduler_address) as client:
             worked = client.run(_has_worked)

@@ -10,6 +10,8 @@ import pytest
 
 from pipelines import sources
 from pipelines.commands import unify_directory
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import EngineSettings
 from pipelines.mapping.adapter import Raw
 from pipelines.raw.rawdata import register_raw
 from pipelines.store import Store
@@ -164,17 +166,16 @@ def test_a_rerun_works_nothing_twice_and_a_new_file_costs_one_part(toy: Path, tm
     assert {entry.path for entry in first.files} < {entry.path for entry in third.files}
 
 
-def test_beam_workers_give_the_same_bytes_as_one_process(toy: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [("processes", 1), ("processes", 2), ("processes", 4), ("beam", 2)])
+def test_workers_give_the_same_bytes_as_one_process(toy: Path, tmp_path: Path, engine: tuple[str, int]) -> None:
     for number in range(4):
         _write(toy / f"{number}.jsonl", _episode(f"e{number}", (number, 1)))
+    _write(toy / "5.jsonl", _episode("e0", (7, 1)))  # an id of the first: this part is run again
     one = unify_source(Store(tmp_path / "one"), "toy", Raw(toy))
-    two = unify_source(
-        Store(tmp_path / "two"),
-        "toy",
-        Raw(toy),
-        beam_options=["--direct_num_workers=2", "--direct_running_mode=multi_processing"],
-    )
-    assert two.data_version == one.data_version
+    runner, workers = engine
+    by_workers = Execution(EngineSettings(runner=runner, workers=workers))
+    two = unify_source(Store(tmp_path / "two"), "toy", Raw(toy), execution=by_workers)
+    assert (two.data_version, two.version, two.counts) == (one.data_version, one.version, one.counts)
     assert [entry.sha256 for entry in two.files] == [entry.sha256 for entry in one.files]
 
 

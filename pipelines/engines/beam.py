@@ -1,0 +1,55 @@
+"""The engine `beam`: parts on any runner of Apache Beam, by its flags (`options`).
+
+Beam carries the arguments of parts only (`Create | Map`): no payload, no picture passes through it. Without flags its
+FnApiRunner works in this process, with `workers` in as many of its own; with `--runner=DaskRunner` a part is a task of
+the cluster at `--dask_client_address`.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+
+from pipelines.engines.engine import call
+from pipelines.engines.settings import EngineChoice
+from pipelines.extras import telling_extras
+
+DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
+
+
+class Beam:
+    """See the module. Raises `ValueError` for an option that is no flag."""
+
+    def __init__(self, choice: EngineChoice) -> None:
+        if wrong := [option for option in choice.options if not option.startswith("--")]:
+            raise ValueError(f'engine beam: expected flags such as "--runner=DaskRunner", found {wrong[0][:80]!r}')
+        self._flags = flags(choice.options, choice.workers)
+
+    def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
+        """See `PartsEngine`; which calls ended is known when all have."""
+        logging.getLogger("apache_beam").setLevel(logging.ERROR)  # it names the clouds whose libraries aren't here
+        with telling_extras():
+            import apache_beam as beam
+            from apache_beam.options.pipeline_options import PipelineOptions
+        pipeline = beam.Pipeline(options=PipelineOptions(self._flags))
+        _ = pipeline | beam.Create(arguments, reshuffle=False) | beam.Map(functools.partial(call, function))
+        result = pipeline.run()
+        result.wait_until_finish()
+        if hasattr(result, "client"):  # Dask's, which would otherwise try to reach its cluster for ever
+            result.client.close()
+        for place in range(len(arguments)):
+            ended(place)
+
+
+def flags(options: Sequence[str], workers: int | None) -> list[str]:
+    """Flags for Beam: always a runner, as the default one first tries to download a Prism binary; Dask by its short
+    name, and one part a task, where its runner would put 128 into one."""
+    told = [f"--runner={DASK_RUNNER}" if option == "--runner=DaskRunner" else option for option in options]
+    if f"--runner={DASK_RUNNER}" in told:
+        sized = any(one.startswith(("--dask_partition_size", "--dask_npartitions")) for one in told)
+        return told if sized else [*told, "--dask_partition_size=1"]
+    if any(one.startswith("--runner") for one in told):
+        return told
+    here = [f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing"] if workers else []
+    return ["--runner=FnApiRunner", *here, *told]

@@ -1,0 +1,42 @@
+"""What an engine is: it calls a function by name, once for each argument, wherever it likes.
+
+Nothing comes back from a call but its end or its error: what a part made is told by its receipt in the store, which
+`run_parts` looks for afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pipelines.extensions import find_part
+
+
+class EngineError(RuntimeError):
+    """An engine can't run parts, or what they made isn't to be seen from here."""
+
+
+class PartsEngine(Protocol):
+    """Built from an `EngineChoice`."""
+
+    def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
+        """Call `function` (`module:name`, see `call`) with each of `arguments`, which can be pickled; return when all
+        calls have ended.
+
+        `ended` is told the place of each call that ended well, in this process, as soon as that is known. After a
+        call's first error no further one is begun; the error is raised when those under way have ended.
+        """
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """`module:name`, by which a worker finds the function. Raises `ValueError` for one that nobody can import."""
+    module, name = function.__module__, function.__qualname__
+    if module == "__main__" or not name.isidentifier():
+        raise ValueError(f"expected a function at the top of a module that workers can import, found {module}:{name}")
+    return f"{module}:{name}"
+
+
+def call(function: str, argument: object) -> None:
+    """Call a function by its name: what each engine runs for each part. The name of the part's function leads to it in
+    any process that has the same code."""
+    find_part("part function", function, {})(argument)

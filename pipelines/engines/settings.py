@@ -1,0 +1,39 @@
+"""The setting `engine`: who runs the parts of stages, in how many workers, with which options."""
+
+from __future__ import annotations
+
+from schemas.settings import NEVER, Settings, Whole, merged, setting
+
+AUTO, IN_PROCESS, PROCESSES = "auto", "in-process", "processes"
+
+
+class EngineChoice(Settings):
+    """An engine with its options. What is made doesn't depend on it."""
+
+    runner: str = setting(
+        AUTO,
+        "auto (worker processes where there are parts enough that they pay, else this process), in-process, processes, "
+        "beam, or an engine of your own (module:name or path/to/file.py:name).",
+        in_version=NEVER,
+    )
+    workers: Whole | None = setting(
+        None, "Parts that are run at a time; null: one a core, with beam as its options say.", in_version=NEVER, ge=1
+    )
+    options: tuple[str, ...] = setting((), "What the engine itself is told; beam: its flags.", in_version=NEVER)
+
+
+class EngineSettings(EngineChoice):
+    """The engine of all stages, and of some another one."""
+
+    stages: dict[str, EngineChoice] = setting(
+        {},
+        "Asset or group (unified, verdicts/aitw) → what it has otherwise; an asset's own goes over its group's.",
+        in_version=NEVER,
+    )
+
+    def of(self, asset: str) -> EngineChoice:
+        """The engine of an asset."""
+        found = {name: value for name, value in self.given().items() if name != "stages"}
+        for name in (asset.partition("/")[0], asset):
+            found = merged(found, self.stages[name].given() if name in self.stages else {})
+        return EngineChoice(**found)

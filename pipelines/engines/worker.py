@@ -1,0 +1,52 @@
+"""A worker process: `python -m pipelines.engines.worker PARENT FD` runs the calls that come over a socket."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+
+from pipelines.engines.engine import call
+from pipelines.processes import die_with_parent
+
+
+def main() -> None:
+    """Answer each call with None, or with its error, until nobody asks any more."""
+    parent, channel = map(int, sys.argv[1:])
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent says what follows
+    with Connection(channel) as line:
+        while True:
+            try:
+                asked = line.recv_bytes()
+            except EOFError:
+                return
+            line.send_bytes(answer(asked))
+
+
+def answer(asked: bytes) -> bytes:
+    """Run a call; None or its error, pickled, with where it arose as a note."""
+    try:
+        call(*pickle.loads(asked))
+    except Exception as error:
+        return _pickled(error, f"in a worker process:\n{traceback.format_exc()}")
+    return pickle.dumps(None)
+
+
+def _pickled(error: Exception, note: str) -> bytes:
+    """An error whose class can't be made from its arguments is told in words."""
+    try:
+        error.add_note(note)
+        found = pickle.dumps(error)
+        pickle.loads(found)
+    except Exception:
+        words = RuntimeError(f"{type(error).__name__}: {error}")
+        words.add_note(note)
+        return pickle.dumps(words)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What every engine keeps to, and what worker processes survive."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import engine_parts
+import pytest
+
+from pipelines.engines.engine import EngineError, name_of
+from pipelines.engines.in_process import InProcess
+from pipelines.engines.run_parts import ENGINES, Execution, chosen_engine, run_parts
+from pipelines.engines.settings import EngineChoice, EngineSettings
+from pipelines.engines.worker_processes import WorkerProcesses
+from pipelines.store import Store
+
+each_engine = pytest.mark.parametrize("name", ENGINES)
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beam's own processes find no more than what the environment says."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+
+
+def _by(name: str, **more: object) -> Execution:
+    return Execution(EngineSettings(runner=name, **more))
+
+
+def _begun(home: Path, number: int) -> list[str]:
+    path = home / f"begun-{number}"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@each_engine
+def test_parts_are_run_once_and_found_again_in_order(name: str, tmp_path: Path) -> None:
+    store, parts = Store(tmp_path), engine_parts.parts(tmp_path, 4)
+    run_parts(store, engine_parts.ASSET, engine_parts.write, parts[1:2])
+    results = run_parts(store, engine_parts.ASSET, engine_parts.write, parts, _by(name, workers=2))
+    assert [result.counts["sum"] for result in results] == [0, 1, 2, 3]
+    assert [result.skipped for result in results] == [False, True, False, False]
+    again = run_parts(store, engine_parts.ASSET, engine_parts.write, parts, _by(name))
+    assert all(result.skipped for result in again)
+    assert [len(_begun(tmp_path, number)) for number in range(4)] == [1, 1, 1, 1]
+
+
+@each_engine
+def test_the_first_error_is_raised_and_finished_parts_stay(name: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 1))
+    with pytest.raises(Exception, match="part 1 is bad"):
+        run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 2, n1="fail"), _by(name))
+    results = run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 2), _by(name))
+    assert [result.skipped for result in results] == [True, False]
+
+
+@each_engine
+def test_a_part_that_nobody_here_can_see_is_an_error(name: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "home")
+    parts = engine_parts.parts(tmp_path / "home", 2)
+    with pytest.raises(EngineError, match=f"part n0 was run, but .* wrote to {tmp_path / 'home'} .* one home"):
+        run_parts(store, engine_parts.ASSET, engine_parts.write_elsewhere, parts, _by(name))
+    assert len(_begun(tmp_path / "home-of-another-machine", 0)) == 1
+
+
+@each_engine
+def test_each_part_that_ends_is_told(name: str, tmp_path: Path) -> None:
+    told: list[dict[str, object]] = []
+    by = Execution(EngineSettings(runner=name), lambda event: told.append(dict(event)))
+    run_parts(Store(tmp_path), engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 3), by)
+    assert [(event["kind"], event["number"], event["of"]) for event in told] == [("part", n, 3) for n in (1, 2, 3)]
+    assert sorted(str(event["part"]) for event in told) == ["n0", "n1", "n2"]
+    assert told[-1]["left_s"] == 0 and all(float(str(event["rows_per_s"])) > 0 for event in told)
+
+
+def test_a_function_that_no_worker_can_import_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected a function at the top of a module"):
+        name_of(lambda item: None)
+    assert name_of(engine_parts.write) == "engine_parts:write"
+
+
+def test_auto_starts_workers_where_they_pay(tmp_path: Path) -> None:
+    parts = engine_parts.parts(tmp_path, 8)  # of a second each
+    two = EngineChoice(workers=2)
+    assert isinstance(chosen_engine(two, parts), WorkerProcesses)
+    assert isinstance(chosen_engine(two, parts[:1]), InProcess)
+    assert isinstance(chosen_engine(two, parts[:3]), InProcess)
+    assert isinstance(chosen_engine(EngineChoice(workers=1), parts), InProcess)
+    with pytest.raises(ValueError, match="engine: expected one of in-process, processes, beam.* did you mean beam"):
+        chosen_engine(EngineChoice(runner="beam2"), parts)
+    with pytest.raises(ValueError, match="engine beam: expected flags"):
+        chosen_engine(EngineChoice(runner="beam", options=("DaskRunner",)), parts)
+
+
+# --- worker processes -------------------------------------------------------------------------------------------------
+def test_a_killed_worker_s_part_is_begun_once_more(tmp_path: Path) -> None:
+    store, by = Store(tmp_path), _by("processes", workers=2)
+    results = run_parts(
+        store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 3, n1="die once"), by
+    )
+    assert [result.counts["sum"] for result in results] == [0, 1, 2]
+    assert [len(_begun(tmp_path, number)) for number in range(3)] == [1, 2, 1]
+
+
+def test_a_part_whose_worker_dies_twice_is_an_error(tmp_path: Path) -> None:
+    store, by = Store(tmp_path), _by("processes", workers=2)
+    with pytest.raises(EngineError, match=r"part 2 of 3: its worker process ended 2 times .*exit code -9.*--workers"):
+        run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 3, n1="die"), by)
+    assert len(_begun(tmp_path, 1)) == 2
+
+
+def test_parts_under_way_end_before_an_error_is_raised(tmp_path: Path) -> None:
+    store, by = Store(tmp_path), _by("processes", workers=2)
+    parts = engine_parts.parts(tmp_path, 4, n0="fail", n1="sleep")
+    with pytest.raises(ValueError, match="part 0 is bad") as raised:
+        run_parts(store, engine_parts.ASSET, engine_parts.write, parts, by)
+    assert "engine_parts.py" in raised.value.__notes__[0]
+    skipped = [r.skipped for r in run_parts(store, engine_parts.ASSET, engine_parts.write, parts[1:2], by)]
+    assert skipped == [True] and not _begun(tmp_path, 2) and not _begun(tmp_path, 3)
+
+
+def test_an_error_that_can_t_be_pickled_is_told_in_words(tmp_path: Path) -> None:
+    parts = engine_parts.parts(tmp_path, 2, n1="fail oddly")
+    with pytest.raises(RuntimeError, match="OddError: odd part 1"):
+        run_parts(Store(tmp_path), engine_parts.ASSET, engine_parts.write, parts, _by("processes"))
+
+
+def test_workers_are_processes_of_one_thread_that_work_side_by_side(tmp_path: Path) -> None:
+    parts = engine_parts.parts(tmp_path, 2, n0="sleep", n1="sleep")
+    run_parts(Store(tmp_path), engine_parts.ASSET, engine_parts.write, parts, _by("processes", workers=2))
+    begun = [_begun(tmp_path, number)[0].split() for number in (0, 1)]
+    assert {threads for _, threads in begun} == {"1"}
+    assert len({process for process, _ in begun} | {str(os.getpid())}) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path, number: signal.Signals) -> None:
+    code = (
+        "import sys, engine_parts\n"
+        "from pathlib import Path\n"
+        "from pipelines.engines.run_parts import Execution, run_parts\n"
+        "from pipelines.engines.settings import EngineSettings\n"
+        "from pipelines.store import Store\n"
+        "home = Path(sys.argv[1])\n"
+        "by = Execution(EngineSettings(runner='processes', workers=2))\n"
+        "parts = engine_parts.parts(home, 2, n0='sleep long', n1='sleep long')\n"
+        "run_parts(Store(home), engine_parts.ASSET, engine_parts.write, parts, by)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.DEVNULL) as parent:
+        _wait(lambda: all(_begun(tmp_path, place) for place in (0, 1)))
+        parent.send_signal(number)
+    workers = [int(_begun(tmp_path, place)[0].split()[0]) for place in (0, 1)]
+    _wait(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def _wait(there: object, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not there():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.05)
