@@ -69,16 +69,25 @@ def unified(card: Descriptor, work: StageWork) -> Manifest:
 
 def verdicts(name: str, work: StageWork) -> Manifest:
     """Have a source judged, by a judge that was admitted."""
-    judge = build_judge(judge_config(work))
+    config = judge_config(work)
+    judge = build_judge(config)
     promote.admit(work.store, judge)
-    return judge_source(work.store, name, judge, moved=work.deployment.source(name).changes.scores)
+    moved = work.deployment.source(name).changes.scores
+    return judge_source(work.store, name, judge, moved, config=config, execution=work.execution)
 
 
 def gold(name: str, work: StageWork) -> Manifest:
     """Refine what a source's verdicts call for, and derive its samples."""
     config = judge_config(work)
-    derivers = work.deployment.derivers
-    return build_gold(work.store, name, build_judge(config), build_rewriter(config), derivers=derivers)
+    return build_gold(
+        work.store,
+        name,
+        build_judge(config),
+        build_rewriter(config),
+        derivers=work.deployment.derivers,
+        judge_config=config,
+        execution=work.execution,
+    )
 
 
 def judge_config(work: StageWork) -> JudgeConfig:

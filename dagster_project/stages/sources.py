@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.settings.deployment import Deployment
+from dagster_project.settings.environment import Environment
 from dagster_project.stages.deployment_names import check_sources
 from dagster_project.stages.stage import GraphStage, NamedFunction, StageWork
 from generators.proving.embedded import sizes
@@ -18,6 +19,7 @@ from pipelines.raw import rawdata
 from pipelines.raw.upstream import pulled_before
 from pipelines.unify import unify
 from quality.judges import verdicts
+from quality.judges.registry import JudgeConfig, asks_a_model
 from quality.refinement import gold
 from schemas.tables import Samples, Steps, Verdicts
 
@@ -122,8 +124,8 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
         table="verdicts",
         columns=Verdicts,
         checks=verdicts.CHECKS,
-        pool="judge",
-        needs=("judge",),
+        pool=judge_pool(),
+        needs=("judge", "engine"),
         settings=("judge",),
         description="Round 0 of the judge: alignment of each step or sample with its screen, reachability of each "
         "episode, 0 to 10.",
@@ -138,13 +140,19 @@ def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[G
         table="samples",
         columns=Samples,
         checks=gold.CHECKS,
-        pool="judge",
-        needs=("judge",),
+        pool=judge_pool(),
+        needs=("judge", "engine"),
         settings=("judge",),
         description="What was kept, rewritten or reconstructed, judged again until nothing changes; and the training "
         "samples derived from it.",
         **common,
     )
+
+
+def judge_pool() -> str | None:
+    """The pool of stages that ask a model, whose ceiling one at a time keeps; none for a judge that asks none."""
+    said = Environment.read()
+    return "judge" if asks_a_model(JudgeConfig(said.judge, said.judge_base_url or None)) else None
 
 
 def slug(text: str) -> str:

@@ -49,6 +49,17 @@ def part_keys(manifest: Manifest) -> dict[str, dict[str, str]]:
     return parts
 
 
+def rows_by_part(manifest: Manifest) -> dict[str, int]:
+    """Parts of a manifest: key → rows of `steps` and `samples`, which are what is judged."""
+    rows: dict[str, int] = {}
+    for entry in manifest.files:
+        if entry.table is not None:
+            counted = (entry.rows or 0) if entry.table in ("steps", "samples") else 0
+            key = _part_key(entry.path, entry.table)
+            rows[key] = rows.get(key, 0) + counted
+    return rows
+
+
 def _part_key(path: str, table: str) -> str:
     return path.rpartition("/")[2].removeprefix("part-").removesuffix(f".{table}.parquet")
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pipelines.store import PartFunction, PartResult, PartSpec, Store, find_part, run_part
@@ -51,43 +52,50 @@ class Nightly:
     def build(
         self,
         store: Store,
-        work: Callable[[PartSpec], PartWork],
+        run: Callable[[str], Sequence[PartResult]],
         counts: Callable[[Counter[str]], Mapping[str, Any]],
         checks: Callable[[Counter[str]], Sequence[Check]],
-        parts_at_once: int = 1,
-        interrupted: Callable[[], None] = lambda: None,
     ) -> Manifest:
-        """Work out and write what isn't there, then commit. Without pending items the version is the usual one.
+        """Have the parts run that aren't there, then commit. Without pending items the version is the usual one.
 
-        The first error of a part is raised once the parts under way have ended; those that ended well stay.
-        `interrupted` is called on Ctrl-C and the like, to let them end soon.
+        `run` is told the version and gives the results of all parts, in order (`in_threads`, or an engine's workers).
         """
         how = {"code_version": self.code_version, "config": self.config, "inputs": self.inputs}
         with store.build(self.asset, **how, parts=self.specs) as build:  # type: ignore[arg-type]
-            night = digest([build.version, *self._night()])[:16]
-
-            def run(spec: PartSpec) -> tuple[PartSpec, PartResult]:
-                for known in (spec, self.unanswered(spec), self.unfinished(spec)):
-                    if (found := find_part(build.root, known)) is not None:
-                        return known, found
-                built = work(spec)
-                if built.unanswered and not built.pending:
-                    done = self.unanswered(spec)
-                    folder = digest([build.version, "unanswered", self.ask_again])[:16]
-                    return done, run_part(build.root, folder, done, built.write)
-                if not built.pending:
-                    return spec, run_part(build.root, build.version, spec, built.write)
-                left = self.unfinished(spec)
-                return left, run_part(build.root, night, left, built.write)
-
-            results = _run_all(run, self.specs, parts_at_once, interrupted)
+            results = run(build.version)
+            left = [self._left(build.root, spec) for spec in self.specs]
             totals: Counter[str] = Counter()
-            for _, result in results:
+            for result in results:
                 totals.update(result.counts)
-            if all(spec in self.specs for spec, _ in results):
+            if left == list(self.specs):
                 return _commit(build, results, counts(totals), checks(totals))
-        with store.build(self.asset, **how, parts=[spec for spec, _ in results]) as build:  # type: ignore[arg-type]
+        with store.build(self.asset, **how, parts=left) as build:  # type: ignore[arg-type]
             return _commit(build, results, counts(totals), checks(totals))
+
+    def run_part(self, root: Path, version: str, spec: PartSpec, work: Callable[[], PartWork]) -> PartResult:
+        """Work out and write one part of a version, unless it is there as this night can leave it."""
+        for known in self.receipts(spec):
+            if (found := find_part(root, known)) is not None:
+                return found
+        built = work()
+        if built.pending:
+            night = digest([version, *self._night()])[:16]
+            return run_part(root, night, self.unfinished(spec), built.write)
+        if built.unanswered:
+            folder = digest([version, "unanswered", self.ask_again])[:16]
+            return run_part(root, folder, self.unanswered(spec), built.write)
+        return run_part(root, version, spec, built.write)
+
+    def receipts(self, spec: PartSpec) -> tuple[PartSpec, ...]:
+        """As what a part may be there: finished, with items that have no answer, as this night left it."""
+        return spec, self.unanswered(spec), self.unfinished(spec)
+
+    def without_parts(self) -> Nightly:
+        """What a worker needs of it to run one part."""
+        return replace(self, specs=())
+
+    def _left(self, root: Path, spec: PartSpec) -> PartSpec:
+        return next(known for known in self.receipts(spec) if find_part(root, known) is not None)
 
     def unfinished(self, spec: PartSpec) -> PartSpec:
         """The spec of the part as this night leaves it, if items of it are pending."""
@@ -103,13 +111,17 @@ class Nightly:
         return [self.ceiling.night, self.ceiling.requests, self.ceiling.tokens, *money]
 
 
-def _run_all(
-    run: Callable[[PartSpec], tuple[PartSpec, PartResult]],
+def in_threads(
+    run: Callable[[PartSpec], PartResult],
     specs: Sequence[PartSpec],
     parts_at_once: int,
-    interrupted: Callable[[], None],
-) -> list[tuple[PartSpec, PartResult]]:
-    """Run parts, several side by side; results in order."""
+    interrupted: Callable[[], None] = lambda: None,
+) -> list[PartResult]:
+    """Run parts in this process, several side by side, as a judge is asked that waits for a model; results in order.
+
+    The first error of a part is raised once the parts under way have ended; those that ended well stay. `interrupted`
+    is called on Ctrl-C and the like, to let them end soon.
+    """
     with ThreadPoolExecutor(parts_at_once) as pool:
         try:
             return list(pool.map(run, specs) if parts_at_once > 1 else map(run, specs))
@@ -119,8 +131,8 @@ def _run_all(
             raise
 
 
-def _commit(build: Any, results: Sequence[tuple[PartSpec, PartResult]], counts: Any, checks: Any) -> Manifest:
-    for _, result in results:
+def _commit(build: Any, results: Sequence[PartResult], counts: Any, checks: Any) -> Manifest:
+    for result in results:
         build.add(result)
     manifest: Manifest = build.commit(counts=counts, checks=checks)
     return manifest

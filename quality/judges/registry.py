@@ -149,6 +149,18 @@ def build_judge(config: JudgeConfig) -> Judge:
     return ReadingJudge(judge, reader_beside(config.cache))
 
 
+_built: dict[str, Judge] = {}
+
+
+def judge_of(config: JudgeConfig) -> Judge:
+    """The same, but a worker's next part gets the judge that its last one had."""
+    key = repr(config)
+    if key not in _built:
+        _built.clear()
+        _built[key] = build_judge(config)
+    return _built[key]
+
+
 def asks_a_model(config: JudgeConfig) -> bool:
     """Whether the judge asks a model; one of your own does where it is given an endpoint."""
     if config.name == "ensemble":

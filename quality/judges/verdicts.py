@@ -9,25 +9,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.engines.run_parts import Execution, PartCall, run_parts
+from pipelines.store import PartResult, PartSpec, PartWriter, Store
 from pipelines.store.change_checks import not_shifted
 from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Row, Sample, base_id
-from quality.items.part import SourcePart, load_part, part_keys
+from quality.items.part import SourcePart, load_part, part_keys, rows_by_part
 from quality.judges import cleaning
 from quality.judges.judge import Judge, Verdict, identity
-from quality.judges.nightly import Nightly, PartWork, ask_again_of, ceiling_of, clients_of, prices_of
+from quality.judges.nightly import Nightly, PartWork, ask_again_of, ceiling_of, clients_of, in_threads, prices_of
+from quality.judges.registry import JudgeConfig, asks_a_model, judge_of
 from quality.model_client.prices import Prices
 from schemas.ids import digest
 from schemas.tables import Column, JudgeCosts, Table, Verdicts
 
 CODE_VERSION = f"2.{cleaning.VERSION}"
+ITEMS_A_SECOND = 150
+"""Steps and samples that the rules judge on one core, roughly."""
 ONE_VERDICT = CheckSpec("every item has one verdict", "An item was judged twice or never")
 JUDGES = CheckSpec("the judge judges", "The judge abstained from every item")
 ANSWERED = CheckSpec("the model has answered", "The model gave no valid answer about some items", blocking=False)
@@ -42,41 +47,102 @@ class Pending(Table, version=1):
     item_id = Column(pa.string(), "an item that the ceiling left for another night")
 
 
-def judge_source(store: Store, source: str, judge: Judge, moved: float = 0.15) -> Manifest:
+@dataclass(frozen=True)
+class VerdictsPart:
+    """All a worker needs to judge a part: plain data."""
+
+    home: str
+    unified: tuple[str, str]
+    """Asset and version of what is judged."""
+    asset: Nightly
+    version: str
+    spec: PartSpec
+    judge: JudgeConfig
+
+
+def judge_source(
+    store: Store,
+    source: str,
+    judge: Judge,
+    moved: float = 0.15,
+    *,
+    config: JudgeConfig | None = None,
+    execution: Execution | None = None,
+) -> Manifest:
     """Judge all items of a source. Counts: items (steps and samples), one per disposition, `pending` ones, one per kind
     of objection; of a judge that asks a model, `bill`: tokens of all answers behind the verdicts, and their price.
 
     A rerun with equal inputs asks the judge nothing. `moved`: share of the scores that may differ from the current
-    version's without a warning. Raises `ModelError`, `StoreError`.
+    version's without a warning. `config` is what the judge was built from: if it asks no model, workers build it again,
+    and `execution` says where they are. Raises `ModelError`, `StoreError`.
     """
     unified = store.require(f"unified/{source}")
-    config = identity(judge)
-    specs = [PartSpec(key, digest([CODE_VERSION, config, files])) for key, files in part_keys(unified).items()]
+    known = identity(judge)
+    specs = [PartSpec(key, digest([CODE_VERSION, known, files])) for key, files in part_keys(unified).items()]
     inputs = {unified.asset: unified.version}
     current = store.current(f"verdicts/{source}")
-    asset = Nightly(f"verdicts/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge), ask_again_of(judge))
+    asset = Nightly(f"verdicts/{source}", CODE_VERSION, known, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
-    def work(spec: PartSpec) -> PartWork:
-        verdicts = judge_part(load_part(unified, spec.key, store), judge)
-
-        def write(out: PartWriter) -> dict[str, int]:
-            write_verdicts(out, verdicts)
-            return dict(count(verdicts))
-
-        return PartWork(sum(v.pending for v in verdicts), write, sum(v.unanswered for v in verdicts))
-
-    def stop() -> None:
-        for client in clients_of(judge):
-            client.stop("interrupted")
+    def run(version: str) -> list[PartResult]:
+        if config is not None and not asks_a_model(config):
+            rows, small = rows_by_part(unified), asset.without_parts()
+            parts = [
+                PartCall(
+                    VerdictsPart(str(store.home), (unified.asset, unified.version), small, version, spec, config),
+                    asset.receipts(spec),
+                    rows[spec.key] / ITEMS_A_SECOND,
+                    rows[spec.key],
+                )
+                for spec in specs
+            ]
+            return run_parts(store, asset.asset, run_verdicts_part, parts, execution)
+        return in_threads(
+            lambda spec: asset.run_part(
+                store.root(asset.asset), version, spec, lambda: _work(load_part(unified, spec.key, store), judge)
+            ),
+            specs,
+            getattr(judge, "parts_at_once", 1),
+            lambda: _stop(judge),
+        )
 
     return asset.build(
         store,
-        work,
+        run,
         lambda totals: {**shares(totals), **bill(totals, prices_of(judge))},
         lambda totals: [*_checks(totals), *_against(current, inputs, totals, moved)],
-        getattr(judge, "parts_at_once", 1),
-        stop,
     )
+
+
+def _stop(judge: Judge) -> None:
+    for client in clients_of(judge):
+        client.stop("interrupted")
+
+
+def run_verdicts_part(item: VerdictsPart) -> PartResult:
+    """Judge one part; called by an engine's workers. Raises `ValueError` where they build another judge."""
+    store, judge = Store(item.home), judge_of(item.judge)
+    require_judge(judge, item.asset)
+    unified = store.version(*item.unified)
+    root = store.root(item.asset.asset)
+    return item.asset.run_part(
+        root, item.version, item.spec, lambda: _work(load_part(unified, item.spec.key, store), judge)
+    )
+
+
+def require_judge(judge: Judge, asset: Nightly) -> None:
+    """Raises `ValueError` if a worker's judge isn't the one that the asset's version names."""
+    if any(asset.config[name] != value for name, value in identity(judge).items()):
+        raise ValueError(f"{asset.asset}: this worker's judge is {identity(judge)}, expected {dict(asset.config)}")
+
+
+def _work(part: SourcePart, judge: Judge) -> PartWork:
+    verdicts = judge_part(part, judge)
+
+    def write(out: PartWriter) -> dict[str, int]:
+        write_verdicts(out, verdicts)
+        return dict(count(verdicts))
+
+    return PartWork(sum(v.pending for v in verdicts), write, sum(v.unanswered for v in verdicts))
 
 
 def judge_part(part: SourcePart, judge: Judge) -> list[Verdict]:

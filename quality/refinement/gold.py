@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,18 +16,21 @@ import pyarrow as pa
 from pipelines import sources
 from pipelines.derivers.base import DeriveConfig
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
-from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.engines.run_parts import Execution, PartCall, run_parts
+from pipelines.store import PartResult, PartSpec, PartWriter, Store
 from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.code_version import code_digest
 from quality.items.item import Row, provenance
-from quality.items.part import SourcePart, load_part, part_keys
+from quality.items.part import SourcePart, load_part, part_keys, rows_by_part
 from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.nightly import Nightly, PartWork, ask_again_of, ceiling_of
+from quality.judges.registry import JudgeConfig, asks_a_model, judge_of
 from quality.judges.rules import RUBRIC_VERSION
-from quality.judges.verdicts import read_pending, write_verdicts
+from quality.judges.verdicts import read_pending, require_judge, write_verdicts
 from quality.refinement.refine import Refined, refine_part
 from quality.refinement.repairs import ItemRewriter
+from quality.refinement.rewriters import build_rewriter
 from quality.review.people_decisions import KeepDecision, against, people_decisions
 from schemas.ids import digest
 from schemas.tables import Column, Samples, Steps, Table
@@ -44,6 +48,8 @@ _CODE = (
 )
 CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}.{RUBRIC_VERSION}"
 """With the rules' version: what they find proves every repair, whichever judge scores it."""
+ITEMS_A_SECOND = 60
+"""Steps and samples that are refined on one core, roughly."""
 ENDED_ONCE = CheckSpec("every item is gold or rejected, once", "Refinement lost or doubled an item")
 NOT_EMPTY = CheckSpec("gold isn't empty", "Everything was rejected")
 CHECKS = (ENDED_ONCE, NOT_EMPTY)
@@ -58,6 +64,31 @@ class Rejects(Table, version=1):
     row = Column(pa.string(), "the row as it was last, canonical JSON")
 
 
+@dataclass(frozen=True)
+class GoldPart:
+    """All a worker needs to refine a part: plain data."""
+
+    home: str
+    unified: tuple[str, str]
+    verdicts: tuple[str, str]
+    """Assets and versions that are read."""
+    asset: Nightly
+    version: str
+    spec: PartSpec
+    judge: JudgeConfig
+    rules: GoldRules
+    overruled: Mapping[str, KeepDecision]
+
+
+@dataclass(frozen=True)
+class GoldRules:
+    """How parts are refined: `max_rounds` of repairs, derivers of others, and the licence of what comes of it."""
+
+    max_rounds: int
+    licence: str
+    derivers: tuple[str, ...]
+
+
 def build_gold(
     store: Store,
     source: str,
@@ -65,19 +96,25 @@ def build_gold(
     rewriter: ItemRewriter,
     max_rounds: int = 3,
     derivers: tuple[str, ...] = (),
+    *,
+    judge_config: JudgeConfig | None = None,
+    execution: Execution | None = None,
 ) -> Manifest:
     """Run the recursion over a source and derive samples from what is gold. What people kept (the promoted set of
     feedback/human_verdicts, pinned by its digest) is gold though the judge rejected it. `derivers`: see `DeriveConfig`.
+    `judge_config` is what judge and rewriter were built from: if they ask no model, workers build them again, and
+    `execution` says where they are.
 
     Raises `StoreError` if the verdicts are missing or of another version of the source than the current one,
     `ModelError` if a model can't work. A rerun with equal inputs does nothing.
     """
     unified, verdicts = store.require(f"unified/{source}"), store.require(f"verdicts/{source}")
+    rules = GoldRules(max_rounds, licence_of(source), derivers)
     config: dict[str, Any] = {
         **identity(judge),
         "rewriter": [rewriter.name, rewriter.model, rewriter.version],
         "max_rounds": max_rounds,
-        "licence": licence_of(source),
+        "licence": rules.licence,
         **({"derivers": list(derivers)} if derivers else {}),  # without any, the digest of before there were any
     }
     judged = part_keys(verdicts)
@@ -99,21 +136,53 @@ def build_gold(
     inputs = {unified.asset: unified.version, verdicts.asset: verdicts.version}
     asset = Nightly(f"gold/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
-    def work(spec: PartSpec) -> PartWork:
-        part = load_part(unified, spec.key, store)
-        first, waiting = read_verdicts(verdicts, spec.key), read_pending(verdicts, spec.key)
+    def part(spec: PartSpec, version: str) -> GoldPart:
+        read = (unified.asset, unified.version), (verdicts.asset, verdicts.version)
+        chosen = judge_config or JudgeConfig()
+        small, kept = asset.without_parts(), overruled[spec.key]
+        return GoldPart(str(store.home), *read, small, version, spec, chosen, rules, kept)
+
+    def run(version: str) -> list[PartResult]:
+        if judge_config is not None and not asks_a_model(judge_config):
+            rows = rows_by_part(unified)
+            calls = [
+                PartCall(part(spec, version), asset.receipts(spec), rows[spec.key] / ITEMS_A_SECOND, rows[spec.key])
+                for spec in specs
+            ]
+            return run_parts(store, asset.asset, run_gold_part, calls, execution)
+        return [_run(store, part(spec, version), unified, verdicts, judge, rewriter) for spec in specs]
+
+    return asset.build(store, run, lambda totals: {**summary(totals), **pinned}, _checks)
+
+
+def run_gold_part(item: GoldPart) -> PartResult:
+    """Refine one part; called by an engine's workers. Raises `ValueError` where they build another judge."""
+    store, judge = Store(item.home), judge_of(item.judge)
+    require_judge(judge, item.asset)
+    read = store.version(*item.unified), store.version(*item.verdicts)
+    return _run(store, item, *read, judge, build_rewriter(item.judge))
+
+
+def _run(
+    store: Store, item: GoldPart, unified: Manifest, verdicts: Manifest, judge: Judge, rewriter: ItemRewriter
+) -> PartResult:
+    key, rules = item.spec.key, item.rules
+
+    def work() -> PartWork:
+        part = load_part(unified, key, store)
+        first, waiting = read_verdicts(verdicts, key), read_pending(verdicts, key)
         before = getattr(rewriter, "unanswered", 0)
-        refined = refine_part(part, first, judge, rewriter, max_rounds, waiting, overruled[spec.key])
+        refined = refine_part(part, first, judge, rewriter, rules.max_rounds, waiting, item.overruled)
 
         def write(out: PartWriter) -> dict[str, int]:
-            return {**_write(out, part, refined, config["licence"], derivers), "first_keep": first_keep(first)}
+            return {**_write(out, part, refined, rules.licence, rules.derivers), "first_keep": first_keep(first)}
 
         # What round 0 left waiting comes with new verdicts, and so with another digest: only later rounds wait here.
         declined = getattr(rewriter, "unanswered", 0) - before
         unanswered = declined + sum(verdict.unanswered for verdict in refined.verdicts)
         return PartWork(len(refined.pending) if not waiting else 0, write, unanswered)
 
-    return asset.build(store, work, lambda totals: {**summary(totals), **pinned}, _checks)
+    return item.asset.run_part(store.root(item.asset.asset), item.version, item.spec, work)
 
 
 def _plain(overruled: Mapping[str, KeepDecision]) -> list[Any]:

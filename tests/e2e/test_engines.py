@@ -1,0 +1,69 @@
+"""Every stage whose parts an engine runs makes the same data version here and with 1, 2 and 4 workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from generators.proving.embedded.build import build_raw
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import IN_PROCESS, PROCESSES, EngineSettings
+from pipelines.mapping.adapter import Raw
+from pipelines.store import Manifest, Store
+from pipelines.unify.changes import ChangeBands
+from pipelines.unify.unify import unify_source
+from quality.judges.registry import JudgeConfig, build_judge
+from quality.judges.verdicts import judge_source
+from quality.refinement.gold import build_gold
+from quality.refinement.rewriters import build_rewriter
+
+pytestmark = pytest.mark.real_parts
+SOURCE = "aitz"
+"""Its embedded data has several parts, with pictures."""
+
+Stages = dict[str, Callable[[Store, Execution], Manifest]]
+
+
+def _judged(store: Store, execution: Execution) -> Manifest:
+    config = JudgeConfig()
+    return judge_source(store, SOURCE, build_judge(config), config=config, execution=execution)
+
+
+def _gold(store: Store, execution: Execution) -> Manifest:
+    config = JudgeConfig()
+    judge, rewriter = build_judge(config), build_rewriter(config)
+    return build_gold(store, SOURCE, judge, rewriter, judge_config=config, execution=execution)
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("raw")
+    build_raw(Store(root / "home"), SOURCE, root / SOURCE, size="tiny")
+    return root / SOURCE
+
+
+def _stages(raw: Path) -> Stages:
+    bands = ChangeBands(damaged_files=1)
+    return {
+        "unified": lambda store, execution: unify_source(store, SOURCE, Raw(raw), bands=bands, execution=execution),
+        "verdicts": _judged,
+        "gold": _gold,
+    }
+
+
+def _all(home: Path, raw: Path, execution: Execution) -> dict[str, tuple[str, str]]:
+    store = Store(home)
+    made = {name: run(store, execution) for name, run in _stages(raw).items()}
+    return {name: (manifest.version, manifest.data_version) for name, manifest in made.items()}
+
+
+@pytest.mark.timeout(600)
+def test_any_number_of_workers_makes_the_same(raw: Path, tmp_path: Path) -> None:
+    here = _all(tmp_path / "here", raw, Execution(EngineSettings(runner=IN_PROCESS)))
+    for workers in (1, 2, 4):
+        told: list[object] = []
+        by = Execution(EngineSettings(runner=PROCESSES, workers=workers), told.append)
+        assert _all(tmp_path / f"by-{workers}", raw, by) == here
+        assert len(told) >= 3 * len(here), "each stage had several parts run"
