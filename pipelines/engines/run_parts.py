@@ -60,8 +60,11 @@ def run_parts(
     function: Callable[[T], object],
     parts: Sequence[PartCall[T]],
     execution: Execution | None = None,
+    *,
+    stage: str = "",
 ) -> list[PartResult]:
-    """Run the parts of an asset that aren't there yet, and return the results of all, in order.
+    """Run the parts of an asset that aren't there yet, and return the results of all, in order. `stage`: by whose
+    setting, where that isn't the asset's own.
 
     The first error of a part is raised once those under way have ended; finished parts stay. Raises `EngineError` for
     a part whose receipt isn't here though it was run, `ValueError` for an unknown engine.
@@ -73,7 +76,7 @@ def run_parts(
     if missing:
         told = _Told(asset, missing, execution)
         with told:
-            chosen_engine(execution.engine.of(asset), missing).map(
+            chosen_engine(execution.engine.of(stage or asset), missing).map(
                 name_of(function), [part.argument for part in missing], told.ended
             )
         if store.copies is not None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pipelines.mapping.adapter import Mapped, Record, RecordScreen, RejectedUnit
 from pipelines.mapping.card import Descriptor
+from pipelines.mapping.fullest_list import keep_fullest
 from pipelines.mapping.items import ItemError, NumberedStep, by_number
 from pipelines.prompts import grounding_text, messages, point_answer, point_text
 from pipelines.prompts.tokens import count_tokens
@@ -32,7 +33,7 @@ class _Builder:
         if screen is None:
             return None
         if screen.sha256 is not None:
-            self._mapped.screens[screen.sha256] = screen
+            keep_fullest(self._mapped.screens, screen)
         elif screen.problem not in (None, "image_missing") and id(screen) not in self._reported_images:
             self._reported_images[id(screen)] = screen
             where = {"record": self._record.native_id, "native_index": native_index}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from pipelines.mapping.columns import (
     steps_table,
     taken,
 )
+from pipelines.mapping.fullest_list import keep_fullest
 from pipelines.mapping.items import ItemError
 from pipelines.native.aitw_codes import TAP_DISTANCE, gesture
 from schemas.action_columns import action_text, content_direction, scroll_text
@@ -79,14 +80,14 @@ class Elements:
 
 @dataclass(frozen=True)
 class BatchPictures:
-    """Screens of the rows of a batch; `screens` holds the pictures that have to be stored. None of them: `none`."""
+    """Screens of the rows of a batch: columns, and the screens themselves, one a row. None of them: `none`."""
 
     sha256: pa.Array
     width_px: pa.Array
     height_px: pa.Array
     problem: pa.Array
     """Why there is no picture; null where there is one."""
-    screens: Mapping[str, RecordScreen] = field(default_factory=dict)
+    screens: Sequence[RecordScreen] = ()
 
     @classmethod
     def none(cls, width_px: pa.Array, height_px: pa.Array) -> BatchPictures:
@@ -333,10 +334,11 @@ def _report_pictures(
 
 
 def _of_rows(pictures: BatchPictures, rows: np.ndarray) -> dict[str, RecordScreen]:
-    if not pictures.screens:
-        return {}
-    names: Sequence[str | None] = pictures.sha256.take(pa.array(rows)).to_pylist()
-    return {name: pictures.screens[name] for name in names if name is not None and name in pictures.screens}
+    """The pictures of the rows that are kept, which have to be stored."""
+    found: dict[str, RecordScreen] = {}
+    for row in rows.tolist() if pictures.screens else ():
+        keep_fullest(found, pictures.screens[row])
+    return found
 
 
 def outcomes(code: np.ndarray, starts: np.ndarray) -> pa.Array:

@@ -9,6 +9,7 @@ from typing import Any
 from pipelines.mapping.adapter import Mapped, Record, RecordError, RecordScreen
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor
+from pipelines.mapping.fullest_list import keep_fullest
 from pipelines.mapping.items import is_text, notices, picture_bytes, unknown_fields
 from pipelines.native.calls import OTHER, Vocabulary, read_calls
 from pipelines.native.pyautogui import CallError
@@ -124,7 +125,8 @@ def together(parts: Iterable[Mapped]) -> Mapped:
         whole.items += part.items
         whole.mapped += part.mapped
         whole.steps += part.steps
-        whole.screens |= part.screens
+        for screen in part.screens.values():
+            keep_fullest(whole.screens, screen)
         whole.rejects += part.rejects
         whole.losses += part.losses
     return whole

@@ -224,7 +224,7 @@ def _pictures(table: pa.Table) -> gesture_columns.BatchPictures:
         width_px=pa.array([screen.width_px for screen in screens], pa.int32()),
         height_px=pa.array([screen.height_px for screen in screens], pa.int32()),
         problem=pa.array([screen.problem for screen in screens], pa.string()),
-        screens={screen.sha256: screen for screen in screens if screen.sha256 is not None},
+        screens=screens,
     )
 
 

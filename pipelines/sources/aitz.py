@@ -235,7 +235,7 @@ def _pictures(
         width_px=pa.array([screen.width_px for screen in shown], pa.int32()),
         height_px=pa.array([screen.height_px for screen in shown], pa.int32()),
         problem=pa.array([screen.problem for screen in shown], pa.string()),
-        screens={screen.sha256: screen for screen in shown if screen.sha256 is not None},
+        screens=shown,
     )
     return pictures, elements
 

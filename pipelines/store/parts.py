@@ -26,7 +26,7 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ROW_GROUP_ROWS = 50_000
 _UNIQUE = frozenset({"action_text", "native_action", "native", "provenance"})
 """Columns of texts most of which are different: a dictionary of them would be made for nothing."""
-_ORDERED = frozenset({"episode_id", "step_index", "sample_id", "screenshot_sha256"})
+_ORDERED = frozenset({"episode_id", "step_index", "sample_id", "screenshot_sha256", "bucket"})
 """Columns that tables are sorted by. Only their first and last values tell a reader which rows it can leave out: the
 others have about the same ones everywhere."""
 
@@ -64,20 +64,32 @@ class PartWriter:
         self._entries: list[tuple[str, str | None, int | None, bool]] = []
         (root / version).mkdir(parents=True, exist_ok=True)
 
-    def table(self, name: str, table: pa.Table, *, hashed: bool = True, chunk: int = 0) -> None:
+    def table(
+        self,
+        name: str,
+        table: pa.Table,
+        *,
+        hashed: bool = True,
+        chunk: int = 0,
+        passing: bool = False,
+        group_rows: int = ROW_GROUP_ROWS,
+    ) -> None:
         """Write a table as `part-<key>.<name>.parquet`. A part too large for one file writes several: those of chunk n
-        are named `part-<key>.<n>.<name>.parquet`, and stand for a part of their own to whoever reads the asset."""
+        are named `part-<key>.<n>.<name>.parquet`, and stand for a part of their own to whoever reads the asset.
+
+        `passing`: the table is read once, by the next stage of the same asset, and is written for speed instead of
+        size. `group_rows`: rows of a row group, which a reader that looks for few of them reads whole."""
         number = f".{chunk:04d}" if chunk else ""
         relative = f"{self._version}/part-{self._stem}{number}.{name}.parquet"
         repeating = [column for column in table.column_names if column not in _UNIQUE]
         pq.write_table(
             table,
             self._root / relative,
-            compression="zstd",
-            row_group_size=ROW_GROUP_ROWS,
+            compression="lz4" if passing else "zstd",
+            row_group_size=group_rows,
             use_dictionary=repeating,
             write_statistics=[name for name in table.column_names if name in _ORDERED],
-            write_batch_size=ROW_GROUP_ROWS,
+            write_batch_size=group_rows,
         )
         self._entries.append((relative, name, table.num_rows, hashed))
 

@@ -1,4 +1,7 @@
-"""The tables of one part, written in chunks of bounded size: each is sorted, and no episode spans two."""
+"""The mapped tables of one part, written in chunks of bounded size: no record spans two.
+
+Rows lie in order of the digests by which they are put into buckets (`pipelines.unify.buckets`), a few thousand to a row
+group, so that whoever wants some buckets reads little else."""
 
 from __future__ import annotations
 
@@ -8,17 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.mapping.columns import sorted_steps
+from pipelines.mapping.fullest_list import is_fuller
 from pipelines.mapping.unicode_text import without_nul
 from pipelines.store import PartWriter
-from schemas.tables import Quarantine, Samples, Screens, Steps, Table
+from pipelines.unify.buckets import TABLES, screens_with_digests, with_digests
 
 CHUNK_ROWS = 24_576
 """Less than a full batch, which is in order already: together with another it would be sorted again."""
 CHUNK_BYTES = 128 << 20
 BUFFERED_ROWS = 2_048
 """Rows held as dicts before they become a table: a dict takes many times the memory."""
-TABLES: dict[str, type[Table]] = {"steps": Steps, "samples": Samples, "screens": Screens, "quarantine": Quarantine}
+GROUP_ROWS = 4_096
+"""Rows of a row group."""
 
 
 class ChunkWriter:
@@ -29,8 +33,7 @@ class ChunkWriter:
         self._rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in TABLES}
         self._tables: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
         self._held = self._main = self._bytes = self._chunk = 0
-        self._screens: set[str] = set()
-        self.images = 0
+        self._screens: dict[str, Sequence[Mapping[str, Any]]] = {}
         self.images_missing = 0
         self.texts_cleaned = 0
 
@@ -51,11 +54,12 @@ class ChunkWriter:
         self._held += rows
         self._main += rows if name in ("steps", "samples") else 0
 
-    def is_new_screen(self, sha256: str) -> bool:
-        """Whether a picture has no row in this chunk yet; it has one from now on."""
-        if sha256 in self._screens:
+    def is_news(self, sha256: str, elements: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether this chunk has no row of the picture yet, or one with a poorer list of elements."""
+        known = self._screens.get(sha256)
+        if known is not None and not is_fuller(elements, known):
             return False
-        self._screens.add(sha256)
+        self._screens[sha256] = elements
         return True
 
     def _settle(self, name: str) -> None:
@@ -71,35 +75,26 @@ class ChunkWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held. The first chunk always has a quarantine table, be it empty."""
-        if not self._held and self._chunk:
-            return
-        for name, kind in TABLES.items():
+        """Write what is held."""
+        tables: dict[str, pa.Table] = {}
+        for name in TABLES:
             self._settle(name)
-            tables, self._tables[name] = self._tables[name], []
-            if not tables and (name != "quarantine" or self._chunk):
-                continue
-            whole, cells = without_nul(pa.concat_tables(tables) if tables else kind.schema.empty_table())
-            self.texts_cleaned += cells
-            self._count(name, whole)
-            del tables
-            self._out.table(name, _SORTED.get(name, lambda table: table)(whole), chunk=self._chunk)
-        self._chunk += 1
+            parts, self._tables[name] = self._tables[name], []
+            if parts:
+                tables[name], cells = without_nul(pa.concat_tables(parts))
+                self.texts_cleaned += cells
+                self._count_missing(name, tables[name])
+        steps, samples = tables.get("steps"), tables.get("samples")
+        for name, table in tables.items():
+            rows = screens_with_digests(table, steps, samples) if name == "screens" else with_digests(name, table)
+            self._out.table(name, rows, chunk=self._chunk, passing=True, group_rows=GROUP_ROWS)
+        self._chunk += bool(tables)
         self._held = self._main = self._bytes = 0
         self._screens.clear()
 
-    def _count(self, name: str, table: pa.Table) -> None:
+    def _count_missing(self, name: str, table: pa.Table) -> None:
         if name == "steps":
             self.images_missing += table["screenshot_sha256"].null_count
         elif name == "samples":
             empty = pc.equal(pc.list_value_length(table["images"]), 0)
             self.images_missing += pc.sum(pc.fill_null(empty, True)).as_py() or 0
-        elif name == "screens":
-            self.images += table.num_rows
-
-
-_SORTED = {
-    "steps": sorted_steps,
-    "samples": lambda table: table.sort_by("sample_id"),
-    "screens": lambda table: table.sort_by("screenshot_sha256"),
-}

@@ -78,7 +78,6 @@ class Counts:
     items_mapped: int = 0
     items_quarantined: int = 0
     records_quarantined: int = 0
-    images: int = 0
     images_missing: int = 0
     images_broken: int = 0
     texts_cleaned: int = 0
@@ -171,7 +170,7 @@ class _Part:
         """Write the rest; all counts."""
         self._chunks.flush()
         counts = self._counts
-        counts.images, counts.images_missing = self._chunks.images, self._chunks.images_missing
+        counts.images_missing = self._chunks.images_missing
         counts.texts_cleaned = self._chunks.texts_cleaned
         damaged = {file: why for file, why in self._broken.items() if file not in self._read} | self._damaged
         counts.files, counts.damaged_files = len(files), len(damaged)
@@ -305,7 +304,10 @@ class _Part:
     def _keep_screens(self, screens: Mapping[str, RecordScreen]) -> None:
         """Store pictures, once each; those without data are in the store already."""
         for sha256, screen in screens.items():
-            if screen.info is None or not self._chunks.is_new_screen(sha256):
+            if screen.info is None:
+                continue
+            elements = [element_without_nul(element) for element in screen.elements]
+            if not self._chunks.is_news(sha256, elements):
                 continue
             if screen.data is not None:
                 self._store.put_screen(screen.data, screen.info)
@@ -314,7 +316,7 @@ class _Part:
                 "width_px": screen.info.width_px,
                 "height_px": screen.info.height_px,
                 "phash": screen.info.phash,
-                "elements": [element_without_nul(element) for element in screen.elements],
+                "elements": elements,
                 "source": self._source,
             }
             self._chunks.rows("screens", [row])

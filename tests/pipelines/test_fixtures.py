@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import native
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,14 +30,28 @@ def test_every_adapter_has_a_fixture() -> None:
     assert native.names() == sorted(sources.registry())
 
 
+def in_native_order(manifest: Manifest) -> list[dict[str, Any]]:
+    """Steps in order of their native files, as a page lists them; the tables are in order of episodes alone."""
+    mapped = Store(manifest.folder.parents[2]).require(manifest.asset.replace("unified/", "mapped/"))
+    episodes = [name for path in mapped.paths("steps") for name in sorted(set(episodes_in(path)))]
+    rank = {name: place for place, name in reversed(list(enumerate(episodes)))}
+    return sorted(manifest.read("steps").to_pylist(), key=lambda row: (rank[row["episode_id"]], row["step_index"]))
+
+
+def episodes_in(path: Path) -> list[str]:
+    names: list[str] = pq.read_table(path, columns=["episode_id"])["episode_id"].to_pylist()
+    return names
+
+
 def check(source: str, manifest: Manifest, expected: native.Expected) -> None:
     counts: dict[str, Any] = manifest.counts
-    steps, samples = manifest.read("steps").to_pylist(), manifest.read("samples").to_pylist()
+    samples = manifest.read("samples").to_pylist()
+    steps = manifest.read("steps").to_pylist()
     found = (counts["items_in"], counts["items_mapped"], counts["items_quarantined"])
     assert found == (expected.items, expected.mapped, expected.items - expected.mapped), counts["reasons"]
     assert counts["reasons"] == dict(expected.reasons)
     assert (len(steps), len(samples)) == (expected.steps, expected.samples)
-    actions = [row["action_text"] for row in steps if row["action_text"] is not None]
+    actions = [row["action_text"] for row in in_native_order(manifest) if row["action_text"] is not None]
     assert expected.actions in (tuple(actions), ()) or not steps
     answers = {prompt_text(row["messages"]): row["answer"] for row in samples}
     assert {asked: answers.get(asked) for asked in expected.answers} == dict(expected.answers)

@@ -156,14 +156,15 @@ def test_a_rerun_works_nothing_twice_and_a_new_file_costs_one_part(toy: Path, tm
     _write(toy / "1.jsonl", _episode("a", (1, 1)))
     _write(toy / "2.jsonl", _episode("b", (2, 2)))
     first = unify_source(store, "toy", Raw(toy))
-    written = set(store.root("unified/toy").rglob("*.parquet"))
+    mapped = store.require("mapped/toy")
+    written = set(store.home.rglob("*.parquet"))
     assert unify_source(store, "toy", Raw(toy)) == first
-    assert set(store.root("unified/toy").rglob("*.parquet")) == written
+    assert set(store.home.rglob("*.parquet")) == written
     _write(toy / "3.jsonl", _episode("c", (3, 3)))
     # The other parts' files don't list 3.jsonl among what they may read: it is a part of its own.
     third = unify_source(store, "toy", Raw(toy))
     assert third.data_version != first.data_version
-    assert {entry.path for entry in first.files} < {entry.path for entry in third.files}
+    assert {entry.path for entry in mapped.files} < {entry.path for entry in store.require("mapped/toy").files}
 
 
 @pytest.mark.parametrize("engine", [("processes", 1), ("processes", 2), ("processes", 4), ("beam", 2)])
