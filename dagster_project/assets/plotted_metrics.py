@@ -194,9 +194,13 @@ def _safety(counts: Counts) -> dict[str, Number]:
 
 
 def _pool(counts: Counts) -> dict[str, Number]:
-    """`tried` and `failed` are of oracles (static tasks), `proposed` of the instructions of episodes (dynamic ones)."""
+    """`tried` and `failed` are of oracles (static tasks), `proposed` and `unopened` of what episodes suggest (dynamic
+    ones)."""
+    unopened = counts.get("unopened")
+    shut = sum(unopened.values()) if isinstance(unopened, Mapping) else None
     return {
         **_share(counts.get("failed"), counts.get("tried"), "quality: share of failed oracles"),
+        **_share(shut, counts.get("tasks"), "quality: share without a world"),
         **_of(counts, nearest_kept="quality: nearest similarity"),
         **_share(counts.get("tasks"), counts.get("proposed"), "yield: share"),
         **_strata(counts),

@@ -161,6 +161,25 @@ class GenerationSettings(Settings):
         return self.__pydantic_extra__ or {}
 
 
+class TaskPoolSettings(Settings):
+    """Dynamic tasks of online RL, which are inferred from gold episodes."""
+
+    proposer: str = setting(
+        "",
+        "A multimodal model that infers tasks from screens of recordings; none: a recording's own instruction alone.",
+    )
+    proposer_url: Url | None = setting(None, "Its endpoint, for example http://127.0.0.1:8000/v1.")
+    most_unopened: Number = setting(
+        0.75, "The largest share of dynamic tasks that name no app, or one that no world here shows.", ge=0, le=1
+    )
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.proposer and self.proposer_url is None:
+            raise ValueError("proposer_url: expected the endpoint of the proposer, found none")
+        return self
+
+
 class Upstream(Settings):
     """Whether the hub is asked which revision of a source's repository is out. A new one makes the source stale, and
     its next refresh pulls it: of sources that `vesper sources pull` brought, or that are enabled and have no files."""
@@ -231,6 +250,7 @@ class Deployment(Settings):
         "Expected steps up to which a task of the pool is easy, and medium; null: [10, 20], for recordings of real "
         "apps.",
     )
+    task_pool: TaskPoolSettings = setting(TaskPoolSettings(), "Dynamic tasks of online RL.")
     executor: Literal["in_process", "multiprocess"] = setting(
         "in_process", "Whether Dagster runs steps of a run one after the other, or side by side."
     )

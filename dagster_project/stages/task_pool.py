@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import GraphStage, StageWork
-from generators.generation import static_task_pool
+from generators.generation import dynamic_task_pool, static_task_pool
 from generators.generation.functional_maps import MapConfig
+from generators.generation.proposing.screen_tasks import ScreenProposer
 from generators.tasks import task_pool
 from generators.tasks.task_pool import PoolConfig
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.removed import CONTAMINATION
+from quality.model_client.client import ModelClient
 from schemas.tables import Tasks
 
 
@@ -24,7 +27,6 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         "owners": deployment.owners,
         "table": "tasks",
         "columns": Tasks,
-        "code_version": task_pool.CODE_VERSION,
     }
     yield GraphStage(  # before the rounds of the generation loop, whose banks take nothing that it holds
         key=task_pool.STATIC,
@@ -33,6 +35,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         run=_static_tasks,
         checks=static_task_pool.CHECKS,
         needs=("browser",),
+        code_version=task_pool.CODE_VERSION,
         description="Tasks from the functional maps of apps and sites.",
         **common,
     )
@@ -41,7 +44,8 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         deps=(task_pool.STATIC, CONTAMINATION, *(f"gold/{name}" for name in names)),
         job="build_corpus",
         run=lambda work: _dynamic_tasks(work, with_gold(work, names)),
-        checks=task_pool.DYNAMIC_CHECKS,
+        checks=dynamic_task_pool.CHECKS,
+        code_version=dynamic_task_pool.CODE_VERSION,
         description="Tasks inferred from gold episodes; kept if no task of the pool is too similar.",
         **common,
     )
@@ -51,6 +55,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         job="build_corpus",
         run=lambda work: task_pool.build_shards(work.store),
         checks=task_pool.SHARD_CHECKS,
+        code_version=task_pool.CODE_VERSION,
         description="The pool by strata of expected steps, ready for sampling in proportion.",
         **common,
     )
@@ -71,4 +76,12 @@ def _static_tasks(work: StageWork) -> Manifest:
 
 
 def _dynamic_tasks(work: StageWork, names: list[str]) -> Manifest:
-    return task_pool.build_dynamic(work.store, names, config=pool_config(work.deployment))
+    said = work.deployment.task_pool
+    with contextlib.ExitStack() as stack:
+        more: dict[str, Any] = {"config": pool_config(work.deployment), "most_unopened": said.most_unopened}
+        if said.proposer:
+            cache = work.store.home / "cache" / "proposer"
+            client = ModelClient(str(said.proposer_url), said.proposer, cache, max_tokens=800)
+            stack.callback(client.close)
+            more["proposer"] = ScreenProposer(work.store, client)
+        return dynamic_task_pool.build_dynamic(work.store, names, **more)

@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.tasks.world_interface import World
+from generators.worlds import app_starts
+from generators.worlds.app_starts import AppStart
 from schemas.settings import nearest
 
 
 @dataclass(frozen=True)
 class WorldKind:
-    """`open` gives the open world, in a browser (or a session) of its own; its options are those of that function."""
+    """`open` gives the open world, in a browser (or a session) of its own; its options are those of that function.
+    `start` says how it shows an app that recorded data names."""
 
     platform: str
     open: Callable[..., AbstractContextManager[World]]
+    start: AppStart = app_starts.no_app
 
 
 def _phone(**options: Any) -> AbstractContextManager[World]:
@@ -77,16 +81,24 @@ def _dagster_ui(**options: object) -> AbstractContextManager[World]:
 
 
 WORLDS: dict[str, WorldKind] = {
-    "phone": WorldKind("mobile", _phone),
-    "fsm": WorldKind("web", _fsm),
-    "pages/phone": WorldKind("mobile", _pages("phone")),
-    "pages/desktop": WorldKind("desktop", _pages("desktop")),
-    "miniwob": WorldKind("web", _miniwob),
-    "desktop": WorldKind("desktop", _desktop),
-    "datasette": WorldKind("web", _datasette),
-    "django_admin": WorldKind("web", _django_admin),
-    "dagster_ui": WorldKind("web", _dagster_ui),
+    "phone": WorldKind("mobile", _phone, app_starts.phone_app),
+    "fsm": WorldKind("web", _fsm, app_starts.site),
+    "pages/phone": WorldKind("mobile", _pages("phone"), app_starts.page_app),
+    "pages/desktop": WorldKind("desktop", _pages("desktop"), app_starts.page_app),
+    "pages/web": WorldKind("web", _pages("web"), app_starts.page_app),
+    "miniwob": WorldKind("web", _miniwob, app_starts.miniwob_task),
+    "desktop": WorldKind("desktop", _desktop, app_starts.program),
+    "datasette": WorldKind("web", _datasette, app_starts.web_app("datasette")),
+    "django_admin": WorldKind("web", _django_admin, app_starts.web_app("django_admin")),
+    "dagster_ui": WorldKind("web", _dagster_ui, app_starts.web_app("dagster_ui")),
 }
+
+
+def starts_of(app: str, platform: str, seed: int) -> dict[str, dict[str, object]]:
+    """World → its start with the app (or site) that recorded data names so, of all worlds of the platform that have
+    it, in the registry's order."""
+    found = {name: kind.start(app, seed) for name, kind in WORLDS.items() if kind.platform == platform}
+    return {name: {"world": name, **start} for name, start in found.items() if start is not None}
 
 
 def open_world(name: str, **options: object) -> AbstractContextManager[World]:

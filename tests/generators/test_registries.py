@@ -96,13 +96,14 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "fsm": fsm,
     "pages/phone": lambda: pages("phone"),
     "pages/desktop": lambda: pages("desktop"),
+    "pages/web": lambda: pages("web"),
     "miniwob": miniwob,
     "desktop": desktop,
 }
 """A new world's example goes here; a web app's are in `webapps.<name>.tasks`."""
-STRICT = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
+STRICT = ("phone", "fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob")
 """Worlds that refuse a start of another world; the others ignore its entry "world"."""
-KEYED = ("fsm", "pages/phone", "pages/desktop", "miniwob", "datasette", "django_admin", "dagster_ui")
+KEYED = ("fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob", "datasette", "django_admin", "dagster_ui")
 """Worlds in a browser that take any key."""
 
 

@@ -17,7 +17,7 @@ from trainer.settings.tree import TrainerSettings
 
 CODE_VERSION = "2"
 
-BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "miniwob")
+BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob")
 """Worlds of online RL unless its settings name others: those that a Chromium is enough for."""
 CHECKPOINTS = tuple(ENTRIES)
 STAGES = (*CHECKPOINTS, *(f"evaluations/{name}" for name in CHECKPOINTS))

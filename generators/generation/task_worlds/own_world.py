@@ -13,6 +13,7 @@ from generators.policies.oracles.oracle import Oracle
 from generators.policies.registry import ORACLES
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
+from generators.worlds.app_starts import AppStart, no_app
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, WorldKind
 from generators.worlds.webapps.web_app_task import action_of
@@ -40,6 +41,8 @@ class OwnWorld:
     `tasks` the tasks of a seed (each with one capability at least, its family, and the seed in its `initial_state`),
     and `rule(evaluator, state, answer)` says whether a state of the world fulfils a task. `plan` gives the scripted
     policy what does a task, as `worlds.webapps.web_app_task` words plans: ("click", role, name), ("type", text), …
+    `start(app, seed)` gives the start that shows an app by the name that recorded data has for it, so that dynamic
+    tasks open here; None for an app that isn't here.
     """
 
     name: str
@@ -48,6 +51,7 @@ class OwnWorld:
     tasks: Callable[[int], Sequence[TaskSpec]]
     rule: Callable[[Mapping[str, Any], Mapping[str, Any], str], bool]
     plan: Callable[[TaskSpec], Sequence[tuple[str, ...]]] | None = None
+    start: AppStart = no_app
 
     def _oracle(self, task: TaskSpec, world: World | None) -> Oracle | None:
         return IntentOracle(self.plan, action_of) if self.plan is not None else None
@@ -56,7 +60,7 @@ class OwnWorld:
         """Make world, rule and oracle known to this process. Only a setting does that, never what a task says: a task
         is data, and data names no code. Raises `ValueError` for a name that another world or rule has."""
         parts: tuple[tuple[dict[str, Any], Any], ...] = (
-            (WORLDS, WorldKind(self.platform, self.open)),
+            (WORLDS, WorldKind(self.platform, self.open, self.start)),
             (RULES, self.rule),
             (ORACLES, self._oracle),
         )

@@ -16,7 +16,7 @@ from generators.tasks.world_interface import WorldError
 from generators.worlds.android.backend import App, BackendError
 from generators.worlds.android.uiautomator import dump_xml, nodes_of
 from generators.worlds.phone.phone_world import open_phone
-from generators.worlds.phone.snapshot import TITLES
+from generators.worlds.phone.snapshot import PACKAGES, TITLES
 
 if TYPE_CHECKING:
     from generators.worlds.phone.phone_world import PhoneWorld
@@ -49,7 +49,7 @@ class PhoneScreen:
     def __init__(self, world: PhoneWorld, thread: ThreadPoolExecutor) -> None:
         """Made in `thread`, the one that opened the world."""
         self.size_px = world.size_px
-        self.apps = tuple(App(title, f"{PACKAGE}.{name}") for name, title in TITLES.items())
+        self.apps = tuple(App(title, PACKAGES[name]) for name, title in TITLES.items())
         self._world, self._thread = world, thread
         self._camera = Camera(world.page, Viewport(*world.size_px, mobile=True))
 

@@ -24,6 +24,9 @@ TITLES = {
     "shop": "Shop",
     "tools": "Tools",
 }
+PACKAGES = {app: f"org.vesper.{app}" for app in TITLES}
+SITES = {app: f"vesper{app}" for app in TITLES}
+"""What recordings of our pages on a phone, or as a site, call an app."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Our own pages (phone and desktop) as a world: eight apps whose state says what was reached."""
+"""Our own pages (phone, desktop and web) as a world: eight apps whose state says what was reached."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from schemas.action_types import (
 from schemas.actions import direction_of
 from schemas.ids import digest
 
-PLATFORM = {"phone": "mobile", "desktop": "desktop"}
+PLATFORM = {"phone": "mobile", "desktop": "desktop", "web": "web"}
 WHEEL_PX = 250
 
 
 class PagesWorld(BrowserWorld):
-    """One browser page that shows any of our apps, as a `phone` or a `desktop` (see `World`)."""
+    """One browser page that shows any of our apps, as a `phone`, a `desktop` or a site (see `World`)."""
 
     def __init__(self, pages: OwnPages, kind: str) -> None:
         self.name = f"pages/{kind}"
@@ -117,6 +117,6 @@ PagesWorld.acts = {
 
 @contextmanager
 def open_pages_world(kind: str) -> Iterator[PagesWorld]:
-    """Our apps on a `phone` or a `desktop`, in a browser of their own. Raises `BrowserMissing` without a Chromium."""
+    """Our apps on a `phone`, a `desktop` or the `web`, in their own browser. Raises `BrowserMissing` without one."""
     with open_pages(kind) as pages:
         yield PagesWorld(pages, kind)

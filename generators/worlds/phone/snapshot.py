@@ -16,6 +16,8 @@ from generators.worlds.phone import words as w
 
 APPS = ("contacts", "messages", "notes", "clock", "settings", "files", "shop", "calendar")
 TITLES = {app: app.capitalize() for app in APPS}
+PACKAGES = {app: f"org.vesper.{app}" for app in APPS}
+"""What Android calls them."""
 FIRST_DAY = date(2026, 1, 5)
 START_KEYS = ("seed", "snapshot", "extras", "open")
 

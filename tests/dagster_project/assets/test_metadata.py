@@ -195,7 +195,14 @@ COUNTS: dict[str, dict[str, Any]] = {
         "triggers_by_source": {"a": 1},
     },
     "task_pool/static": {"easy": 3, "medium": 1, "tasks": 4, "tried": 8, "failed": 2},
-    "task_pool/dynamic": {"easy": 3, "tasks": 3, "proposed": 4, "episodes": 4, "nearest_kept": 0.75},
+    "task_pool/dynamic": {
+        "easy": 3,
+        "tasks": 3,
+        "proposed": 4,
+        "episodes": 4,
+        "nearest_kept": 0.75,
+        "unopened": {"no app named": 1},
+    },
     "task_pool/shards": {"easy": 6, "medium": 1, "hard": 0, "tasks": 7},
     "generation/catalogue/round_001": {
         "functions": 8,
@@ -292,7 +299,12 @@ WANTED: dict[str, dict[str, float]] = {
         "yield: easy tasks": 3,
         "yield: hard tasks": 0,
     },
-    "task_pool/dynamic": {"quality: nearest similarity": 0.75, "yield: share": 0.75, "yield: medium tasks": 0},
+    "task_pool/dynamic": {
+        "quality: nearest similarity": 0.75,
+        "quality: share without a world": 1 / 3,
+        "yield: share": 0.75,
+        "yield: medium tasks": 0,
+    },
     "task_pool/shards": {"yield: tasks": 7, "yield: easy tasks": 6},
     "generation/catalogue/round_001": {"quality: coverage": 0.25, "yield: functions": 8, "yield: functions shown": 2},
     "generation/task_bank/round_001": {

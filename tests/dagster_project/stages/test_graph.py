@@ -256,6 +256,7 @@ def test_dg_check_defs_passes(tmp_path: Path) -> None:
 
 
 def test_code_versions_are_the_stages_own(stages: dict[str, GraphStage]) -> None:
+    from generators.generation import dynamic_task_pool
     from generators.tasks import task_pool
     from pipelines.training_data import mixture, shards
     from pipelines.unify import unify
@@ -269,13 +270,13 @@ def test_code_versions_are_the_stages_own(stages: dict[str, GraphStage]) -> None
     assert (said["verdicts/aitw"], said["gold/aitw"]) == (verdicts.CODE_VERSION, gold.CODE_VERSION)
     assert said["hygiene/duplicates"] == dedup.CODE_VERSION and said["mid_training/mixture"] == mixture.CODE_VERSION
     assert said["mid_training/shards"] == said["evaluations/heldout"] == shards.CODE_VERSION
-    assert {said[f"task_pool/{name}"] for name in ("static", "dynamic", "shards")} == {task_pool.CODE_VERSION}
+    assert {said[f"task_pool/{name}"] for name in ("static", "shards")} == {task_pool.CODE_VERSION}
+    assert said["task_pool/dynamic"] == dynamic_task_pool.CODE_VERSION
     assert said["checkpoints/unified"] == CODE_VERSION
 
 
 def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from generators.generation import static_task_pool
-    from generators.tasks import task_pool
+    from generators.generation import dynamic_task_pool, static_task_pool
     from generators.tasks.strata import METHOD_EDGES, NANO_EDGES
 
     monkeypatch.delenv("VESPER_DEPLOYMENT", raising=False)
@@ -283,7 +284,7 @@ def test_the_shipped_strata_fit_the_embedded_worlds(monkeypatch: pytest.MonkeyPa
     assert pool_stages.pool_config(shipped).edges == NANO_EDGES
     assert pool_stages.pool_config(deployment.Deployment(raw_root=tmp_path)).edges == METHOD_EDGES
     asked: list[object] = []
-    for module, name in ((static_task_pool, "build_static"), (task_pool, "build_dynamic")):
+    for module, name in ((static_task_pool, "build_static"), (dynamic_task_pool, "build_dynamic")):
         monkeypatch.setattr(module, name, lambda *_, config, **more: asked.append(config.edges))
     work = StageWork(Store(tmp_path), shipped)
     pool_stages._static_tasks(work)

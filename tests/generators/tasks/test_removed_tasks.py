@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from goldmaker import gold
 
-from generators.tasks.task_pool import build_dynamic
+from generators.generation.dynamic_task_pool import build_dynamic
 from pipelines.store import PartSpec
 from pipelines.training_data.removed import CONTAMINATION
 

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generators.devices.browser import BrowserMissing, find_chromium
+from generators.generation.dynamic_task_pool import ProposedTask, RecordedPath, build_dynamic
 from generators.generation.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
 from generators.generation.static_task_pool import build_static
 from generators.tasks.strata import NANO_EDGES, stratum
-from generators.tasks.task_pool import PoolConfig, build_dynamic, build_shards
+from generators.tasks.task_pool import PoolConfig, build_shards
 from generators.tasks.task_sampling import TaskPool
 from pipelines.store import Store, StoreError
 from quality.evidence.embedding import Embedder
@@ -81,7 +82,7 @@ def test_dynamic_tasks_are_kept_iff_new_to_the_pool(tmp_path: Path) -> None:
     deleting = next(row for row in rows if row["instruction"].startswith("Delete"))
     assert deleting["parents"] == ["episode:toy/e0001"]
     assert deleting["expected_steps"] == 2 and deleting["origin"] == "dynamic"  # three steps, one of them Finished
-    assert len(json.loads(deleting["initial_state"])["screenshot_sha256"]) == 64
+    assert len(json.loads(deleting["evaluator"])["screenshot_sha256"]) == 64
 
 
 def test_epsilon_decides_how_much_is_new(tmp_path: Path) -> None:
@@ -105,8 +106,9 @@ def test_a_proposer_may_suggest_more_than_the_episode_says(tmp_path: Path) -> No
     store = Store(tmp_path)
     episodes_of(store, "toy", ["Open the cart"])
 
-    def proposer(episode: dict[str, Any]) -> list[str]:
-        return [episode["instruction"], "Show the weather of tomorrow", " "]
+    def proposer(episode: RecordedPath) -> list[ProposedTask]:
+        texts = (episode.instruction, "Show the weather of tomorrow", " ")
+        return [ProposedTask(text, 2, episode.screens[0]) for text in texts]
 
     assert build_dynamic(store, ["toy"], proposer=proposer).counts["tasks"] == 2
 

@@ -15,7 +15,7 @@ from goldmaker import commit_gold, episodes, gold, screen_row, step_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.tasks.task_pool import novelty
+from generators.generation.dynamic_task_pool import novelty
 from pipelines.derivers.derive import derive_samples
 from pipelines.store import Store, StoreError
 from quality.commands.dedup_texts import dedup_file

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from generators.proving.embedded.native import common
+from generators.worlds.pages.page_task import PACKAGES
 from generators.worlds.pages.recording import RecordedAct, RecordedEpisode, RecordedStep
 from pipelines.native import tf_example, tfrecord
 
@@ -52,7 +53,7 @@ def example(episode: RecordedEpisode, index: int) -> bytes:
             "episode_length": [len(episode.steps)],
             "goal_info": [episode.goal],
             "android_api_level": [31],
-            "current_activity": ["org.vesper.launcher/.Home" if home else f"{common.PACKAGES[episode.app]}/.Main"],
+            "current_activity": ["org.vesper.launcher/.Home" if home else f"{PACKAGES[episode.app]}/.Main"],
             "device_type": ["PIXEL_3"],
             "image/encoded": [raw],
             "image/height": [episode.height],

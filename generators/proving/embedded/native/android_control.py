@@ -9,6 +9,7 @@ from typing import Any
 
 from generators.proving.embedded.native import common
 from generators.worlds.pages.own_pages import PageElement
+from generators.worlds.pages.page_task import PACKAGES
 from generators.worlds.pages.recording import RecordedAct, RecordedEpisode
 from pipelines.native import accessibility, tf_example, tfrecord
 
@@ -45,7 +46,7 @@ def forest(elements: Sequence[PageElement], app: str) -> bytes:
             unique_id=1,
             bounds=bounds,
             class_name="android.widget.FrameLayout",
-            package_name=common.PACKAGES[app],
+            package_name=PACKAGES[app],
             is_enabled=True,
             is_visible_to_user=True,
             child_ids=tuple(children.get(-1, ())),
@@ -59,7 +60,7 @@ def forest(elements: Sequence[PageElement], app: str) -> bytes:
                 unique_id=i + 2,
                 bounds=(left, top, right, bottom),
                 class_name=common.android_class(e),
-                package_name="com.android.systemui" if e.system else common.PACKAGES[app],
+                package_name="com.android.systemui" if e.system else PACKAGES[app],
                 text=own,
                 content_description=e.name if e.name != own else "",
                 hint_text=e.text if e.editable and not e.value else "",

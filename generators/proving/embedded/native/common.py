@@ -15,9 +15,6 @@ from generators.worlds.pages.own_pages import PageElement
 from generators.worlds.pages.recording import RecordedEpisode
 
 T = TypeVar("T")
-PACKAGES = {
-    app: f"org.vesper.{app}" for app in ("contacts", "mail", "news", "profile", "settings", "shop", "todo", "tools")
-}
 
 
 def _named(prefix: str, pairs: str) -> dict[str, str]:

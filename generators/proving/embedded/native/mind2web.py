@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.proving.embedded.native import common
+from generators.worlds.pages.page_task import SITES
 from generators.worlds.pages.recording import DomNode, RecordedAct, RecordedEpisode, RecordedStep
 
 EPISODES_PER_FILE = 10
@@ -89,7 +90,7 @@ def episode_json(episode: RecordedEpisode) -> dict[str, object]:
     domain, subdomain = DOMAINS.get(episode.app, ("Service", "Tools"))
     return {
         "annotation_id": episode.uid,
-        "website": f"vesper{episode.app}",
+        "website": SITES[episode.app],
         "domain": domain,
         "subdomain": subdomain,
         "confirmed_task": episode.goal,

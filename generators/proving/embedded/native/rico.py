@@ -10,6 +10,7 @@ from typing import Any
 from generators.proving.embedded.native import common
 from generators.proving.embedded.screens import StillScreen
 from generators.worlds.pages.own_pages import PageElement
+from generators.worlds.pages.page_task import PACKAGES
 
 FRAME = 4  # hierarchy pixels a CSS pixel: 360 x 640 -> 1440 x 2560
 
@@ -31,8 +32,8 @@ def node(element: PageElement, app: str, children: Sequence[Mapping[str, object]
         "selected": element.checked,
         "pressed": "not_pressed",
         "draw": True,
-        "package": common.PACKAGES[app],
-        "resource-id": f"{common.PACKAGES[app]}:id/{element.role}",
+        "package": PACKAGES[app],
+        "resource-id": f"{PACKAGES[app]}:id/{element.role}",
         "content-desc": [element.name if element.name != element.text else None],
         "text": element.text,
         "ancestors": ["android.view.View", "java.lang.Object"],
@@ -56,13 +57,13 @@ def hierarchy(screen: StillScreen) -> dict[str, object]:
         "clickable": False,
         "visible-to-user": True,
         "visibility": "visible",
-        "package": common.PACKAGES[screen.app],
+        "package": PACKAGES[screen.app],
         "content-desc": [None],
         "ancestors": ["android.view.View"],
         "children": [build(i) for i in children.get(-1, [])],
     }
     return {
-        "activity_name": f"{common.PACKAGES[screen.app]}/.{screen.view.capitalize()}",
+        "activity_name": f"{PACKAGES[screen.app]}/.{screen.view.capitalize()}",
         "activity": {"root": root, "added_fragments": [], "active_fragments": []},
         "is_keyboard_deployed": False,
         "request_id": screen.number,
