@@ -208,15 +208,23 @@ def _alike_texts(loaded: Loaded, store: Store, item_id: str) -> list[Row]:
 
 
 def _embedded(store: Store, item_id: str) -> list[tuple[str, float]]:
-    """(other item, cosine) of the pairs that `hygiene/duplicates` holds, the nearest first."""
+    """(other item, cosine) of the pairs that `hygiene/duplicates` holds, the nearest first. Equal items are paired with
+    the one that stands for them all, so whatever is paired with that is near to this one, too."""
     import pyarrow.compute as pc
 
     manifest = store.current(DUPLICATES)
     if manifest is None or not manifest.paths("pairs"):
         return []
     pairs = manifest.read("pairs", columns=["left", "right", "similarity"])
-    mine = pairs.filter(pc.or_(pc.equal(pairs["left"], item_id), pc.equal(pairs["right"], item_id))).to_pylist()
-    others = [(p["right"] if p["left"] == item_id else p["left"], p["similarity"]) for p in mine]
+
+    def of(name: str) -> dict[str, float]:
+        mine = pairs.filter(pc.or_(pc.equal(pairs["left"], name), pc.equal(pairs["right"], name))).to_pylist()
+        return {p["right"] if p["left"] == name else p["left"]: p["similarity"] for p in mine}
+
+    near = of(item_id)
+    for owner in [other for other, value in near.items() if value == 1][:1]:
+        near = of(owner) | near
+    others = [(other, value) for other, value in near.items() if other != item_id]
     return sorted(others, key=lambda one: (-one[1], one[0]))[:ALIKE]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import combinations, product
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,7 +28,8 @@ def dedup_file(
     Every pair of ids whose texts' cosine similarity is at least `threshold` is written once (left < right), unless the
     two differ in what vectors are deaf to (`quality.evidence.meaning`: on and off, numbers, names, unread scripts);
     kept are the rows that the greedy rule of `quality.duplicates.neighbours.keep` leaves, in order of their ids, with
-    all their columns. Texts that are equal up to blanks have similarity 1. Returns the report. Raises one-line
+    all their columns. Texts that are equal up to blanks have similarity 1; each of their ids is written beside the
+    least of them alone, which also stands for them in all other pairs. Returns the report. Raises one-line
     `ValueError`s on bad input.
     """
     check_threshold(threshold)
@@ -44,14 +44,9 @@ def dedup_file(
         found = alike_pairs(unique, threshold, embedder, most=MAX_PAIRS)
     except TooManyPairs as error:
         raise ValueError(f"{path}: {error}") from None
-    total = sum(len(c) * (len(c) - 1) // 2 for c in classes.values())
-    total += sum(len(classes[unique[i]]) * len(classes[unique[j]]) for i, j, _ in found)
-    if total > MAX_PAIRS:
-        raise ValueError(
-            f"{path}: pairs at threshold {threshold}: expected at most {MAX_PAIRS}, found {total}; raise it"
-        )
-    rows = sorted(_expand(classes, unique, found))
-    retained, displaced = keep({name: (name,) for name in ids}, ((left, right) for left, right, _ in rows))
+    rows = sorted(_pairs(classes, unique, found))
+    class_of = {name: number for number, text in enumerate(unique) for name in classes[text]}
+    retained, displaced = keep({name: (name,) for name in ids}, (), class_of, ((i, j) for i, j, _ in found))
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in rows), folder / "pairs.parquet")
@@ -70,15 +65,15 @@ def dedup_file(
     )
 
 
-def _expand(
+def _pairs(
     classes: dict[str, list[str]], unique: list[str], found: list[tuple[int, int, float]]
 ) -> Iterator[tuple[str, str, float]]:
-    """Pairs of texts → pairs of ids."""
-    for members in classes.values():
-        yield from ((a, b, 1.0) for a, b in combinations(members, 2))
+    """Pairs of texts → pairs of the ids that stand for them, and each id of a text beside the one that does."""
+    for owner, *others in classes.values():
+        yield from ((owner, other, 1.0) for other in others)
     for i, j, value in found:
-        for a, b in product(classes[unique[i]], classes[unique[j]]):
-            yield (*sorted((a, b)), float(value))  # type: ignore[misc]
+        left, right = sorted((classes[unique[i]][0], classes[unique[j]][0]))
+        yield left, right, float(value)
 
 
 def _read(path: Path) -> pa.Table:

@@ -21,23 +21,25 @@ between them are contamination, a stage of its own.
 `keep` is greedy in the total order (source priority, -score, item_id): an item goes iff one that stays before it is
 its duplicate. Nothing is merged transitively (A~B, B~C keeps A and C), and it is recomputed from the pairs, so it is
 a pure function of the set: in whatever order items were added, and a withdrawn source revives what it had displaced.
+
+Items of one key and one text are a class (`quality.duplicates.item_classes`): the table `pairs` names each of them
+beside its class's owner, the first in that order, and pairs of other texts by their owners.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import pyarrow as pa
 
 from pipelines.prompts import prompt_text
 from pipelines.store import Build, CheckSpec, Manifest, PartSpec, PartWriter, Store
+from quality.duplicates.item_classes import DuplicateCandidate, ItemClasses, item_classes
 from quality.duplicates.neighbours import check_threshold, keep
 from quality.duplicates.same_text import VERSION as MEANING_VERSION
-from quality.duplicates.same_text import alike_pairs, similarities
+from quality.duplicates.same_text import alike_pairs
 from quality.duplicates.screen_owners import ASSET as SCREENS
 from quality.duplicates.screen_owners import canonical_screens, recording_pairs
 from quality.evidence.embedding import Embedder, normalise
@@ -45,10 +47,10 @@ from quality.judges.verdicts import last_verdicts
 from schemas.ids import digest, item_episode, item_sample
 from schemas.tables import Pairs, Samples, Screens, Steps
 
-__all__ = ["DuplicateCandidate", "find_duplicates", "item_pairs", "keep", "literals"]
+__all__ = ["DuplicateCandidate", "find_duplicates", "keep", "literals"]
 
 ASSET = "hygiene/duplicates"
-CODE_VERSION = f"4.{MEANING_VERSION}"
+CODE_VERSION = f"5.{MEANING_VERSION}"
 DEFAULT_THRESHOLD = 0.8
 """Lower than a bare text comparison could afford: the key already asks for one screen, one answer, equal literals.
 all-MiniLM-L6-v2 puts "Remove the mail with the subject ..." and "Delete the message ..." at 0.805."""
@@ -72,31 +74,6 @@ ALL_ONCE = CheckSpec("every item is kept or displaced once", "An item is missing
 NO_DUPLICATES = CheckSpec("no two kept items are duplicates", "Two kept items are as similar as duplicates")
 NOT_EMPTY = CheckSpec("something is kept", "All items were displaced")
 CHECKS = (ALL_ONCE, NO_DUPLICATES, NOT_EMPTY)
-
-
-@dataclass(frozen=True, slots=True)
-class DuplicateCandidate:
-    """An episode or sample as far as duplicates are concerned."""
-
-    id: str
-    source: str
-    platform: str
-    text: str
-    key: str
-    score: int | None = None
-    priority: int = 0
-    episodes: tuple[str, ...] = ()
-    """Of a sample: the episodes it was derived from."""
-
-    @property
-    def order(self) -> tuple[int, int, str]:
-        """The total order of `keep`: a lower priority number, then a higher score, then the id."""
-        return self.priority, -(self.score if self.score is not None else -1), self.id
-
-    @property
-    def text_id(self) -> str:
-        """Texts are compared within a platform, so the platform is part of their identity."""
-        return digest([self.platform, normalise(self.text)])[:32]
 
 
 def find_duplicates(store: Store, sources: Sequence[str], threshold: float = DEFAULT_THRESHOLD) -> Manifest:
@@ -150,31 +127,32 @@ def _write(
     before: Manifest | None,
     recordings: Sequence[tuple[str, str, float]],
 ) -> dict[str, Any]:
-    pairs = item_pairs(items, threshold, embedder)
-    words = {(left, right) for left, right, _ in pairs}
+    classes = item_classes(items, threshold, embedder)
     known = {item.id for item in items}
-    recorded = [pair for pair in recordings if pair[:2] not in words and {*pair[:2]} <= known]
-    pairs = [*pairs, *recorded]
-    seen_alike = {frozenset(pair[:2]) for pair in recorded}
-    retained, displaced, follow = decide(items, pairs)
-    similarity = {frozenset((left, right)): value for left, right, value in pairs}
+    recorded = [pair for pair in recordings if {*pair[:2]} <= known and classes.similarity(*pair[:2]) is None]
+    retained, displaced, follow = decide(items, classes, recorded)
+    seen_alike = {frozenset(pair[:2]): pair[2] for pair in recorded}
     by_id = {item.id: item for item in items}
-    rows: list[dict[str, Any]] = [
-        {
-            "item_id": name,
-            "source": by_id[name].source,
-            "kept": winner,
-            "similarity": similarity[frozenset((name, winner))],
-            "reason": "recording" if frozenset((name, winner)) in seen_alike else "duplicate",
-        }
-        for name, winner in displaced.items()
-    ]
+    rows: list[dict[str, Any]] = []
+    for name, winner in displaced.items():
+        value = classes.similarity(name, winner)
+        recording = value is None
+        rows.append(
+            {
+                "item_id": name,
+                "source": by_id[name].source,
+                "kept": winner,
+                "similarity": seen_alike[frozenset((name, winner))] if recording else value,
+                "reason": "recording" if recording else "duplicate",
+            }
+        )
     rows += [
         {"item_id": name, "source": by_id[name].source, "kept": winner, "similarity": None, "reason": "episode"}
         for name, winner in follow.items()
     ]
     standing = set(retained)
-    out.table("pairs", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in sorted(pairs)))
+    pairs = sorted([*classes.pairs(), *recorded])
+    out.table("pairs", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in pairs))
     kept_rows = [{"item_id": n, "source": by_id[n].source, "score": by_id[n].score} for n in sorted(retained)]
     out.table("keep", pa.Table.from_pylist(kept_rows, schema=KEEP))
     rows.sort(key=lambda row: row["item_id"])
@@ -189,23 +167,27 @@ def _write(
         "displaced": len(rows),
         "displaced_episodes": sum(row["item_id"].startswith("episode:") for row in rows),
         "displaced_samples": sum(row["item_id"].startswith("sample:") for row in rows),
-        "kept_pairs": sum(left in standing and right in standing for left, right, _ in pairs),
+        "kept_pairs": classes.pairs_among(standing)
+        + sum(left in standing and right in standing for left, right, _ in recorded),
     }
 
 
 def decide(
-    items: Sequence[DuplicateCandidate], pairs: Sequence[tuple[str, str, float]]
+    items: Sequence[DuplicateCandidate], classes: ItemClasses, recordings: Sequence[tuple[str, str, float]] = ()
 ) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """(kept, displaced item → its winner, sample → the episode that its own episode yields to).
 
     Episodes first: a sample of a displaced episode goes with it *before* samples are compared, or it could take
     another sample down and then leave itself.
     """
-    ids = [(left, right) for left, right, _ in pairs]
-    stay, displaced = keep({i.id: i.order for i in items if i.id.startswith("episode:")}, ids)
+    alike = list(classes.alike)
+    recorded = [(left, right) for left, right, _ in recordings]
+    episodes = {item.id: item.order for item in items if item.id.startswith("episode:")}
+    stay, displaced = keep(episodes, recorded, classes.of, alike)
     samples = [item for item in items if not item.id.startswith("episode:")]
     follow = {item.id: displaced[episode] for item in samples for episode in item.episodes if episode in displaced}
-    retained, gone = keep({item.id: item.order for item in samples if item.id not in follow}, ids)
+    compared = {item.id: item.order for item in samples if item.id not in follow}
+    retained, gone = keep(compared, recorded, classes.of, alike)
     return [*stay, *retained], {**displaced, **gone}, follow
 
 
@@ -254,23 +236,6 @@ _LITERAL = re.compile(r"\d+(?:[.,:/-]\d+)*|\"[^\"]*\"|\u201c[^\u201d]*\u201d|(?<
 def literals(text: str) -> list[str]:
     """Numbers and quoted words of a text, casefolded and sorted: texts that differ in them mean different things."""
     return sorted(match.strip("\"'\u201c\u201d").casefold() for match in _LITERAL.findall(text))
-
-
-def item_pairs(
-    items: Sequence[DuplicateCandidate], threshold: float, embedder: Embedder
-) -> list[tuple[str, str, float]]:
-    """All (left, right, similarity), left < right, among items of one key; only texts that meet are embedded."""
-    groups: dict[tuple[str, str], list[DuplicateCandidate]] = {}
-    for item in items:
-        groups.setdefault((item.platform, item.key), []).append(item)
-    meeting = [sorted(group, key=lambda item: item.id) for group in groups.values() if len(group) > 1]
-    candidates = [(a, b) for group in meeting for a, b in combinations(group, 2)]
-    similarity = similarities([(a.text, b.text) for a, b in candidates], embedder)
-    return [
-        (a.id, b.id, float(value))
-        for (a, b), value in zip(candidates, similarity, strict=True)
-        if value >= round(threshold, 12)
-    ]
 
 
 def _read_items(

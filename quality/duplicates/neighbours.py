@@ -7,11 +7,13 @@ proven there. Either way float64 decides on the two stored vectors alone, so the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from quality.duplicates import pruned_neighbours
 
+Node = TypeVar("Node", str, int)
 MARGIN = 1e-4
 """FAISS works in float32; it proposes everything above threshold - margin, float64 decides."""
 ROUND = 12
@@ -100,27 +102,50 @@ def _propose(
         yield i[below], j[below]
 
 
-def keep(order: Mapping[str, tuple[object, ...]], pairs: Iterable[tuple[str, str]]) -> tuple[list[str], dict[str, str]]:
+Pairs = Iterable[tuple[str, str]]
+NO_CLASSES: Mapping[str, int] = {}
+
+
+def keep(
+    order: Mapping[str, tuple[object, ...]],
+    pairs: Pairs,
+    class_of: Mapping[str, int] = NO_CLASSES,
+    alike: Iterable[tuple[int, int]] = (),
+) -> tuple[list[str], dict[str, str]]:
     """(kept ids in order, displaced id → the first kept item that displaces it).
 
     `order` gives each item's place in a total order; pairs with an item that isn't in it are ignored (withdrawn).
+    Items of one class (`class_of`) are duplicates of one another, and of all items of the classes that theirs is
+    `alike` to. That is as if all those pairs were given, in time that grows with items, not with pairs of them: of a
+    class one item at most is kept, so that whoever comes later meets it alone.
     """
-    neighbours: dict[str, list[str]] = {}
-    for left, right in pairs:
-        if left in order and right in order and left != right:
-            neighbours.setdefault(left, []).append(right)
-            neighbours.setdefault(right, []).append(left)
+    neighbours = _both_ways((left, right) for left, right in pairs if left in order and right in order)
+    near = _both_ways(alike)
     retained: list[str] = []
     standing: set[str] = set()
+    of_class: dict[int, str] = {}
     displaced: dict[str, str] = {}
     for item in sorted(order, key=lambda name: order[name]):
-        above = [other for other in neighbours.get(item, ()) if other in standing]
+        mine = class_of.get(item, -1)
+        above = [of_class[one] for one in (mine, *near.get(mine, ())) if one in of_class]
+        above += [other for other in neighbours.get(item, ()) if other in standing]
         if above:
             displaced[item] = min(above, key=lambda name: order[name])
         else:
             retained.append(item)
             standing.add(item)
+            if mine >= 0:
+                of_class[mine] = item
     return retained, displaced
+
+
+def _both_ways(pairs: Iterable[tuple[Node, Node]]) -> dict[Node, list[Node]]:
+    found: dict[Node, list[Node]] = {}
+    for left, right in pairs:
+        if left != right:
+            found.setdefault(left, []).append(right)
+            found.setdefault(right, []).append(left)
+    return found
 
 
 def check_threshold(threshold: float) -> None:
