@@ -4,12 +4,15 @@ The choice is made by thresholds on `hash(sample_id, seed)`: each objective has 
 available tokens); every row is taken floor(rate) times, and once more if its hash lies below the threshold at which
 the objective's tokens are reached. So a row depends on its own hash and two numbers, and 1 % new rows change
 about 1 % of the choice. Shards are never rewritten for a mixture.
+
+Within navigation, action types that data hardly holds (PressRecent is 0.07 % of V1's mobile steps) have a rate of their
+own, which brings each to `sparse_action` of navigation's tokens where repeating its rows can.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ import pyarrow.compute as pc
 from pipelines.store import Check, CheckSpec, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.store.files import FileEntry
 from pipelines.training_data.mixture_config import MixtureConfig
+from pipelines.training_data.mixture_floors import FLOORS, floor_checks
 from pipelines.training_data.shards import ASSET as SHARDS
 from pipelines.training_data.shards import HAS_ROWS, ShardIndex
 from schemas.ids import digest
@@ -28,11 +32,11 @@ from schemas.tables import OBJECTIVES, Column, Table
 ASSET = "mid_training/mixture"
 DUPLICATES = "hygiene/duplicates"
 SCAN = "hygiene/shard_scan"
-CODE_VERSION = "3"
+CODE_VERSION = "4"
 SHARES_REACHED = CheckSpec(
     "token shares reached unless data is short", "An objective has too few tokens though there is data"
 )
-CHECKS = (HAS_ROWS, SHARES_REACHED)
+CHECKS = (HAS_ROWS, SHARES_REACHED, *FLOORS.values())
 
 
 class Mixture(Table, version=1):
@@ -60,7 +64,8 @@ SHARES = pa.schema(
         ("rate", pa.float64()),
     ]
 )
-"""One row an objective, source and platform; target and rate are of objectives only."""
+"""One row an objective, source, platform and action type (whose reached share is that of navigation's tokens); target
+and rate are of objectives only."""
 
 
 def unit_hashes(sample_ids: list[str], seed: int) -> np.ndarray:
@@ -77,6 +82,7 @@ def choose(index: pa.Table, config: MixtureConfig) -> tuple[np.ndarray, dict[str
     """
     tokens = index["tokens"].to_numpy().astype(np.int64)
     objective = np.asarray(index["objective"].to_pylist(), dtype=object)
+    action = np.asarray(index["action"].to_pylist(), dtype=object)
     names = index["sample_id"].to_pylist()
     hashes = unit_hashes(names, config.seed)
     by_hash = np.lexsort((np.asarray(names, dtype=str), hashes))  # the id breaks a tie, never the place in a file
@@ -84,17 +90,39 @@ def choose(index: pa.Table, config: MixtureConfig) -> tuple[np.ndarray, dict[str
     repeats = np.zeros(index.num_rows, np.int16)
     rates: dict[str, float] = {}
     for name in OBJECTIVES:
-        mine = np.flatnonzero(objective == name)
+        mine = objective == name
         available = int(tokens[mine].sum())
         wanted = config.shares.get(name, 0.0) * budget
         rates[name] = min(wanted / available, float(config.max_repeats)) if available else 0.0
-        whole = int(rates[name])
-        order = by_hash[objective[by_hash] == name]
-        left = rates[name] * available - whole * available
-        cut = int(np.searchsorted(np.cumsum(tokens[order]), left + 1e-6, side="right")) if left > 0 else 0
-        repeats[mine] = whole
-        repeats[order[:cut]] += 1
+        for part, rate in _parts(tokens, action, mine, rates[name], config):
+            _take(repeats, tokens, by_hash[part[by_hash]], rate)
     return repeats, rates
+
+
+def _take(repeats: np.ndarray, tokens: np.ndarray, order: np.ndarray, rate: float) -> None:
+    """Rows in the order of their hashes: each floor(rate) times, and the first of them once more."""
+    available, whole = int(tokens[order].sum()), int(rate)
+    left = rate * available - whole * available
+    cut = int(np.searchsorted(np.cumsum(tokens[order]), left + 1e-6, side="right")) if left > 0 else 0
+    repeats[order] = whole
+    repeats[order[:cut]] += 1
+
+
+def _parts(
+    tokens: np.ndarray, action: np.ndarray, mine: np.ndarray, rate: float, config: MixtureConfig
+) -> Iterator[tuple[np.ndarray, float]]:
+    """(rows of an objective, bool [n]; their rate): its sparse action types each, then all others, which make room."""
+    wanted, most = rate * float(tokens[mine].sum()), float(config.max_repeats)
+    least, rest, room = config.sparse_action * wanted, mine.copy(), wanted
+    for kind in sorted(set(action[mine]) - {""}):
+        rows = mine & (action == kind)
+        held = float(tokens[rows].sum())
+        if held * rate < least:
+            own = min(least / held, most)
+            yield rows, own
+            rest, room = rest & ~rows, room - own * held
+    held = float(tokens[rest].sum())
+    yield rest, min(max(room, 0.0) / held, most) if held else 0.0
 
 
 def build_mixture(store: Store, *, config: MixtureConfig | None = None, duplicates: bool = True) -> Manifest:
@@ -167,7 +195,13 @@ def _make(out: PartWriter, source: Manifest, hygiene: Manifest | None, config: M
         "reached": {name: round(row["reached_share"], 6) for name, row in objectives.items()},
         "rates": {name: round(rate, 6) for name, rate in rates.items()},
         "short": sorted(n for n, row in objectives.items() if _is_short(row, config)),
+        "platforms": _reached(shares, "platform"),
+        "actions": _reached(shares, "action"),
     }
+
+
+def _reached(shares: Sequence[Mapping[str, Any]], group: str) -> dict[str, float]:
+    return {row["name"]: round(row["reached_share"], 6) for row in shares if row["group"] == group}
 
 
 def _is_short(row: Mapping[str, Any], config: MixtureConfig) -> bool:
@@ -207,11 +241,13 @@ def _by_shard(chosen: pa.Table, source: Manifest) -> pa.Table:
 def _shares(usable: pa.Table, rates: Mapping[str, float], config: MixtureConfig) -> list[dict[str, Any]]:
     tokens = usable["tokens"].to_numpy().astype(np.int64)
     times = usable["repeats"].to_numpy().astype(np.int64)
-    total = max(int((tokens * times).sum()), 1)
+    navigates = np.asarray(usable["objective"].to_pylist(), dtype=object) == "navigation"
     rows = []
-    for group in ("objective", "source", "platform"):
+    for group in ("objective", "source", "platform", "action"):
         values = np.asarray(usable[group].to_pylist(), dtype=object)
-        for name in OBJECTIVES if group == "objective" else sorted(set(values)):
+        counted = navigates if group == "action" else np.ones(len(tokens), bool)
+        total = max(int((tokens * times)[counted].sum()), 1)
+        for name in OBJECTIVES if group == "objective" else sorted(set(values) - {""}):
             mine = values == name
             spent = int((tokens * times)[mine].sum())
             rows.append(
@@ -234,9 +270,11 @@ def _checks(counts: Mapping[str, Any], config: MixtureConfig) -> list[Check]:
     worst = max(gaps, key=lambda name: gaps[name])
     # One row more or less than wanted is the best that can be done, so tiny corpora get that much more room.
     room = config.tolerance + len(config.shares) / max(counts["rows"], 1)
+    reached = {"objective": counts["reached"], "platform": counts["platforms"], "action": counts["actions"]}
     met = bool(counts["short"]) or gaps[worst] <= room
     found = f"{worst} misses by {gaps[worst]:.4f}" + (f"; short of {counts['short']}" if counts["short"] else "")
     return [
         HAS_ROWS.check(counts["rows"] > 0, counts["rows"], "at least 1", limit=1),
         SHARES_REACHED.check(met, found, f"at most {room:.4f}", gaps[worst], room),
+        *floor_checks(reached, counts["rows"], config),
     ]

@@ -32,7 +32,7 @@ from schemas.rows import SampleRow
 from schemas.tables import BOX, SPLITS, Column, Samples, Table
 
 ASSET = "mid_training/shards"
-CODE_VERSION = "4"
+CODE_VERSION = "5"
 ROW_GROUP_ROWS = 16
 SHARD_BYTES = 128 * 2**20
 """Of pictures and text before compression; a shard is closed once it has this much."""
@@ -49,7 +49,7 @@ CHECKS = (GIVEN_SPLITS, EACH_SAMPLE_ONCE, ALL_PACKED, HAS_ROWS)
 HELDOUT_CHECKS = (GIVEN_SPLITS, EACH_SAMPLE_ONCE, ALL_PACKED, HAS_HELD_OUT)
 
 
-class ShardIndex(Table, version=1):
+class ShardIndex(Table, version=2):
     """Where each packed sample lies."""
 
     sample_id = Column(pa.string(), "item id of the sample")
@@ -61,6 +61,7 @@ class ShardIndex(Table, version=1):
     source = Column(pa.string(), "name of the dataset")
     platform = Column(pa.string(), "mobile, web or desktop")
     split = Column(pa.string(), "train, validation or test")
+    action = Column(pa.string(), "type of the action that a navigation sample answers with; empty for others")
 
 
 def _feature(dtype: pa.DataType) -> dict[str, Any]:
@@ -239,8 +240,9 @@ def _pack(
         write_shard(out.path(name, table="shard"), groups, config)
         row = 0
         for place, group in enumerate(groups):
-            for listed in group.select(INDEX_COLUMNS).to_pylist():
-                index.append({**listed, "shard": name, "row": row, "row_group": place})
+            actions = _action_types(group)
+            for listed, action in zip(group.select(INDEX_COLUMNS).to_pylist(), actions, strict=True):
+                index.append({**listed, "shard": name, "row": row, "row_group": place, "action": action})
                 row += 1
         counts["shards"] += 1
     out.table("index", pa.Table.from_pylist(index, schema=ShardIndex.schema))
@@ -268,6 +270,13 @@ def _reason(row: SampleRow, barred: _Barred) -> str:
     if places != len(row["images"]) or places == 0:
         return "without_picture"
     return "held_out_picture" if barred.pictures.intersection(row["images"]) else ""
+
+
+def _action_types(group: pa.Table) -> list[str]:
+    """Of each row the type of its action, where its objective is navigation; empty where it has none."""
+    found = pc.struct_field(pc.extract_regex(group["answer"], r"<action>\s*(?P<type>[A-Za-z]+)"), "type").to_pylist()
+    navigates = pc.equal(group["objective"], "navigation").to_pylist()
+    return [name if name and asked else "" for name, asked in zip(found, navigates, strict=True)]
 
 
 def _shards(store: Store, samples: pa.Table, config: ShardConfig) -> Iterator[list[pa.Table]]:

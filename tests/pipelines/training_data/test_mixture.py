@@ -11,7 +11,7 @@ from goldmaker import gold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.store import PartSpec, Store, StoreError
+from pipelines.store import Manifest, PartSpec, Store, StoreError
 from pipelines.store.files import file_sha256
 from pipelines.training_data.mixture import (
     SHARES,
@@ -21,9 +21,10 @@ from pipelines.training_data.mixture import (
     shards_of,
     unit_hashes,
 )
-from pipelines.training_data.mixture_config import TARGET_SHARES, MixtureConfig
+from pipelines.training_data.mixture_config import FLOORED, TARGET_SHARES, MixtureConfig
 from pipelines.training_data.shards import ShardIndex, build_shards
-from schemas.tables import OBJECTIVES
+from schemas.actions import ACTION_TYPES
+from schemas.tables import OBJECTIVES, PLATFORMS
 
 
 def index(count: int, seed: int = 0, weights: tuple[float, ...] = (1, 1, 1, 1), start: int = 0) -> pa.Table:
@@ -41,6 +42,7 @@ def index(count: int, seed: int = 0, weights: tuple[float, ...] = (1, 1, 1, 1), 
                 "split": "train",
                 "tokens": int(rng.integers(50, 150)),
                 "objective": OBJECTIVES[rng.choice(4, p=p)],
+                "action": "",
             }
             for n in range(count)
         ],
@@ -179,3 +181,79 @@ def test_contradictory_configs_are_refused(bad: dict) -> None:
 def test_no_shards_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="mid_training/shards"):
         build_mixture(Store(tmp_path))
+
+
+def navigation(counts: dict[str, int], seed: int = 0) -> pa.Table:
+    """An index of navigation rows, so many of each action type."""
+    table = index(sum(counts.values()), seed, (0, 0, 0, 1))
+    kinds = [kind for kind, count in counts.items() for _ in range(count)]
+    return table.set_column(table.schema.get_field_index("action"), "action", pa.array(kinds))
+
+
+NAVIGATION = {"perception": 0.0, "vqa": 0.0, "grounding": 0.0, "navigation": 1.0}
+
+
+def of_actions(table: pa.Table, config: MixtureConfig) -> dict[str, float]:
+    """Action type → share of the chosen tokens."""
+    repeats, _ = choose(table, config)
+    spent, kinds = table["tokens"].to_numpy() * repeats, np.array(table["action"].to_pylist())
+    return {kind: float(spent[kinds == kind].sum() / spent.sum()) for kind in sorted(set(kinds))}
+
+
+def test_sparse_actions_are_repeated_to_their_share_and_the_others_make_room() -> None:
+    table = navigation({"Click": 9_000, "Type": 940, "LongPress": 40, "PressRecent": 5, "Wait": 15})
+    config = MixtureConfig(shares=NAVIGATION, max_repeats=16)
+    found = of_actions(table, config)
+    assert found["LongPress"] == pytest.approx(0.005, abs=0.0005)  # 0.4 % of the rows
+    assert found["PressRecent"] == pytest.approx(0.005, abs=0.001)  # 0.05 % of the rows
+    assert found["Wait"] == pytest.approx(0.005, abs=0.001)
+    assert sum(found.values()) == pytest.approx(1) and found["Click"] > 0.88
+    bounded = of_actions(table, MixtureConfig(shares=NAVIGATION, max_repeats=4))
+    assert 0.001 < bounded["PressRecent"] < 0.0025, "four times what there is, where data allows no more"
+    plain = of_actions(table, MixtureConfig(shares=NAVIGATION, sparse_action=0))
+    assert plain["PressRecent"] < 0.001
+    repeats, _ = choose(table, config)
+    tokens = table["tokens"].to_numpy()
+    assert abs(int((tokens * repeats).sum()) - int(tokens.sum())) < 500, "the budget is kept"
+    order = np.random.default_rng(0).permutation(table.num_rows)
+    assert np.array_equal(choose(table.take(pa.array(order)), config)[0], repeats[order])
+
+
+def failed(manifest: Manifest) -> dict[str, str]:
+    return {check.name: str(check.found) for check in manifest.checks if not check.passed}
+
+
+def test_a_corpus_that_is_nearly_one_objective_is_blocked_and_says_what_is_short(tmp_path: Path) -> None:
+    store = gold(tmp_path, count=20)
+    build_shards(store, ["toy"])
+    listed = store.require("mid_training/shards").read("index", ShardIndex.schema)
+    others = pa.array([n for n, name in enumerate(listed["objective"].to_pylist()) if name != "perception"])
+    ids = listed.take(others)["sample_id"].to_pylist()[3:]  # of all other objectives three samples are left
+    spec = PartSpec("all", "x")
+    with store.build("hygiene/duplicates", code_version="1", parts=[spec]) as build:
+        build.run_part(spec, lambda out: out.table("displaced", pa.table({"item_id": [f"sample:{n}" for n in ids]})))
+        build.commit()
+    manifest = build_mixture(store)
+    assert manifest.counts["reached"]["perception"] > 0.8 and not manifest.checks_passed
+    [found] = [text for name, text in failed(manifest).items() if name == "every objective has its floor"]
+    assert "navigation 0.00% of 8.08%" in found and "perception" not in found
+    assert store.current("mid_training/mixture") is None, "it doesn't become current"
+    assert build_mixture(store, config=MixtureConfig(least_of_target=0)).checks_passed
+
+
+def test_floors_hold_for_platforms_and_action_types_by_name(tmp_path: Path) -> None:
+    store = gold(tmp_path, count=20)
+    build_shards(store, ["toy"])
+    sound = build_mixture(store)
+    assert sound.checks_passed and set(sound.counts["actions"]) == {"Click", "Type", "Finished"}
+    assert sum(sound.counts["actions"].values()) == pytest.approx(1, abs=1e-4)
+    short = failed(build_mixture(store, config=MixtureConfig(floors={"desktop": 0.2, "LongPress": 0.1, "Click": 0.01})))
+    assert set(short) == {"every platform has its floor", "every action type has its floor"}
+    assert "desktop 0.00% of 20.00%" in short["every platform has its floor"]
+    assert "LongPress 0.00% of 10.00%" in short["every action type has its floor"]
+
+
+def test_only_what_can_be_short_has_a_floor() -> None:
+    assert set(FLOORED) == {*OBJECTIVES, *PLATFORMS, *ACTION_TYPES}
+    with pytest.raises(ValueError, match="floors: 'chess' is no objective"):
+        MixtureConfig(floors={"chess": 0.1})
