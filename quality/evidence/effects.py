@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 from quality.evidence.steps import CONTAINER_SHARE, POINT_MARGIN, Finding, hit, is_bare, overlap, point_of, skip_top
 from quality.evidence.words import plain
 from quality.items.item import Step
-from quality.items.pixels import changed_box, changed_share
 from quality.items.screens import Element, Screen
 from schemas.action_types import Scroll
 
@@ -22,6 +22,8 @@ HEADING_FROM, HEADING_TO = 0.0, 180.0
 """Where a screen's heading stands, in units from the top."""
 LEAST_SCROLL = 120.0
 """Units; a bar that appears or goes moves the page by less."""
+LEAST_AGREEING, MOVE_MARGIN = 0.4, 25.0
+"""Share of the labels that must move with a scroll, and units by which theirs may differ from its."""
 LARGE_CHANGE = 0.06
 """Share of the picture that changes when another page opens."""
 TITLE = re.compile(r"^(heading|h[1-6]|title|text|statictext|label|(android\.widget\.)?textview)$", re.I)
@@ -67,7 +69,7 @@ def leads_to_other(step: Step) -> Finding | None:
         return None
     if not step.screen.elements or is_bare(step.screen.elements) or step.screen.sha256 == step.next.sha256:
         return None
-    if changed_share(step.screen.grey, step.next.grey, skip_top(step)) < LARGE_CHANGE:
+    if step.screen.changed_share(step.next, skip_top(step)) < LARGE_CHANGE:
         return None
     tops = headings(step.next, step.screen)
     under = hit(step.screen.elements, point)
@@ -96,11 +98,12 @@ def effect_elsewhere(step: Step) -> Finding | None:
     if point is None or step.row["action_type"] not in CLICKS or step.screen is None or step.next is None:
         return None
     elements = step.screen.elements
-    box = changed_box(step.screen.grey, step.next.grey, skip_top(step)) if elements else None
+    stateful = [e for e in elements if _is_stateful(e.role)]
+    box = step.screen.changed_box(step.next, skip_top(step)) if stateful else None
     if box is None or (box[2] - box[0]) * (box[3] - box[1]) > 40_000 or Element(box, "", "", "").holds(point, 12.0):
         return None
     under = hit(elements, point)
-    changed = [e for e in elements if STATEFUL.search(e.role) and overlap(e.box, box) > 0.3]
+    changed = [e for e in stateful if overlap(e.box, box) > 0.3]
     if under is not None and overlap(under.box, box) > 0:
         return None
     if len(changed) == 1:
@@ -109,29 +112,47 @@ def effect_elsewhere(step: Step) -> Finding | None:
     return None
 
 
+@lru_cache(maxsize=4096)
+def _is_stateful(role: str) -> bool:
+    return STATEFUL.search(role) is not None
+
+
 def moved_without_scroll(step: Step) -> Finding | None:
     """The view doesn't scroll by itself. Can't see: pages that scroll to what was clicked or typed (they do move)."""
     if step.row["action_type"] not in STILL or step.screen is None or step.next is None:
+        return None
+    if _labels_stay(step.screen, step.next):
         return None
     shift = step.screen.shift_to(step.next, skip_top(step))
     if shift is None or shift.direction in ("left", "right") or shift.amount < LEAST_SCROLL or shift.correlation < 0.9:
         return None
     agree = _labels_agree(step.screen, step.next, shift.amount if shift.direction == "down" else -shift.amount)
-    if agree is not None and agree < 0.4:
+    if agree is not None and agree < LEAST_AGREEING:
         return None
     kind = step.row["action_type"]
     reason = f"the view scrolls {shift.direction} by {shift.amount:.0f} after {kind}"
     return Finding("moved_without_scroll", 4 if agree is not None else 5, reason)
 
 
-def _labels_agree(one: Screen, two: Screen, moved: float) -> float | None:
-    """Share of the labels both screens have that moved up by `moved` units; None with fewer than three of them."""
+def _label_moves(one: Screen, two: Screen) -> list[float]:
+    """How far up, in units, the labels moved that both screens have; none with fewer than three of them."""
     before = {plain(e.label): e.box[1] for e in one.elements if plain(e.label)}
     after = {plain(e.label): e.box[1] for e in two.elements if plain(e.label)}
-    both = [name for name in before if name in after]
-    if len(both) < 3:
-        return None
-    return sum(abs(before[name] - after[name] - moved) < 25 for name in both) / len(both)
+    moves = [before[name] - after[name] for name in before if name in after]
+    return moves if len(moves) >= 3 else []
+
+
+def _labels_agree(one: Screen, two: Screen, moved: float) -> float | None:
+    """Share of the labels both screens have that moved up by `moved` units; None with fewer than three of them."""
+    moves = _label_moves(one, two)
+    return sum(abs(move - moved) < MOVE_MARGIN for move in moves) / len(moves) if moves else None
+
+
+def _labels_stay(one: Screen, two: Screen) -> bool:
+    """Whether the labels agree with no scroll, however far: then the pictures needn't be compared, which costs much."""
+    moves = _label_moves(one, two)
+    far = sum(abs(move) > LEAST_SCROLL - MOVE_MARGIN for move in moves)
+    return bool(moves) and far / len(moves) < LEAST_AGREEING
 
 
 def scroll_elsewhere(step: Step) -> Finding | None:
@@ -141,7 +162,7 @@ def scroll_elsewhere(step: Step) -> Finding | None:
     """
     if not isinstance(step.action, Scroll) or step.screen is None or step.next is None:
         return None
-    share = changed_share(step.screen.grey, step.next.grey, skip_top(step))
+    share = step.screen.changed_share(step.next, skip_top(step))
     if share < LARGE_CHANGE or step.screen.shift_to(step.next, skip_top(step)) is not None:
         return None
     retained = shared_labels(step.screen, step.next)

@@ -27,7 +27,6 @@ from quality.evidence.steps import (
 )
 from quality.evidence.words import holds
 from quality.items.item import Episode, Step
-from quality.items.pixels import changed_box, changed_share
 from quality.items.screens import Box, Element, Screen
 from schemas.action_types import Launch, Scroll, Type
 
@@ -52,7 +51,7 @@ def fit(step: Step, after: Screen) -> float:
         shown = typed_text_shows(seen)
         if shown is not None:
             return 2.0 if shown.cap >= 8 else -1.0
-        return -1.0 if changed_share(step.screen.grey, after.grey, skip_top(step)) > 0.3 else 0.0
+        return -1.0 if step.screen.changed_share(after, skip_top(step)) > 0.3 else 0.0
     if isinstance(action, Launch):
         name = action.app or action.url
         return 2.0 if any(holds(top, name) for top in headings(after, step.screen)) else 0.0
@@ -64,9 +63,10 @@ def _fit_click(seen: Step, after: Screen) -> float:
     found = leads_to_other(seen) or effect_elsewhere(seen)
     if found is not None:
         return 2.0 if found.cap >= 8 else -2.0
-    box = changed_box(seen.screen.grey, after.grey, skip_top(seen))
     point = getattr(seen.action, "box", None)
-    if box is None or point is None or changed_share(seen.screen.grey, after.grey, skip_top(seen)) > LARGE_CHANGE:
+    small = seen.screen.changed_share(after, skip_top(seen)) <= LARGE_CHANGE
+    box = seen.screen.changed_box(after, skip_top(seen)) if small else None
+    if box is None or point is None:
         return 0.0
     if not Element(box, "", "", "").holds(point, 15.0):
         return -0.5

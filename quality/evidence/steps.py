@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import median
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from quality.evidence.words import entities, holds, named_elements, plain, similarity
 from quality.items.item import Step
-from quality.items.pixels import STATUS_BAR, changed_box, changed_share, spread_around
+from quality.items.pixels import STATUS_BAR, spread_around
 from quality.items.screens import Box, Element, Screen
 from schemas.action_types import Drag, Scroll, Type, scroll_direction
 
@@ -54,7 +55,7 @@ def same_picture(one: Screen, two: Screen, top: float) -> bool:
     """Whether two screens look the same; a suspicion raised on small pictures is checked at full size."""
     if one.sha256 == two.sha256:
         return True
-    if changed_share(one.grey, two.grey, top) > 0:
+    if one.changed_share(two, top) > 0:
         return False
     large, other = one.grey_full(), two.grey_full()
     if large.shape != other.shape:
@@ -85,7 +86,12 @@ ROW_MARGIN = 25.0
 
 def is_bare(elements: Sequence[Element]) -> bool:
     """Whether a screen is listed as tight text and icon boxes only (OCR): rows and buttons around them are unknown."""
-    return all(TEXT_ROLES.match(e.role) for e in elements)
+    return all(_is_text_role(e.role) for e in elements)
+
+
+@lru_cache(maxsize=4096)
+def _is_text_role(role: str) -> bool:
+    return TEXT_ROLES.match(role) is not None
 
 
 def in_row(element: Element, point: Sequence[float]) -> bool:
@@ -276,7 +282,7 @@ def effect_beside_point(step: Step) -> Finding | None:
     point = point_of(step)
     if point is None or step.row["action_type"] == "Hover" or step.screen is None or step.next is None:
         return None
-    box = changed_box(step.screen.grey, step.next.grey, skip_top(step))
+    box = step.screen.changed_box(step.next, skip_top(step))
     if box is None or (box[2] - box[0]) * (box[3] - box[1]) > 60_000:
         return None
     if Element(box, "", "", "").holds(point, 15.0):

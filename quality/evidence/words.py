@@ -52,6 +52,11 @@ def plain(text: str) -> str:
 
 def entities(text: str) -> list[Entity]:
     """Entities of an instruction in order of certainty; each text once."""
+    return list(_entities(text))
+
+
+@lru_cache(maxsize=1024)
+def _entities(text: str) -> tuple[Entity, ...]:
     found: list[Entity] = []
     rest = text
     for kind, pattern in (("quoted", _QUOTED), ("address", _ADDRESS), ("number", _NUMBER), ("name", _NAME)):
@@ -61,7 +66,7 @@ def entities(text: str) -> list[Entity]:
                 found.append(Entity(value, kind))
         # What was taken once isn't read again as something weaker; the blank keeps the places of the rest.
         rest = pattern.sub(lambda match: " " * len(match.group(0)), rest)
-    return list({plain(entity.text): entity for entity in reversed(found)}.values())[::-1]
+    return tuple({plain(entity.text): entity for entity in reversed(found)}.values())[::-1]
 
 
 def holds(text: str, part: str) -> bool:
@@ -69,7 +74,7 @@ def holds(text: str, part: str) -> bool:
     whole, piece = plain(text), plain(part)
     if not piece:
         return False
-    if any(ord(char) > 0x2E80 for char in piece):
+    if not piece.isascii() and any(ord(char) > 0x2E80 for char in piece):
         return piece.replace(" ", "") in whole.replace(" ", "")
     return f" {piece} " in f" {whole} "
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -103,8 +103,14 @@ Item = Episode | Sample
 
 
 def provenance(row: Mapping[str, Any]) -> Row:
-    """The provenance of a row as a dict."""
-    plain = json.loads(row["provenance"] or "{}")
+    """The provenance of a row as a dict of its own."""
+    return dict(_parsed(row["provenance"] or "{}"))
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Row:
+    """The object that a JSON text holds; an empty one for any other value. Rows are asked for theirs several times."""
+    plain = json.loads(text)
     return plain if isinstance(plain, dict) else {}
 
 

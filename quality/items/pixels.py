@@ -8,13 +8,16 @@ None).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
+from scipy import fft
 
 from pipelines.store.images import open_image
+from pipelines.store.pixels import rgb_pixels
 
 LONG_SIDE_PX = 320
 PIXEL_DIFFERENCE = 12
@@ -24,21 +27,42 @@ STATUS_BAR = 0.04
 """Share of a phone's height whose clock and icons change by themselves."""
 MIN_CORRELATION = 0.8
 """Normalised cross-correlation of the overlap from which a shift is believed."""
+MOST_CORRELATION = 1.001
+"""No correlation is higher, however it was rounded."""
 MIN_OVERLAP = 0.25
 
 Grey = np.ndarray
 
 
-def grey_small(data: bytes, long_side_px: int = LONG_SIDE_PX) -> Grey:
+def grey_image(data: bytes) -> Image.Image:
+    """Encoded picture → grey picture (mode L) at full size. Raises `ImageError`."""
+    pixels = rgb_pixels(data)
+    canvas = _canvas(pixels.shape[1], pixels.shape[0])
+    canvas.frombytes(np.ascontiguousarray(pixels))
+    return canvas.convert("L")
+
+
+_own = threading.local()
+
+
+def _canvas(width_px: int, height_px: int) -> Image.Image:
+    """An RGB picture to be painted over whole, the last one of this thread if it has the size: to clear a new one
+    takes as long as to make it grey."""
+    canvas: Image.Image | None = getattr(_own, "canvas", None)
+    if canvas is None or canvas.size != (width_px, height_px):
+        canvas = _own.canvas = Image.new("RGB", (width_px, height_px))
+    return canvas
+
+
+def grey_small(data: bytes) -> Grey:
     """Encoded picture → grey uint8 [h, w], reduced by a whole factor. Raises `ImageError`."""
-    image = open_image(data).convert("L")
+    return reduced(grey_image(data))
+
+
+def reduced(image: Image.Image, long_side_px: int = LONG_SIDE_PX) -> Grey:
+    """Grey picture → grey uint8 [h, w], reduced by a whole factor."""
     factor = max(1, -(-max(image.size) // long_side_px))
     return np.asarray(image.reduce(factor) if factor > 1 else image)
-
-
-def grey_full(data: bytes) -> Grey:
-    """Encoded picture → grey uint8 [h, w] at full size. Raises `ImageError`."""
-    return np.asarray(open_image(data).convert("L"))
 
 
 def _below_status_bar(grey: Grey, share: float) -> Grey:
@@ -135,16 +159,18 @@ def measure_shift(before: Grey, after: Grey, skip_top: float = 0.0) -> Shift | N
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     window = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     one, two = before[window].astype(np.float32), after[window].astype(np.float32)
+    still = _Overlaps(one, two).correlation(0)
+    if still + 0.1 > MOST_CORRELATION:
+        return None
     found: list[Shift] = []
     for axis, words in ((0, ("down", "up")), (1, ("right", "left"))):
-        a, b = (one, two) if axis == 0 else (one.T, two.T)
+        a, b = (one, two) if axis == 0 else (np.ascontiguousarray(one.T), np.ascontiguousarray(two.T))
         if len(a) < 12 or a.shape[1] < 4:
             continue
-        size = before.shape[axis]
+        size, overlaps = before.shape[axis], _Overlaps(a, b)
         for shift in _candidates(a, b):
-            correlation = _overlap_correlation(a, b, shift)
+            correlation = overlaps.correlation(shift)
             found.append(Shift(words[0] if shift > 0 else words[1], abs(shift) * 1000 / size, correlation))
-    still = _normalised(one, two)
     found.sort(key=lambda shift: -shift.correlation)
     if not found or found[0].correlation < max(MIN_CORRELATION, still + 0.1):
         return None
@@ -155,16 +181,20 @@ def measure_shift(before: Grey, after: Grey, skip_top: float = 0.0) -> Shift | N
 
 
 def _candidates(a: np.ndarray, b: np.ndarray, count: int = 4) -> list[int]:
-    """Shifts d with b[y] ≈ a[y + d]: the strongest peaks on either side of 0, overlap at least `MIN_OVERLAP`."""
+    """Shifts d with b[y] ≈ a[y + d]: the strongest peaks on either side of 0, overlap at least `MIN_OVERLAP`.
+
+    The transforms are in float32, which holds the sums well enough to rank the peaks, and as long as the largest shift
+    needs, so that nothing wraps around into it.
+    """
     size = len(a)
-    width = 1 << (2 * size - 1).bit_length()
-    rows_a, rows_b = (np.diff(x, axis=0, prepend=x[:1]) for x in (a, b))  # edges, not levels, decide
-    spectrum = np.fft.rfft(rows_a, width, axis=0) * np.conj(np.fft.rfft(rows_b, width, axis=0))
-    scores = np.fft.irfft(spectrum.sum(axis=1), width)
     limit = int(size * (1 - MIN_OVERLAP))
+    width = fft.next_fast_len(size + limit, real=True)
+    rows_a, rows_b = (np.diff(x, axis=0, prepend=x[:1]) for x in (a, b))  # edges, not levels, decide
+    spectrum = np.vecdot(fft.rfft(rows_b, width, axis=0), fft.rfft(rows_a, width, axis=0))
+    scores = fft.irfft(spectrum, width)
     picked: list[int] = []
     for shifts in (np.arange(2, limit + 1), -np.arange(2, limit + 1)):
-        values = scores[shifts].copy() if len(shifts) else np.empty(0)
+        values = scores[shifts]
         for _ in range(count):
             if not len(values) or values.max() <= 0:
                 break
@@ -174,16 +204,39 @@ def _candidates(a: np.ndarray, b: np.ndarray, count: int = 4) -> list[int]:
     return picked
 
 
-def _overlap_correlation(a: np.ndarray, b: np.ndarray, shift: int) -> float:
-    size = len(a) - abs(shift)
-    return _normalised(a[shift:], b[:size]) if shift > 0 else _normalised(a[:size], b[-size:])
+class _Overlaps:
+    """Normalised cross-correlation of the overlaps of two pictures [h, w] of one shape, at any vertical shift.
+
+    Levels are taken from a common mean, so that the sums that are subtracted from each other stay small; the sums over
+    any run of rows come from running sums over all.
+    """
+
+    def __init__(self, a: np.ndarray, b: np.ndarray) -> None:
+        mean = a.mean()
+        self._a, self._b = a - mean, b - mean
+        self._sums = [_running(x) for x in (self._a, self._b)]
+
+    def correlation(self, shift: int) -> float:
+        """Of a[y + shift] with b[y], -1..1; 0 for a flat overlap: that agrees with everything, proves nothing."""
+        height, width = self._a.shape
+        rows = height - abs(shift)
+        starts = (max(shift, 0), max(-shift, 0))
+        one, two = (x[start : start + rows].ravel() for x, start in zip((self._a, self._b), starts, strict=True))
+        size = rows * width
+        (sum_a, square_a), (sum_b, square_b) = (
+            sums[:, start + rows] - sums[:, start] for sums, start in zip(self._sums, starts, strict=True)
+        )
+        spread = max(square_a - sum_a * sum_a / size, 0.0) * max(square_b - sum_b * sum_b / size, 0.0)
+        scale = float(np.sqrt(spread))
+        return (float(np.dot(one, two)) - float(sum_a * sum_b) / size) / scale if scale > 4.0 * size else 0.0
 
 
-def _normalised(one: np.ndarray, two: np.ndarray) -> float:
-    one, two = one - one.mean(), two - two.mean()
-    scale = float(np.sqrt((one * one).sum() * (two * two).sum()))
-    # Flat overlaps agree with everything and prove nothing.
-    return float((one * two).sum()) / scale if scale > 4.0 * one.size else 0.0
+def _running(x: np.ndarray) -> np.ndarray:
+    """[2, h + 1]: sums of the levels, and of their squares, over the rows before each."""
+    sums = np.zeros((2, len(x) + 1))
+    np.cumsum(x.sum(axis=1), dtype=np.float64, out=sums[0, 1:])
+    np.cumsum(np.vecdot(x, x), dtype=np.float64, out=sums[1, 1:])
+    return sums
 
 
 def thumbnail(data: bytes, size: int = 256) -> Image.Image:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from PIL import Image
 
 from pipelines.store.files import StoreError
-from quality.items.pixels import Grey, Shift, grey_full, grey_small, measure_shift
+from quality.items.pixels import Grey, Shift, changed_box, changed_share, grey_image, measure_shift, reduced
 
+T = TypeVar("T")
 Box = tuple[float, float, float, float]
 CACHED_GREYS = 256
 CACHED_FULL = 16
-CACHED_SHIFTS = 4096
+CACHED_PAIRS = 4096
+CACHED_ELEMENTS = 512
 
 
 class ScreenSource(Protocol):
@@ -59,7 +62,8 @@ class Element:
 
     @property
     def area(self) -> float:
-        return max(self.box[2] - self.box[0], 0.0) * max(self.box[3] - self.box[1], 0.0)
+        left, top, right, bottom = self.box
+        return (right - left) * (bottom - top) if right > left and bottom > top else 0.0
 
     def holds(self, point: Sequence[float], margin: float = 0.0) -> bool:
         """Whether a point lies in the box, borders included, widened by `margin` units."""
@@ -74,10 +78,10 @@ class Screen:
         self.sha256 = sha256
         self._bank = bank
 
-    @cached_property
+    @property
     def elements(self) -> list[Element]:
         """Elements that the source knows here; empty if it knows none."""
-        return self._bank.elements(self.sha256)
+        return self._bank.known_elements(self.sha256)
 
     @property
     def grey(self) -> Grey:
@@ -88,13 +92,59 @@ class Screen:
         """Grey picture at full size; the last few are kept."""
         return self._bank.grey_full(self.sha256)
 
+    def changed_share(self, after: Screen, skip_top: float) -> float:
+        """Share of pixels in which another screen differs (`quality.items.pixels.changed_share`), measured once."""
+        return self._bank.pairs.share(self, after, skip_top)
+
+    def changed_box(self, after: Screen, skip_top: float) -> Box | None:
+        """Where another screen differs (`quality.items.pixels.changed_box`), measured once."""
+        return self._bank.pairs.box(self, after, skip_top)
+
     def shift_to(self, after: Screen, skip_top: float) -> Shift | None:
         """How the view moved from this screen to another (`quality.items.pixels.measure_shift`), measured once."""
-        return self._bank.shift(self, after, skip_top)
+        return self._bank.pairs.shift(self, after, skip_top)
 
     def data(self) -> bytes:
         """Encoded bytes as stored."""
         return self._bank.source.screen_bytes(self.sha256)
+
+
+class MeasuredPairs:
+    """What was measured between two screens, for the last few thousand pairs; neither order nor which of the same
+    pictures it was makes a difference to what changed."""
+
+    def __init__(self) -> None:
+        self._shares: dict[tuple[str, str, float], float] = {}
+        self._boxes: dict[tuple[str, str, float], Box | None] = {}
+        self._shifts: dict[tuple[str, str, float], Shift | None] = {}
+
+    def share(self, one: Screen, two: Screen, skip_top: float) -> float:
+        key = (min(one.sha256, two.sha256), max(one.sha256, two.sha256), skip_top)
+        if (found := self._shares.get(key)) is None:
+            found = _put(self._shares, key, changed_share(one.grey, two.grey, skip_top))
+        return found
+
+    def box(self, one: Screen, two: Screen, skip_top: float) -> Box | None:
+        if not self.share(one, two, skip_top):
+            return None
+        key = (min(one.sha256, two.sha256), max(one.sha256, two.sha256), skip_top)
+        if key not in self._boxes:
+            _put(self._boxes, key, changed_box(one.grey, two.grey, skip_top))
+        return self._boxes[key]
+
+    def shift(self, before: Screen, after: Screen, skip_top: float) -> Shift | None:
+        key = (before.sha256, after.sha256, skip_top)
+        if key not in self._shifts:
+            _put(self._shifts, key, measure_shift(before.grey, after.grey, skip_top))
+        return self._shifts[key]
+
+
+def _put(measured: dict[tuple[str, str, float], T], key: tuple[str, str, float], value: T) -> T:
+    """Keep a value; a full cache is emptied first, for screens are compared with their neighbours only."""
+    if len(measured) >= CACHED_PAIRS:
+        measured.clear()
+    measured[key] = value
+    return value
 
 
 class ScreenBank:
@@ -103,11 +153,13 @@ class ScreenBank:
     def __init__(self, screens: pa.Table, source: ScreenSource) -> None:
         self.source = source
         self._screens = screens.combine_chunks()
+        self._listed = self._screens.column("elements")
         self._rows = {sha: row for row, sha in enumerate(screens.column("screenshot_sha256").to_pylist())}
         self._made: dict[str, Screen] = {}
         self._greys: OrderedDict[str, Grey] = OrderedDict()
-        self._full: OrderedDict[str, Grey] = OrderedDict()
-        self._shifts: dict[tuple[str, str, float], Shift | None] = {}
+        self._full: OrderedDict[str, Image.Image] = OrderedDict()
+        self._elements: OrderedDict[str, list[Element]] = OrderedDict()
+        self.pairs = MeasuredPairs()
 
     def screen(self, sha256: str | None) -> Screen | None:
         """The screen of a hash; None for None (`image_missing`)."""
@@ -117,14 +169,6 @@ class ScreenBank:
             self._made[sha256] = Screen(sha256, self)
         return self._made[sha256]
 
-    def shift(self, before: Screen, after: Screen, skip_top: float) -> Shift | None:
-        key = (before.sha256, after.sha256, skip_top)
-        if key not in self._shifts:
-            if len(self._shifts) > CACHED_SHIFTS:
-                self._shifts.clear()
-            self._shifts[key] = measure_shift(before.grey, after.grey, skip_top)
-        return self._shifts[key]
-
     def size(self, sha256: str) -> tuple[int, int] | None:
         """(width, height) in px; None for a screen that has no row."""
         row = self._rows.get(sha256)
@@ -132,31 +176,49 @@ class ScreenBank:
             return None
         return self._screens.column("width_px")[row].as_py(), self._screens.column("height_px")[row].as_py()
 
+    def known_elements(self, sha256: str) -> list[Element]:
+        """The same as `elements`, of the last few hundred screens looked at without making them anew."""
+        if sha256 not in self._elements:
+            _keep(self._elements, CACHED_ELEMENTS, sha256, self.elements(sha256))
+        return self._elements[sha256]
+
     def elements(self, sha256: str) -> list[Element]:
         row = self._rows.get(sha256)
-        if row is None:
+        listed = None if row is None else self._listed[row].values
+        if listed is None:
             return []
-        listed = self._screens.column("elements")[row].as_py() or []
-        return [
-            Element(tuple(plain["box"]), plain["role"] or "", plain["text"] or "", plain["name"] or "")
-            for plain in listed
-            if plain["box"] is not None
-        ]
+        if listed.field("box").null_count:
+            listed = listed.filter(listed.field("box").is_valid())
+        sides = listed.field("box").flatten().to_numpy(zero_copy_only=False).tolist()
+        words = ([text or "" for text in listed.field(name).to_pylist()] for name in ("role", "text", "name"))
+        boxes = zip(sides[::4], sides[1::4], sides[2::4], sides[3::4], strict=True)
+        return [Element(box, *said) for box, *said in zip(boxes, *words, strict=True)]
 
     def grey(self, sha256: str) -> Grey:
-        return self._kept(self._greys, CACHED_GREYS, sha256, grey_small)
+        if sha256 not in self._greys:
+            self._decode(sha256)
+        self._greys.move_to_end(sha256)
+        return self._greys[sha256]
 
     def grey_full(self, sha256: str) -> Grey:
-        return self._kept(self._full, CACHED_FULL, sha256, grey_full)
+        if sha256 not in self._full:
+            self._decode(sha256)
+        self._full.move_to_end(sha256)
+        return np.asarray(self._full[sha256])
 
-    def _kept(self, retained: OrderedDict[str, Grey], most: int, sha256: str, make: Callable[[bytes], Grey]) -> Grey:
-        if sha256 in retained:
-            retained.move_to_end(sha256)
-            return retained[sha256]
-        grey = retained[sha256] = make(self.source.screen_bytes(sha256))
-        if len(retained) > most:
-            retained.popitem(last=False)
-        return grey
+    def _decode(self, sha256: str) -> None:
+        """Put a picture's both versions into the caches: decoding costs most, and who asks for one often needs the
+        other, too."""
+        image = grey_image(self.source.screen_bytes(sha256))
+        _keep(self._full, CACHED_FULL, sha256, image)
+        _keep(self._greys, CACHED_GREYS, sha256, reduced(image))
+
+
+def _keep(retained: OrderedDict[str, T], most: int, key: str, value: T) -> None:
+    """Put a value into a cache of at most `most`, from which the one used longest ago goes."""
+    retained[key] = value
+    if len(retained) > most:
+        retained.popitem(last=False)
 
 
 class BankView(ScreenBank):
@@ -165,4 +227,5 @@ class BankView(ScreenBank):
     def __init__(self, bank: ScreenBank) -> None:
         self.__dict__.update(bank.__dict__)
         self._made = {}
+        self._elements = OrderedDict()
         self._bank = bank

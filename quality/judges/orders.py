@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from pipelines.prompts import messages, prompt_text
 from quality.items.item import Episode, Item, Row, rebanked
@@ -65,10 +66,10 @@ _END = re.compile(r"[.!?\n。！？]+\s*")
 
 
 def _may_order(text: str) -> bool:
-    folded = text.casefold()
-    return any(hint in folded for hint in _HINTS)
+    return any(map(text.casefold().__contains__, _HINTS))
 
 
+@lru_cache(maxsize=8192)
 def without_orders(text: str) -> str:
     """The text up to the sentence of the first order to a judge or model, and of one that holds a task too, up to the
     order. Where nothing stands before it: the text behind the sentence of the last order."""

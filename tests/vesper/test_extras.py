@@ -21,6 +21,7 @@ BASE = {
     "PIL",
     "google_crc32c",
     "jiter",
+    "kornia_rs",
     "numpy",
     "psutil",
     "pyarrow",

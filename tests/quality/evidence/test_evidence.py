@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from quality.evidence import effects
 from quality.evidence import steps as ev
 from quality.evidence.episode import Habits, finish_in_place
 from quality.evidence.order import in_order, late_screens
+from quality.items import pixels
 from quality.items.item import make_episode
 from quality.items.pixels import grey_small, measure_shift
+from quality.items.screens import Element
 from quality.judges.rules import RulesJudge
 from schemas.actions import Click, Finished, Scroll, Type, Wait
 
@@ -118,6 +125,33 @@ def test_a_horizontal_shift_is_measured_too(scrolled):
     grey = grey_small(scrolled(100)).T.copy()
     moved = grey_small(scrolled(180)).T.copy()
     assert measure_shift(grey, moved).direction == "right"
+
+
+@pytest.mark.parametrize("shift", [0, 1, 7, 150, -7, -239])
+def test_the_correlation_of_an_overlap_is_the_normalised_one(scrolled, shift):
+    one, two = (grey_small(scrolled(top)).astype(np.float32) for top in (100, 260))
+    size = len(one) - abs(shift)
+    a, b = (one[shift:], two[:size]) if shift >= 0 else (one[:size], two[-size:])
+    expected = float(np.corrcoef(a.ravel().astype(float), b.ravel().astype(float))[0, 1])
+    assert pixels._Overlaps(one, two).correlation(shift) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_flat_overlap_correlates_with_nothing():
+    flat = np.full((40, 30), 90, np.float32)
+    assert pixels._Overlaps(flat, flat).correlation(3) == 0.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(-400, 400), max_size=8), st.floats(120, 900), st.booleans())
+def test_where_the_labels_stay_they_agree_with_no_scroll(moves, amount, up):
+    one, two = (
+        [Element((0, top, 9, top + 9), "", f"w{n}", "") for n, top in enumerate(tops)]
+        for tops in (moves, [0.0] * len(moves))
+    )
+    before, after = (SimpleNamespace(elements=listed) for listed in (one, two))
+    agree = effects._labels_agree(before, after, amount if up else -amount)
+    if effects._labels_stay(before, after):
+        assert agree is not None and agree < effects.LEAST_AGREEING
 
 
 def test_equal_rows_and_unrelated_pages_give_no_shift(scrolled):
