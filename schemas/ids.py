@@ -10,6 +10,8 @@ import math
 import uuid
 from typing import Any
 
+import orjson
+
 GENERATED_SOURCE = "generated"
 """The source of the episodes that are made here: each is a trajectory of the generation loop, and its id is the
 trajectory's."""
@@ -22,7 +24,38 @@ def canonical_json(value: object) -> str:
     ("nan", "inf"), which JSON has no numbers for; dates and times in ISO 8601, durations as `PT…S` of their seconds,
     decimals and UUIDs as their texts: all that an Arrow table can hold. Other types raise `ValueError`.
     """
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _json_bytes(value).decode()
+
+
+def _json_bytes(value: object) -> bytes:
+    """`canonical_json` in UTF-8: by orjson, many times as fast, what it writes the same way."""
+    if not _is_plain(value):
+        return _written_by_json(value)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # a lone surrogate, a number of more than 64 bits, deep nesting
+        return _written_by_json(value)
+
+
+def _written_by_json(value: object) -> bytes:
+    plain = _plain(value)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+_LEAVES = frozenset((str, int, bool, type(None)))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value holds only what orjson writes as `json` does, or refuses: of these very types, and floats in the
+    range in which neither writes an exponent."""
+    kind = type(value)
+    if kind in _LEAVES:
+        return True
+    if kind is list or kind is tuple:
+        return all(map(_is_plain, value))
+    if kind is dict:
+        return all(map(_is_plain, value.values())) and all(type(key) is str for key in value)
+    return kind is float and (1e-4 <= abs(value) < 1e16 or value == 0)
 
 
 def split_json_lines(text: str) -> list[str]:
@@ -57,7 +90,7 @@ def _plain(value: object) -> Any:
 
 def digest(value: object) -> str:
     """sha256 (hex) of the canonical JSON of a value."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    return hashlib.sha256(_json_bytes(value)).hexdigest()
 
 
 def sample_id(source: str, episode_id: str, step_index: int, deriver: str, version: int, k: int) -> str:

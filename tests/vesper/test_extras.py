@@ -23,6 +23,7 @@ BASE = {
     "jiter",
     "kornia_rs",
     "numpy",
+    "orjson",
     "psutil",
     "pyarrow",
     "pydantic",
