@@ -95,7 +95,12 @@ def digest(value: object) -> str:
 
 def sample_id(source: str, episode_id: str, step_index: int, deriver: str, version: int, k: int) -> str:
     """First 32 hex digits of sha256 over `[source, episode_id, step_index, deriver, version, k]`."""
-    return digest([source, episode_id, step_index, deriver, version, k])[:32]
+    named = [source, episode_id, step_index, deriver, version, k]
+    try:
+        written = orjson.dumps(named)  # texts and whole numbers, as nearly always: no need to look for others
+    except orjson.JSONEncodeError:
+        return digest(named)[:32]
+    return hashlib.sha256(written).hexdigest()[:32]
 
 
 def item_episode(source: str, episode_id: str) -> str:

@@ -69,8 +69,9 @@ class Table:
         listed = list(rows)
         known = set(cls.schema.names)
         for row in listed:
-            if unknown := set(row) - known:
-                raise ValueError(f"{cls.__name__}: unknown column {sorted(unknown)}; known are {cls.schema.names}")
+            if not row.keys() <= known:
+                unknown = sorted(row.keys() - known)
+                raise ValueError(f"{cls.__name__}: unknown column {unknown}; known are {cls.schema.names}")
         arrays = []
         for field in cls.schema:
             try:

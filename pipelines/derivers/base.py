@@ -6,7 +6,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from schemas.coordinates import rounded_centre
@@ -58,7 +58,7 @@ class DeriveConfig:
 
 def unit_hash(seed: int, *parts: object) -> float:
     """A number in [0, 1) that depends on the seed and the parts only: the one source of choice in derivers."""
-    key = "\x1f".join([str(seed), *(str(part) for part in parts)])
+    key = "\x1f".join(map(str, (seed, *parts)))
     return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).digest()) / 2**64
 
 
@@ -75,6 +75,7 @@ ROLE_WORDS = dict(
 )
 
 
+@lru_cache(maxsize=4096)
 def role_word(role: str | None) -> str:
     """`TEXT_INPUT` → "text input", `android.widget.TextView` → "text"; a bare layout container has no role to name."""
     word = squash(role).rpartition(".")[2].replace("_", " ").lower()
@@ -86,7 +87,7 @@ def squash(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IndexedElement:
     """An element as the derivers see it. `index` is its place in the source's list (a stable k)."""
 
@@ -100,12 +101,12 @@ class IndexedElement:
     texted: bool = True
     """Whether the source knows of a text that is drawn."""
 
-    @property
+    @cached_property
     def area(self) -> float:
         """Square units (the whole screen is 10**6)."""
         return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
 
-    @property
+    @cached_property
     def centre(self) -> tuple[int, int]:
         """Centre, rounded half up, 0..1000."""
         return rounded_centre(self.box)
@@ -143,10 +144,17 @@ class ScreenView:
 
     def innermost(self, x: float, y: float) -> IndexedElement | None:
         """The smallest element that holds the point; None if no element does or two of equal size compete."""
-        holding = sorted((e for e in self.elements if e.contains(x, y)), key=lambda e: (e.area, e.index))
-        if not holding or (len(holding) > 1 and holding[0].area == holding[1].area):
-            return None
-        return holding[0]
+        smallest: IndexedElement | None = None
+        competes = False
+        for element in self.elements:
+            left, top, right, bottom = element.box
+            if not (left <= x <= right and top <= y <= bottom):
+                continue
+            if smallest is None or element.area < smallest.area:
+                smallest, competes = element, False
+            else:
+                competes |= element.area == smallest.area
+        return None if competes else smallest
 
     def uniquely_named(self, config: DeriveConfig) -> list[IndexedElement]:
         """Elements whose name means one place: no other element has it, or only ones that enclose it.
@@ -154,6 +162,11 @@ class ScreenView:
         A link inside a list item of the same name is one thing for a user, so the innermost of such a chain stands
         for all; two separate elements of the same name are ambiguous and none of them is returned.
         """
+        return [element for element in self._named_once if is_target(element, config)]
+
+    @cached_property
+    def _named_once(self) -> list[IndexedElement]:
+        """The innermost elements of all names that mean one place; every deriver asks for them."""
         groups: dict[str, list[IndexedElement]] = {}
         for element in self.elements:
             if element.name:
@@ -161,8 +174,7 @@ class ScreenView:
         chosen = []
         for group in groups.values():
             group.sort(key=lambda e: (e.area, e.index))
-            nested = all(outer.encloses(inner) for inner, outer in pairwise(group))
-            if nested and is_target(group[0], config):
+            if all(outer.encloses(inner) for inner, outer in pairwise(group)):
                 chosen.append(group[0])
         return sorted(chosen, key=lambda e: e.index)
 
@@ -186,7 +198,7 @@ class ScreenFacts:
     config: DeriveConfig
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DerivedSample:
     """A sample before it is counted and written. Pixels and licence are added by the driver."""
 
@@ -207,7 +219,7 @@ class DerivedSample:
     target_boxes: tuple[Box, ...] = ()
     rules: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def id(self) -> str:
         """See `schemas.ids.sample_id`."""
         return sample_id(self.source, self.episode_id, self.step_index, self.deriver, self.version, self.k)

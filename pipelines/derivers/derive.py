@@ -28,7 +28,7 @@ from pipelines.derivers.base import (
 )
 from pipelines.extensions import find_part
 from pipelines.prompts import PROMPT_VERSION, messages
-from pipelines.prompts.tokens import count_tokens
+from pipelines.prompts.tokens import prompt_tokens
 from schemas.ids import canonical_json, item_step
 from schemas.rows import ElementRow, SampleRow
 from schemas.tables import Samples, Screens, Steps
@@ -125,7 +125,7 @@ def _row(candidate: DerivedSample, identifier: str, licence: str, synthetic: boo
         "messages": chat,
         "answer": candidate.answer,
         "target_boxes": [list(box) for box in candidate.target_boxes],
-        "tokens": count_tokens(chat, candidate.answer, candidate.sizes_px),
+        "tokens": prompt_tokens(candidate.text, candidate.answer, candidate.sizes_px),
         "licence": licence,
         "parents": list(candidate.parents),
         "synthetic": synthetic,

@@ -38,7 +38,7 @@ def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]
     for outer in screen.elements:
         if not 0 < outer.area <= MAX_REGION * 1e6:
             continue
-        inside = [e for e in known if e is not outer and outer.encloses(e) and not e.encloses(outer)]
+        inside = [e for e in known if e.box != outer.box and outer.encloses(e)]
         if not MIN_INSIDE <= len(inside) <= MAX_INSIDE or _nested(inside):
             continue
         if any(_cuts(outer, e) for e in named if e is not outer):

@@ -32,5 +32,10 @@ def count_tokens(messages: str, answer: str, sizes_px: Iterable[tuple[int, int]]
 
     A size of (0, 0) is a picture that is missing and counts nothing. Raises `ValueError` if `messages` isn't a chat.
     """
+    return prompt_tokens(prompt_text(messages), answer, sizes_px)
+
+
+def prompt_tokens(text: str, answer: str, sizes_px: Iterable[tuple[int, int]]) -> int:
+    """The same of a prompt whose text is at hand, so that no chat is read for it."""
     images = sum(image_tokens(*size) for size in sizes_px if any(size))
-    return text_tokens(prompt_text(messages)) + text_tokens(answer) + images
+    return text_tokens(text) + text_tokens(answer) + images

@@ -377,11 +377,9 @@ def path_on_screen(step: Step) -> Finding | None:
     """A drag starts on something drawn. Can't see: whether it ends where it should."""
     if not isinstance(step.action, Drag) or step.screen is None:
         return None
-    if (
-        spread_around(step.screen.grey, step.action.start) < BLANK_SPREAD
-        and hit(step.screen.elements, step.action.start) is None
-    ):
-        return Finding("blank_point", 4, f"the drag starts on blank ground at {step.action.start}")
+    start = step.action.start
+    if spread_around(step.screen.grey, start) < BLANK_SPREAD and hit(step.screen.elements, start) is None:
+        return Finding("blank_point", 4, f"the drag starts on blank ground at {start}")
     return Finding("path_on_screen", 8, "the drag starts on something")
 
 
