@@ -10,11 +10,11 @@ One or more shards belong to one gold part and are made by one `run_part`: a cha
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.store import Check, CheckSpec, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.store import Check, CheckSpec, Manifest, PartSpec, PartWriter, Store
 from pipelines.store.files import FileEntry
-from pipelines.store.images import open_image
-from pipelines.training_data.chat_turns import MEANING, TURNS, trained_turns
+from pipelines.training_data.chat_turns import MEANING, TURNS
 from pipelines.training_data.removed import PEOPLE, SAFETY, Removed, removed_items
+from pipelines.training_data.row_groups import row_groups
 from schemas.ids import digest
 from schemas.rows import SampleRow
 from schemas.tables import BOX, SPLITS, Column, Samples, Table
@@ -237,17 +237,22 @@ def _pack(
     index: list[dict[str, Any]] = []
     for number, groups in enumerate(_shards(store, chosen, config)):
         name = f"{key}-{number:03d}.parquet"
-        write_shard(out.path(name, table="shard"), groups, config)
-        row = 0
-        for place, group in enumerate(groups):
-            actions = _action_types(group)
-            for listed, action in zip(group.select(INDEX_COLUMNS).to_pylist(), actions, strict=True):
-                index.append({**listed, "shard": name, "row": row, "row_group": place, "action": action})
-                row += 1
+        write_shard(out.path(name, table="shard"), _listed(groups, name, index), config)
         counts["shards"] += 1
     out.table("index", pa.Table.from_pylist(index, schema=ShardIndex.schema))
     counts["packed"] = len(index)
     return dict(counts)
+
+
+def _listed(groups: Iterable[pa.Table], name: str, index: list[dict[str, Any]]) -> Iterator[pa.Table]:
+    """The row groups of a shard; as each goes by, its rows are put into the index."""
+    row = 0
+    for place, group in enumerate(groups):
+        actions = _action_types(group)
+        for listed, action in zip(group.select(INDEX_COLUMNS).to_pylist(), actions, strict=True):
+            index.append({**listed, "shard": name, "row": row, "row_group": place, "action": action})
+            row += 1
+        yield group
 
 
 REASONS = ("contaminated", "unsafe", "refused", "without_picture", "held_out_picture")
@@ -279,50 +284,30 @@ def _action_types(group: pa.Table) -> list[str]:
     return [name if name and asked else "" for name, asked in zip(found, navigates, strict=True)]
 
 
-def _shards(store: Store, samples: pa.Table, config: ShardConfig) -> Iterator[list[pa.Table]]:
-    """Row groups with pictures, gathered into lists of about `shard_bytes`."""
-    groups: list[pa.Table] = []
-    size = 0
-    for start in range(0, samples.num_rows, config.row_group_rows):
-        group = _filled(store, samples.slice(start, config.row_group_rows))
-        if groups and size + group.nbytes > config.shard_bytes:
-            yield groups
-            groups, size = [], 0
-        groups.append(group)
-        size += group.nbytes
-    if groups:
-        yield groups
+def _shards(store: Store, samples: pa.Table, config: ShardConfig) -> Iterator[Iterator[pa.Table]]:
+    """Row groups with pictures, cut into shards of about `shard_bytes`; one is to be read to its end before the next.
+    Only a row group and the next are in memory."""
+    groups = row_groups(store, samples, config.row_group_rows, SHARD)
+    following = next(groups, None)
+
+    def shard() -> Iterator[pa.Table]:
+        nonlocal following
+        size = 0
+        while following is not None and (not size or size + following.nbytes <= config.shard_bytes):
+            size += following.nbytes
+            yield following
+            following = next(groups, None)
+
+    while following is not None:
+        yield shard()
 
 
-def _filled(store: Store, samples: pa.Table) -> pa.Table:
-    """Samples with the bytes of their pictures and with their chats as turns."""
-    pictures: dict[str, dict[str, Any]] = {}
-    for sha in pc.unique(pc.list_flatten(samples["images"])).to_pylist():
-        pictures[sha] = _picture(store, sha)
-    filled = [[pictures[sha] for sha in images] for images in samples["images"].to_pylist()]
-    chats = zip(samples["messages"].to_pylist(), samples["answer"].to_pylist(), strict=True)
-    made = {
-        "images": pa.array(filled, SHARD.field("images").type),
-        "messages": pa.array([trained_turns(messages, answer) for messages, answer in chats], TURNS),
-    }
-    return pa.Table.from_arrays([made.get(name, samples[name]) for name in SHARD.names], schema=SHARD)
-
-
-def _picture(store: Store, sha256: str) -> dict[str, Any]:
-    """The bytes of a screen, checked against its name and decoded once before they are packed."""
-    path = store.screen_path(sha256)
-    data = path.read_bytes()
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
-        raise StoreError(f"screen {sha256}: its bytes hash to {found}; the file is damaged, unify the source again")
-    open_image(data)
-    return {"bytes": data, "path": path.name}
-
-
-def write_shard(path: Path, groups: Sequence[pa.Table], config: ShardConfig) -> None:
+def write_shard(path: Path, groups: Iterable[pa.Table], config: ShardConfig) -> None:
     """A shard's file, each table a row group (or several, of `config.row_group_rows`). Groups that were read from an
     older shard keep its form."""
-    schema = groups[0].schema if groups else SHARD
+    following = iter(groups)
+    first = next(following, None)
+    schema = SHARD if first is None else first.schema
     leaves = _leaves(schema)
     pictures = "images.list.element.bytes"
     with pq.ParquetWriter(
@@ -334,7 +319,7 @@ def write_shard(path: Path, groups: Sequence[pa.Table], config: ShardConfig) -> 
         write_statistics=[leaf for leaf in leaves if leaf in ("sample_id", "objective", "source", "tokens")],
         store_schema=True,
     ) as writer:
-        for group in groups:
+        for group in following if first is None else chain([first], following):
             writer.write_table(group, row_group_size=config.row_group_rows)
 
 
