@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from trainer.online.rewards import RolloutOutcome, trajectory_scores
+from trainer.rl.own_terms import MEMBERS
 from trainer.rl.rewards import DEFAULT, ReplyTarget, bounds, group_scores
 from trainer.settings.tree import TrainerSettings
 
@@ -21,9 +22,18 @@ TRUTH = ReplyTarget("grounding", boxes=((0.0, 0.0, 100.0, 100.0),))
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainerSettings:
     page = (ROOT / "docs/add-a-reward.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (written,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    _, written = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     (tmp_path / "brevity.py").write_text(code, encoding="utf-8")
     return TrainerSettings.parsed(json.loads(written.replace("brevity.py:", f"{tmp_path}/brevity.py:")), "rewards.json")
+
+
+def test_members_are_named_without_a_path() -> None:
+    page = (ROOT / "docs/add-a-reward.md").read_text(encoding="utf-8")
+    written, _ = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    config = TrainerSettings.parsed(json.loads(written), "rewards.json").offline.rewards
+    assert {*config.reply_terms, *config.group_terms} == set(MEMBERS)
+    (found,) = group_scores(["[50,50]"], TRUTH, config)
+    assert found["total"] == pytest.approx(1.2)  # 0.2 for a distance of 0; no thought, no cost
 
 
 def test_terms_of_a_reply_and_of_a_group_count_with_their_weights(settings: TrainerSettings) -> None:

@@ -15,8 +15,8 @@ import torch
 from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.processor import Processor
 from trainer.offline.semi_online import answering, sop_progress
-from trainer.offline.tasks import DOMAINS, REPLIES, RlTask, complete_episodes, succeeds
-from trainer.rl.rewards import bounds, reward
+from trainer.offline.tasks import DOMAINS, REPLIES, RlTask, complete_episodes
+from trainer.rl.rewards import bounds, reward, succeeds
 from trainer.rl.unreadable import unreadable_share
 from trainer.settings.rewards import RewardConfig
 

@@ -20,12 +20,12 @@ from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import aligned_rows, wanted, with_aligned
 from trainer.offline.held_out import measure
 from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
-from trainer.offline.tasks import REPLIES, RlTask, complete_episodes, succeeds
+from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
 from trainer.rl.box_reward import difficulty_weights
 from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
 from trainer.rl.learner import STATE_VERSION, Learner, SampledReply
 from trainer.rl.reward_figures import reward_figures, totals
-from trainer.rl.rewards import group_scores
+from trainer.rl.rewards import group_scores, succeeds
 from trainer.rl.unreadable import unreadable_share
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back

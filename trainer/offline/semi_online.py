@@ -3,7 +3,7 @@
 Single-step RL shows every step the recorded history, which a policy that acts never sees: it meets its own words and
 points. Here a rollout goes through a stored episode; while its action is right, the stored next screen follows and the
 history holds what the policy itself said. A wrong action is patched, the stored one standing in the history, up to
-`patches` times; then the rollout ends. No device is needed: right is what `held_out.succeeds` says of the row.
+`patches` times; then the rollout ends. No device is needed: right is what `rewards.succeeds` says of the row.
 
     return of a step     r_t + γ · return of the next, ended by a wrong action: what comes after a patch isn't its merit
     return of a rollout  Σ r_t
@@ -26,10 +26,10 @@ from trainer.modeling.batches import Row
 from trainer.modeling.generation import Completion, generate, reply_limit
 from trainer.modeling.processor import Processor
 from trainer.offline.alignment import history_line, with_history
-from trainer.offline.tasks import REPLIES, RlTask, complete_episodes, succeeds
+from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.reward_figures import Scores
-from trainer.rl.rewards import score
+from trainer.rl.rewards import score, succeeds
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.offline import SemiOnlineConfig
 from trainer.settings.rewards import RewardConfig

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.prompts import with_asked_form
-from schemas.actions import Finished, parse_reply
+from schemas.actions import Finished
 from trainer.data.clusters import cluster, cluster_of
 from trainer.data.window_rows import cut_row
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.processor import Processor
-from trainer.rl.reply_forms import profile_point
-from trainer.rl.rewards import DEFAULT, ReplyTarget, point_hit, step_success
+from trainer.rl.rewards import DEFAULT, ReplyTarget
 from trainer.settings.rewards import RewardConfig
 
 DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -136,11 +135,3 @@ def complete_episodes(tasks: Sequence[RlTask]) -> list[list[int]]:
         if ended and sorted(steps) == list(range(len(steps))):
             found.append([steps[i] for i in sorted(steps)])
     return found
-
-
-def succeeds(text: str, truth: ReplyTarget, config: RewardConfig) -> bool:
-    """Whether a reply does the step: point in box (or right refusal) for grounding, `step_success` for navigation."""
-    if truth.action is None:
-        return point_hit(profile_point(text, config.reply_profile), truth.boxes, truth.refusal)
-    action = parse_reply(text).action
-    return any(step_success(action, truth.action, box, config) for box in truth.boxes or (None,))

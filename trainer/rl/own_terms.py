@@ -1,7 +1,7 @@
-"""Reward terms that stand outside this tree, beside those of `trainer.rl.rewards` and `trainer.online.rewards`.
+"""Reward terms that a setting names, beside those of `trainer.rl.rewards` and `trainer.online.rewards`.
 
-Each is one function, named by `module:function` or `file.py:function` in the settings, with its weight and the options
-that it takes:
+Each is one function, named as a member (`MEMBERS`) or, where it stands outside this tree, by `module:function` or
+`file.py:function`, with its weight and the options that it takes:
 
     reply:       (text, truth, **options) -> number             "reply_terms" of the rewards
     group:       (texts, truth, **options) -> a number a text   "group_terms" of the rewards
@@ -17,16 +17,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pipelines.extensions import find_part
+from pipelines.extensions import find_part, is_outside
 from trainer.settings.rewards import OwnTerm
 
-NO_MEMBERS: Mapping[str, Any] = {}
+MEMBERS = {
+    "distance": "trainer.rl.terms.distance:distance",
+    "thinking_cost": "trainer.rl.terms.thinking_cost:thinking_cost",
+}
+"""Where the terms that come with Vesper stand; they read what this module's callers define, so nothing is imported
+before it is asked for."""
+_NO_MEMBERS: Mapping[str, Callable[..., Any]] = {}
 
 
 @lru_cache
 def own_function(name: str) -> Callable[..., Any]:
     """The function of a name. Raises `ValueError` where it can't be found or called."""
-    function = find_part("reward term", name, NO_MEMBERS)
+    where = name if is_outside(name) else find_part("reward term", name, MEMBERS)
+    function = find_part("reward term", where, _NO_MEMBERS)
     if not callable(function):
         raise ValueError(f"reward term {name!r}: expected a function, found {type(function).__name__}")
     return function  # type: ignore[no-any-return]

@@ -258,6 +258,14 @@ def step_success(
     return True
 
 
+def succeeds(text: str, truth: ReplyTarget, config: RewardConfig) -> bool:
+    """Whether a reply does the step: point in box (or right refusal) for grounding, `step_success` for navigation."""
+    if truth.action is None:
+        return point_hit(profile_point(text, config.reply_profile), truth.boxes, truth.refusal)
+    action = parse_reply(text).action
+    return any(step_success(action, truth.action, box, config) for box in truth.boxes or (None,))
+
+
 @dataclass(frozen=True)
 class Term:
     """A reward term: its objectives, its weight, and the closed range that its value never leaves.

@@ -21,7 +21,7 @@ UNREADABLE_SHARE = 0.2
 
 
 class OwnTerm(Settings):
-    """A reward term of your own: what it counts, and its own settings (docs/add-a-reward.md)."""
+    """A reward term that a setting names: what it counts, and its own settings (docs/add-a-reward.md)."""
 
     weight: Number = setting(1.0, "What it counts beside the others; below 0 it takes off.")
     options: dict[str, Any] = setting({}, "What its function is called with, by name.")
@@ -69,7 +69,7 @@ class RewardConfig(Settings):
     )
 
     reply_terms: dict[str, OwnTerm] = setting(
-        {}, "Terms of your own for each reply: module:function or file.py:function → weight and options.", neutral=True
+        {}, "More terms for each reply: a name, module:function or file.py:function → weight and options.", neutral=True
     )
     group_terms: dict[str, OwnTerm] = setting({}, "The same for the replies to one question together.", neutral=True)
 

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from quality.proving.calibration import calibration_error, reliability
 from schemas.actions import parse_reply
-from trainer.offline.tasks import succeeds
 from trainer.rl.confidence import confidence_reward, target_confidence, without_confidence
 from trainer.rl.grpo import group_advantages, grpo_loss
 from trainer.rl.region_consistency import region_consistency
 from trainer.rl.reward_figures import totals
-from trainer.rl.rewards import ReplyTarget, bounds, group_scores, point_hit, reward, score
+from trainer.rl.rewards import ReplyTarget, bounds, group_scores, point_hit, reward, score, succeeds
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.rewards import RewardConfig
 

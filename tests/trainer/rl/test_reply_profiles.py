@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from trainer.offline.tasks import succeeds
 from trainer.rl.reply_forms import PROFILES
-from trainer.rl.rewards import ReplyTarget, group_scores, score, unreadable
+from trainer.rl.rewards import ReplyTarget, group_scores, score, succeeds, unreadable
 from trainer.rl.unreadable import unreadable_share
 from trainer.settings.rewards import ReplyProfile, RewardConfig
 
