@@ -153,7 +153,7 @@ def _judge(home: Path, source: str = "aitw") -> dict[str, tuple[float, str, str]
     from openai_server import OpenAIServer
 
     from pipelines.store import Store
-    from quality.items.part import load_part, part_keys
+    from quality.items.part import load_part
     from quality.judges.openai_judge import OpenAIJudge
     from quality.judges.verdicts import judge_part
 
@@ -161,7 +161,7 @@ def _judge(home: Path, source: str = "aitw") -> dict[str, tuple[float, str, str]
     unified = store.require(f"unified/{source}")
     with OpenAIServer() as server:
         judge = OpenAIJudge(server.url, "stand-in", None)
-        for key in part_keys(unified):
+        for key in unified.part_hashes:
             judge_part(load_part(unified, key, store), judge)
         bodies = server.bodies
     parts = [part for body in bodies for message in body["messages"] for part in _parts(message["content"])]

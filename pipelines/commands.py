@@ -58,8 +58,7 @@ def unify_directory(
         stale.unlink()
     for entry in manifest.files:
         if entry.table and (entry.rows or 0) > 0 and entry.table != "quarantine":
-            part = entry.path.rpartition("/part-")[2].removesuffix(f".{entry.table}.parquet")
-            _copy(manifest.root / entry.path, out_dir / f"{entry.table}-{part}.parquet")
+            _copy(manifest.root / entry.path, out_dir / f"{entry.table}-{entry.part}.parquet")
     for screen in manifest.read("screens", columns=["screenshot_sha256"]).to_pylist():
         path = store.screen_path(screen["screenshot_sha256"])
         _copy(path, out_dir / "screens" / path.parent.name / path.name)

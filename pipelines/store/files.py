@@ -22,6 +22,11 @@ class FileEntry:
     bytes: int
     sha256: str
 
+    @property
+    def part(self) -> str:
+        """Key of the part that wrote the table: `<version>/part-<key>.<table>.parquet`."""
+        return self.path.rpartition("/")[2].removeprefix("part-").removesuffix(f".{self.table}.parquet")
+
 
 def file_sha256(path: str | Path) -> str:
     """sha256 (hex) of a file's bytes, read in blocks."""

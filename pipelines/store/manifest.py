@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def _number(stated: str | float) -> float | None:
     return None if isinstance(stated, str) or not math.isfinite(stated) else stated
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """A version of an asset: its files, what it was made from, its counts and checks."""
 
@@ -153,6 +154,41 @@ class Manifest:
         empty = (schema or pa.schema([])).empty_table()
         return empty.select(columns) if columns and schema else empty
 
+    @cached_property
+    def by_part(self) -> dict[str, dict[str, FileEntry]]:
+        """Key of a part → table → its file, of `files` and `side_files`; one look over them serves all parts."""
+        found: dict[str, dict[str, FileEntry]] = {}
+        for entry in chain(self.files, self.side_files):
+            if entry.table is not None:
+                found.setdefault(entry.part, {})[entry.table] = entry
+        return found
+
+    @cached_property
+    def part_hashes(self) -> dict[str, dict[str, str]]:
+        """Key of a part → table → sha256 of its file: what a part that is made from it depends on. Side files, which
+        are no data, aren't among them."""
+        found: dict[str, dict[str, str]] = {}
+        for entry in self.files:
+            if entry.table is not None:
+                found.setdefault(entry.part, {})[entry.table] = entry.sha256
+        return found
+
+    def read_part(
+        self,
+        key: str,
+        table: str,
+        schema: pa.Schema,
+        columns: list[str] | None = None,
+        filters: Sequence[tuple[str, str, object]] | None = None,
+    ) -> pa.Table:
+        """A table of one part, of which no other file is looked at; empty if the part lacks it. `filters` as
+        `pyarrow.parquet.read_table`."""
+        entry = self.by_part.get(key, {}).get(table)
+        if entry is None:
+            empty = schema.empty_table()
+            return empty.select(columns) if columns else empty
+        return pq.read_table(self.path(entry), columns=columns, filters=list(filters) if filters else None)
+
     def rows(self, table: str) -> int:
         """Number of rows of a table over all parts."""
         return sum(entry.rows or 0 for entry in (*self.files, *self.side_files) if entry.table == table)
@@ -167,7 +203,10 @@ class Manifest:
         return json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
     @classmethod
+    @lru_cache(maxsize=16)
     def from_json(cls, text: str, folder: Path) -> Manifest:
+        """The manifest that `to_json` wrote. Workers open the same one for each of its parts, so the last are kept: one
+        with ten thousand parts takes longer to parse than many of its parts to work on."""
         plain = json.loads(text)
         for name in ("files", "side_files"):
             plain[name] = [FileEntry(**entry) for entry in plain[name]]

@@ -155,7 +155,7 @@ def build_shards(
         near = sorted(held & _pictures(manifest, entry)) if held else []
         gone = sorted(removed.samples & _ids(manifest, entry)) if removed.samples else []
         bad, refused = _unsafe(manifest, entry, unsafe), _unsafe(manifest, entry, people)
-        key = f"{manifest.asset.split('/', 1)[1].replace('/', '_')}-{_part_key(entry)}"
+        key = f"{manifest.asset.split('/', 1)[1].replace('/', '_')}-{entry.part}"
         # What nobody refused has the digest that it had before people could.
         spec = PartSpec(key, digest([plan, entry.sha256, near, gone, bad, *([refused] if refused else [])]))
         barred = _Barred(frozenset(near), frozenset(gone), frozenset(bad), frozenset(refused))
@@ -192,10 +192,6 @@ def _plain(config: ShardConfig) -> dict[str, Any]:
         "shard_bytes": config.shard_bytes,
         "exclude_held_out_pictures": config.exclude_held_out_pictures,
     }
-
-
-def _part_key(entry: FileEntry) -> str:
-    return entry.path.rpartition("/")[2].removeprefix("part-").removesuffix(".samples.parquet")
 
 
 def _pictures(manifest: Manifest, entry: FileEntry, splits: Sequence[str] | None = None) -> set[str]:

@@ -257,6 +257,5 @@ def _files_by_part(manifests: Mapping[str, Manifest | None]) -> dict[str, dict[t
     for group, manifest in manifests.items():
         for entry in manifest.files if manifest is not None else ():
             if manifest is not None and entry.table is not None:
-                stem = entry.path.rpartition("/")[2].removeprefix("part-").removesuffix(f".{entry.table}.parquet")
-                found.setdefault(stem, {})[group, entry.table] = (manifest, entry)
+                found.setdefault(entry.part, {})[group, entry.table] = (manifest, entry)
     return found

@@ -46,7 +46,6 @@ from quality.contamination.pair_pictures import draw_pairs
 from quality.contamination.suite_index import KINDS, SuiteIndex, SuiteMatch, TrainingText, settings
 from quality.contamination.text_prints import text_print
 from quality.duplicates.looks import LookBook
-from quality.items.part import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
 from schemas.tables import Column, Samples, Screens, Steps, Table
 
@@ -104,7 +103,7 @@ def find_contamination(store: Store, sources: Sequence[str], suites: Sequence[st
     specs = {
         (source, key): PartSpec(f"{source}-{key}", digest([base, files.get("steps"), files.get("samples")]))
         for source, manifest in manifests.items()
-        for key, files in part_keys(manifest).items()
+        for key, files in manifest.part_hashes.items()
     }
     read = [*manifests.values(), *index.manifests.values()]
     with store.build(
@@ -158,7 +157,7 @@ class Scan:
         self._store = store
         self._index = index
         self._looks = LookBook(store.home / "cache" / "looks", store.screen_bytes)
-        self._screens: dict[str, dict[str, tuple[int, float]]] = {}
+        self._screens: dict[str, Manifest | None] = {}
 
     def part(self, out: PartWriter, gold: Manifest, key: str) -> dict[str, int]:
         """Write a part's hits and its quarantine."""
@@ -166,7 +165,7 @@ class Scan:
         steps = _rows(gold, key, "steps", _STEPS, Steps.schema)
         samples = _rows(gold, key, "samples", _SAMPLES, Samples.schema)
         shas = {row["screenshot_sha256"] for row in steps} | {sha for row in samples for sha in row["images"]}
-        screens, unread = self._hashes(source, shas - {None})
+        screens, unread = self._hashes(source, key, shas - {None})
         shown = self._index.match_pictures({sha: value for sha, (value, _) in screens.items()}, self._looks)
         found = {**_goal_hits(self._index, steps), **self._sample_hits(samples, screens)}
         for name, sha in _pictured(steps, samples):
@@ -190,16 +189,14 @@ class Scan:
             "removed_episodes": sum(name.startswith("episode:") for name in held),
         }
 
-    def _hashes(self, source: str, shas: set[str]) -> tuple[dict[str, tuple[int, float]], int]:
-        """sha256 → (phash, width / height), by the source's screens or the picture; how many can't be read."""
-        if source not in self._screens:
-            unified = self._store.screens_of(source)
-            columns = ["screenshot_sha256", "phash", "width_px", "height_px"]
-            rows = unified.read("screens", Screens.schema, columns).to_pylist() if unified is not None else []
-            self._screens[source] = {
-                row["screenshot_sha256"]: (row["phash"], row["width_px"] / row["height_px"]) for row in rows
-            }
-        known, unread = self._screens[source], 0
+    def _hashes(self, source: str, key: str, shas: set[str]) -> tuple[dict[str, tuple[int, float]], int]:
+        """sha256 → (phash, width / height), by the screens of the part that gold's part was made from, or by the
+        picture; how many can't be read."""
+        unified = self._screens_of(source)
+        columns = ["screenshot_sha256", "phash", "width_px", "height_px"]
+        rows = unified.read_part(key, "screens", Screens.schema, columns).to_pylist() if unified is not None else []
+        known = {row["screenshot_sha256"]: (row["phash"], row["width_px"] / row["height_px"]) for row in rows}
+        unread = 0
         for sha in sorted(shas - known.keys()):
             try:
                 info = read_image(self._store.screen_bytes(sha))
@@ -208,6 +205,11 @@ class Scan:
                 continue
             known[sha] = (info.phash, info.width_px / info.height_px)
         return {sha: known[sha] for sha in sorted(shas) if sha in known}, unread
+
+    def _screens_of(self, source: str) -> Manifest | None:
+        if source not in self._screens:
+            self._screens[source] = self._store.screens_of(source)
+        return self._screens[source]
 
     def _sample_hits(
         self, samples: Sequence[Mapping[str, Any]], screens: Mapping[str, tuple[int, float]]
@@ -245,10 +247,8 @@ def _point(answer: str) -> tuple[float, float] | None:
 
 def _rows(manifest: Manifest, key: str, table: str, columns: list[str], schema: pa.Schema) -> list[dict[str, Any]]:
     """Training rows of a part's table."""
-    for path in manifest.paths(table):
-        if path.name == f"part-{key}.{table}.parquet" and schema is not None:
-            return list(pq.read_table(path, columns=columns, filters=[("split", "==", "train")]).to_pylist())
-    return []
+    rows = manifest.read_part(key, table, schema, columns, [("split", "==", "train")]).to_pylist()
+    return rows  # type: ignore[no-any-return]
 
 
 def _goal_hits(index: SuiteIndex, steps: Sequence[Mapping[str, Any]]) -> dict[str, list[SuiteMatch]]:

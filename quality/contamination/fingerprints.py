@@ -33,9 +33,8 @@ from quality.contamination.text_prints import VERSION as TEXT_VERSION
 from quality.contamination.text_prints import TextPrint, shingles, text_print
 from quality.duplicates.looks import VERSION as LOOK_VERSION
 from quality.duplicates.looks import look
-from quality.items.part import part_keys
 from schemas.ids import digest, item_episode, item_sample, item_step
-from schemas.tables import Column, Table
+from schemas.tables import Column, Samples, Steps, Table
 
 CODE_VERSION = f"4.{TEXT_VERSION}.{LOOK_VERSION}"
 SPLIT_SOURCES = ("aitz", "android_control", "gui_odyssey", "mind2web", "multimodal_mind2web")
@@ -132,7 +131,7 @@ def build_split_fingerprints(store: Store, source: str) -> Manifest:
     Raises `StoreError` if the source isn't unified. A source without test rows gives an empty asset, which says so.
     """
     unified = store.require(f"unified/{source}")
-    specs = {key: PartSpec(key, digest([CODE_VERSION, files])) for key, files in part_keys(unified).items()}
+    specs = {key: PartSpec(key, digest([CODE_VERSION, files])) for key, files in unified.part_hashes.items()}
     inputs = {unified.asset: unified.version}
     suite = split_name(source)
     with store.build(
@@ -352,13 +351,12 @@ def _split_items(store: Store, unified: Manifest, key: str) -> Iterator[tuple[di
 
 def _part_rows(manifest: Manifest, key: str, table: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Test rows of a part's table, in order; `first` marks the first row of an episode."""
-    paths = [path for path in manifest.paths(table) if path.name == f"part-{key}.{table}.parquet"]
+    schema = {"steps": Steps.schema, "samples": Samples.schema}[table]
     before = None
-    for path in paths:
-        for row in pq.read_table(path, columns=list(columns), filters=[("split", "==", "test")]).to_pylist():
-            row["first"] = row.get("episode_id") != before
-            before = row.get("episode_id")
-            yield row
+    for row in manifest.read_part(key, table, schema, list(columns), [("split", "==", "test")]).to_pylist():
+        row["first"] = row.get("episode_id") != before
+        before = row.get("episode_id")
+        yield row
 
 
 def _bytes(store: Store, row: Mapping[str, Any]) -> bytes | None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipelines.engines.run_parts import Execution, PartCall, run_parts
 from pipelines.store import PartResult, PartSpec, PartWriter, Store
@@ -21,7 +20,7 @@ from pipelines.store.change_checks import not_shifted
 from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.evidence.episode import Habits
 from quality.items.item import Item, Row, Sample, base_id
-from quality.items.part import SourcePart, load_part, part_keys, rows_by_part
+from quality.items.part import SourcePart, load_part, rows_by_part
 from quality.judges import cleaning
 from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.nightly import Nightly, PartWork, ask_again_of, ceiling_of, clients_of, in_threads, prices_of
@@ -78,7 +77,7 @@ def judge_source(
     """
     unified = store.require(f"unified/{source}")
     known = identity(judge)
-    specs = [PartSpec(key, digest([CODE_VERSION, known, files])) for key, files in part_keys(unified).items()]
+    specs = [PartSpec(key, digest([CODE_VERSION, known, files])) for key, files in unified.part_hashes.items()]
     inputs = {unified.asset: unified.version}
     current = store.current(f"verdicts/{source}")
     asset = Nightly(f"verdicts/{source}", CODE_VERSION, known, inputs, specs, ceiling_of(judge), ask_again_of(judge))
@@ -175,9 +174,7 @@ def split_pending(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], frozenset
 
 def read_pending(manifest: Manifest, key: str) -> frozenset[str]:
     """Ids of the items of a part that have no verdict yet; an episode waits with all its steps."""
-    name = f"part-{key}.pending.parquet"
-    found = [path for path in manifest.paths("pending") if path.name == name]
-    return frozenset(item_id for path in found for item_id in pq.read_table(path).column("item_id").to_pylist())
+    return frozenset(manifest.read_part(key, "pending", Pending.schema)["item_id"].to_pylist())
 
 
 def split_items(items: Iterable[Item], waiting: Collection[str]) -> tuple[list[Item], list[Item]]:

@@ -22,7 +22,7 @@ from pipelines.store.files import StoreError
 from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.code_version import code_digest
 from quality.items.item import Row, provenance
-from quality.items.part import SourcePart, load_part, part_keys, rows_by_part
+from quality.items.part import SourcePart, load_part, rows_by_part
 from quality.judges.judge import Judge, Verdict, identity
 from quality.judges.nightly import Nightly, PartWork, ask_again_of, ceiling_of
 from quality.judges.registry import JudgeConfig, asks_a_model, judge_of
@@ -33,7 +33,7 @@ from quality.refinement.repairs import ItemRewriter
 from quality.refinement.rewriters import build_rewriter
 from quality.review.people_decisions import KeepDecision, against, people_decisions
 from schemas.ids import digest
-from schemas.tables import Column, Samples, Steps, Table
+from schemas.tables import Column, Samples, Steps, Table, Verdicts
 
 _CODE = (
     "refinement/refine",
@@ -117,8 +117,8 @@ def build_gold(
         "licence": rules.licence,
         **({"derivers": list(derivers)} if derivers else {}),  # without any, the digest of before there were any
     }
-    judged = part_keys(verdicts)
-    parts = part_keys(unified)
+    judged = verdicts.part_hashes
+    parts = unified.part_hashes
     if missing := sorted(set(parts) - set(judged)):
         raise StoreError(
             f"verdicts/{source} lacks part {missing[0]}; materialise it again for the current unified/{source}"
@@ -208,11 +208,7 @@ def read_verdicts(manifest: Manifest, key: str) -> list[Verdict]:
 
 def read_rows(manifest: Manifest, key: str) -> list[Row]:
     """Rows of `verdicts` of one part."""
-    import pyarrow.parquet as pq
-
-    suffix = f"part-{key}.verdicts.parquet"
-    [path] = [path for path in manifest.paths("verdicts") if path.name == suffix]
-    return pq.read_table(path).to_pylist()  # type: ignore[no-any-return]
+    return manifest.read_part(key, "verdicts", Verdicts.schema).to_pylist()  # type: ignore[no-any-return]
 
 
 def verdict_of(row: Row) -> Verdict:

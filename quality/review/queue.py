@@ -22,7 +22,7 @@ from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.code_version import code_digest
 from quality.items.folder import read_directory
 from quality.items.item import Episode, Item, Row, base_id, make_episode, make_samples
-from quality.items.part import SourcePart, load_part, part_keys
+from quality.items.part import SourcePart, load_part
 from quality.items.screens import ScreenBank, ScreenSource
 from quality.judges.verdicts import last_verdicts
 from quality.review.sampling import (
@@ -39,7 +39,7 @@ from quality.review.sampling import (
 )
 from quality.review.trajectories import ReviewTrajectory, shown
 from schemas.ids import digest
-from schemas.tables import Column, Screens, Table
+from schemas.tables import Column, Samples, Screens, Steps, Table, Verdicts
 
 ASSET = "review/queue"
 CODE_VERSION = f"1.{code_digest(('review/queue', 'review/sampling', 'items/screens', 'items/item', 'items/part'))}"
@@ -104,7 +104,7 @@ class Inputs:
     def files(self, key: str) -> list[dict[str, str]]:
         """Hashes of all files that a part's candidates depend on."""
         manifests = (self.gold, self.unified, self.verdicts)
-        return [part_keys(manifest).get(key, {}) if manifest else {} for manifest in manifests]
+        return [manifest.part_hashes.get(key, {}) if manifest else {} for manifest in manifests]
 
 
 def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None = None) -> Manifest:
@@ -114,7 +114,7 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
     work = {
         PartSpec(f"{one.source}.{key}", digest([CODE_VERSION, config.plain(), one.files(key)])): (one, key)
         for one in found
-        for key in part_keys(one.gold)
+        for key in one.gold.part_hashes
     }
     last = PartSpec("queue", digest([CODE_VERSION, config.plain(), [spec.inputs_digest for spec in work]]))
     inputs = {m.asset: m.version for one in found for m in (one.gold, one.unified, one.verdicts) if m is not None}
@@ -167,7 +167,8 @@ def _checks(counts: Mapping[str, Any], config: QueueConfig) -> list[Check]:
 
 def _candidates(out: PartWriter, store: Store, one: Inputs, key: str, config: QueueConfig) -> dict[str, Any]:
     gold = load_part(one.gold, key, store)
-    rows = [row for manifest in (one.verdicts, one.gold) if manifest for row in _read(manifest, key, "verdicts")]
+    judged = [one.verdicts, one.gold] if one.verdicts else [one.gold]
+    rows = [row for m in judged for row in m.read_part(key, "verdicts", Verdicts.schema).to_pylist()]
     raw = load_part(one.unified, key, store) if one.unified else None
     retained, sizes = first_of_cells(candidates_of(gold, rows, raw), config)
     names = Candidates.schema.names
@@ -178,11 +179,6 @@ def _candidates(out: PartWriter, store: Store, one: Inputs, key: str, config: Qu
 def _with_part(candidates: Iterable[ReviewCandidate], key: str) -> Iterator[ReviewCandidate]:
     for one in candidates:
         yield ReviewCandidate(**{**asdict(one), "part": key})
-
-
-def _read(manifest: Manifest, key: str, table: str) -> list[Row]:
-    name = f"part-{key}.{table}.parquet"
-    return [row for path in manifest.paths(table) if path.name == name for row in pq.read_table(path).to_pylist()]
 
 
 def candidates_of(
@@ -322,9 +318,11 @@ def _open_part(
 
 
 def _where(manifest: Manifest, key: str, table: str, column: str, values: Sequence[str]) -> list[Row]:
-    name = f"part-{key}.{table}.parquet"
-    paths = [path for path in manifest.paths(table) if path.name == name] if values else []
-    return [row for path in paths for row in pq.read_table(path, filters=[(column, "in", values)]).to_pylist()]
+    schema = {"steps": Steps.schema, "samples": Samples.schema, "screens": Screens.schema}[table]
+    if not values:
+        return []
+    rows = manifest.read_part(key, table, schema, filters=[(column, "in", values)])
+    return rows.to_pylist()  # type: ignore[no-any-return]
 
 
 def open_folder(folder: Path, config: QueueConfig | None = None) -> OpenQueue:

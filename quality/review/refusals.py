@@ -17,7 +17,7 @@ from pipelines.store.manifest import CheckSpec, Manifest
 from pipelines.training_data.removed import PEOPLE
 from quality.code_version import code_digest
 from quality.items.item import Episode, Item, Sample, base_id
-from quality.items.part import load_part, part_keys
+from quality.items.part import load_part
 from quality.review.promote import current, human_part, human_set
 from quality.review.trajectories import shown
 from schemas.ids import digest
@@ -95,7 +95,7 @@ def decisions_of(store: Store, pinned: str) -> Decided:
 
 def _refuse(out: PartWriter, store: Store, gold: Manifest, decided: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     rows, items = [], 0
-    for key in part_keys(gold):
+    for key in gold.part_hashes:
         part = load_part(gold, key, store)
         items_here: list[Item] = [*part.episodes, *part.native_samples]
         for item in items_here:

@@ -23,7 +23,7 @@ from pipelines.store import Build, Check, CheckSpec, Manifest, PartResult, PartS
 from pipelines.unify.origin import made_here
 from quality.code_version import code_digest
 from quality.items.item import Row
-from quality.items.part import SourcePart, load_part, part_keys
+from quality.items.part import SourcePart, load_part
 from quality.safety import licence_report as licences
 from quality.safety.credentials import credential_in
 from quality.safety.personal_data import POLICIES, Policy, Span, find_personal, sample_texts, shape, step_texts
@@ -229,7 +229,7 @@ def scan_sources(
     `licences.json`, `licences.md`. Raises `StoreError` if a source has no `unified`."""
     config = config or SafetyConfig()
     manifests = {source: store.require(f"unified/{source}") for source in sources}
-    keys = {source: part_keys(manifest) for source, manifest in manifests.items()}
+    keys = {source: manifest.part_hashes for source, manifest in manifests.items()}
     texts = {
         (source, key): PartSpec(f"look-{source}-{key}", _digest([config.of(source), files]))
         for source, parts in keys.items()
@@ -276,12 +276,12 @@ def _trigger_part(
 ) -> Row:
     looked: dict[str, ScreenPatches] = {}
     for result in seen:
-        if result.key.startswith(f"look-{source}-") and result.key[len(f"look-{source}-") :] in part_keys(manifest):
+        if result.key.startswith(f"look-{source}-") and result.key[len(f"look-{source}-") :] in manifest.part_hashes:
             paths = [build.root / entry.path for entry in result.files if entry.table == "looked"]
             looked |= {name: one for path in paths for name, one in from_table(pq.read_table(path)).items()}
     facts: dict[str, Facts] = {}
     items: dict[str, list[str]] = defaultdict(list)
-    for key in part_keys(manifest):
+    for key in manifest.part_hashes:
         part = load_part(manifest, key, store)
         for screen, one in facts_of(part).items():
             known = facts.get(screen, Facts())

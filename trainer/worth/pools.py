@@ -23,7 +23,7 @@ from pipelines.training_data.mixture import DUPLICATES
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY, removed_items
 from pipelines.whole_files import put_json
 from quality.items.item import Episode
-from quality.items.part import SourcePart, load_part, part_keys
+from quality.items.part import SourcePart, load_part
 from quality.judges.judge import Judge, identity
 from quality.judges.verdicts import judge_part
 from quality.refinement.gold import gold_tables, licence_of
@@ -83,10 +83,8 @@ class RowPools:
     def gold(self, source: str, manifest: Manifest | None = None) -> Pool:
         """What of a source is gold and may train, of another version of it if one is given."""
         manifest = manifest or self.golds[source]
-        chosen = self._chosen(part_keys(manifest))
-        suffixes = tuple(f"part-{key}.samples.parquet" for key in chosen)
-        tables = [pq.read_table(path) for path in manifest.paths("samples") if path.name in suffixes]
-        return self._usable(tables)
+        chosen = self._chosen(manifest.part_hashes)
+        return self._usable([manifest.read_part(key, "samples", Samples.schema) for key in chosen])
 
     def deduplicated(self, pool: Pool) -> Pool:
         """A pool without what `hygiene/duplicates` displaced; as it is while that asset has no version."""
@@ -102,7 +100,7 @@ class RowPools:
         samples that `keep` lets through. Raises `StoreError` if the source isn't unified."""
         manifest = self.store.require(f"unified/{source}")
         tables = []
-        for key in self._chosen(part_keys(manifest)):
+        for key in self._chosen(manifest.part_hashes):
             part = load_part(manifest, key, self.store)
             tables.append(gold_tables(part, _kept(part, keep), licence_of(source), self._derivers)[1])
         return self._usable(tables)
@@ -117,7 +115,7 @@ class RowPools:
         """Item → the score that a judge which asks no model gives the parts that are read; kept beside the probes, so
         that equal parts are judged once."""
         manifest = self.store.require(f"unified/{source}")
-        files = part_keys(manifest)
+        files = manifest.part_hashes
         found: dict[str, int] = {}
         for key in self._chosen(files):
             name = digest([identity(judge), source, key, files[key]])

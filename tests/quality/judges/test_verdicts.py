@@ -10,7 +10,7 @@ from openai_server import OpenAIServer
 
 from pipelines.store import PartSpec, Store
 from pipelines.store.manifest import Manifest
-from quality.items.part import load_part, part_keys
+from quality.items.part import load_part
 from quality.judges.judge import Verdict
 from quality.judges.nightly import ceiling_of, clients_of, prices_of
 from quality.judges.openai_judge import OpenAIJudge
@@ -67,7 +67,7 @@ def judge_of(server: OpenAIServer, store: Store, ceiling: Ceiling | None = None,
 
 def ids_of(manifest: Manifest) -> tuple[list[str], set[str]]:
     """(ids with a verdict, pending ids)"""
-    pending = {item_id for key in part_keys(manifest) for item_id in read_pending(manifest, key)}
+    pending = {item_id for key in manifest.part_hashes for item_id in read_pending(manifest, key)}
     return manifest.read("verdicts").column("item_id").to_pylist(), pending
 
 
