@@ -6,8 +6,10 @@
 | `ambiguous_prompt` | a grounding question that stands for separate places | boxes of one expression |
 | `nested_boxes` | of nested boxes of one expression the outer ones; of a region with many names all | the same |
 | `short_trace` | an episode that ends without a single deed | its actions |
-| `unanswered_question` | the ending of a trace whose task asks what is never answered | words and actions |
+| `unanswered_question` | the ending of a trace whose task asks what is never answered, and no screen | words, actions |
 | `credential` | what holds a password, a key, a token or a card number | forms, checksums, names of fields |
+
+A question whose answer the last screen proves is answered instead: `quality.judges.answers` inserts it.
 
 What is taken out gets a verdict of 0 by `cleaning` with the rule as its reason, is rejected in gold, and is no longer
 judged: it costs no model call. An episode loses the steps that are taken out, as if they had been lost before.
@@ -30,6 +32,7 @@ from quality.items.item import Episode, Item, Sample, Step, make_episode
 from quality.items.part import SourcePart
 from quality.items.pixels import boxes_moved
 from quality.items.screens import Box, Element
+from quality.judges.answers import answered_rows, unanswered
 from quality.judges.judge import Verdict
 from quality.safety.credentials import credential_in
 from schemas.actions import CallUser, Finished, Type, Wait
@@ -37,6 +40,7 @@ from schemas.actions import CallUser, Finished, Type, Wait
 JUDGE = "cleaning"
 _CODE = (
     "judges/cleaning",
+    "judges/answers",
     "items/pixels",
     "evidence/samples",
     "evidence/steps",
@@ -50,10 +54,6 @@ SAME_BOX = 0.9
 SAME_LIST = 0.9
 """Share of boxes that are listed elements to the half unit, from which the list is where they come from."""
 _SECRET_FIELD = re.compile(r"passw|passcode|\bpin\b|\bcvv\b", re.IGNORECASE)
-_QUESTION = re.compile(
-    r"(?:what|which|who|whom|whose|when|where|why|how (?:many|much|long|far|old|often|high|big|tall))\b.*",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,12 @@ class TakenItem:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What is left to judge, in order, and what was taken out, by item id."""
+    """What is left to judge, in order, and what was taken out, by item id. `answered`: episodes that were given the
+    answer they lacked, each of which has a step more than it was recorded with."""
 
     items: list[Item]
     taken: dict[str, TakenItem]
+    answered: int = 0
 
 
 def clean(part: SourcePart) -> Cleaned:
@@ -103,17 +105,19 @@ def clean(part: SourcePart) -> Cleaned:
         for look in EPISODE_RULES.values():
             take(look(episode))
     items: list[Item] = []
+    answered = 0
     for episode in part.episodes:
         left = _without(episode, taken)
         if left is not None:
             items.append(left)
+            answered += len(left.actions) > len(episode.actions)
     items += [sample for sample in part.native_samples if sample.item_id not in taken]
-    return Cleaned(items, taken)
+    return Cleaned(items, taken, answered)
 
 
 def _without(episode: Episode, taken: dict[str, TakenItem]) -> Episode | None:
-    """The episode without the steps that are taken out; None (and all its steps taken) if none with an action is
-    left, or it is taken as a whole."""
+    """The episode without the steps that are taken out, or, if none is, with the answer that it lacks; None (and all
+    its steps taken) if none with an action is left, or it is taken as a whole."""
     whole = taken.get(episode.item_id)
     gone = [step.item_id for step in episode.actions if step.item_id in taken]
     if whole is None and len(gone) == len(episode.actions) and gone:
@@ -124,7 +128,8 @@ def _without(episode: Episode, taken: dict[str, TakenItem]) -> Episode | None:
             taken.setdefault(step.item_id, replace(whole, item_id=step.item_id))
         return None
     if not gone:
-        return episode
+        rows = answered_rows(episode) if unanswered(episode) else None
+        return episode if rows is None else make_episode(rows, episode.bank)
     rows = [step.row for step in episode.steps if step.item_id not in taken]
     return make_episode(rows, episode.bank)
 
@@ -215,15 +220,12 @@ def _recorded_whole(source: str) -> bool:
 
 
 def unanswered_question(episode: Episode) -> Iterator[TakenItem]:
-    """The task asks a question, the trace ends, and no answer is given: its ending would teach to stop without one."""
-    goal = episode.instruction.strip()
-    actions = episode.actions
-    if not actions or not goal.endswith("?") and not _QUESTION.fullmatch(goal):
-        return
-    last = actions[-1].action
-    answered = any(isinstance(s.action, CallUser | Finished) and s.action.content.strip() for s in actions)
-    if isinstance(last, Finished) and not answered:
-        yield TakenItem(actions[-1].item_id, "unanswered_question", f"nothing answers {goal[:80]!r}")
+    """The task asks a question, the trace ends, no answer is given and its last screen proves none: its ending would
+    teach to stop without one."""
+    if unanswered(episode) and answered_rows(episode) is None:
+        yield TakenItem(
+            episode.actions[-1].item_id, "unanswered_question", f"nothing answers {episode.instruction[:80]!r}"
+        )
 
 
 def episode_credential(episode: Episode) -> Iterator[TakenItem]:

@@ -43,6 +43,7 @@ _CODE = (
     "refinement/gold",
     "review/people_decisions",
     "judges/cleaning",
+    "judges/answers",
     "safety/credentials",
     "safety/personal_numbers",
 )
@@ -253,6 +254,8 @@ def count(part: SourcePart, refined: Refined) -> Counter[str]:
     unrepaired, dropped, review."""
     counts: Counter[str] = Counter()
     counts["items"] = sum(len(episode.actions) for episode in part.episodes) + len(part.native_samples)
+    counts["items"] += refined.answered
+    counts["answered"] = refined.answered
     counts["episodes"] = len(part.episodes)
     gold = [row for row in refined.steps if row["action_text"] is not None] + refined.samples
     counts["gold"] = len(gold)
@@ -282,12 +285,13 @@ def summary(totals: Counter[str]) -> dict[str, Any]:
 
     `share_before` = items kept as they were ÷ items. `share_after` = gold ÷ what the pool still holds (items less
     those discarded or dropped); unrepaired and undecided items stay in the pool and count against it. `yield` = gold
-    ÷ items. Pending items are in none of these. `overruled`: items kept by people against the judge.
+    ÷ items. Pending items are in none of these. `overruled`: items kept by people against the judge. `answered`:
+    questions that were given the answer which their last screen shows, a step more each.
     """
     items = totals["items"] - totals["pending"]
     pool = items - totals["discarded"] - totals["dropped"]
     plain: dict[str, Any] = {
-        name: totals[name] for name in ("items", "episodes", "gold", *_ENDS, "samples", "overruled")
+        name: totals[name] for name in ("items", "episodes", "gold", *_ENDS, "samples", "overruled", "answered")
     }
     plain["share_before"] = totals["first_keep"] / items if items else 0.0
     plain["share_after"] = totals["gold"] / pool if pool else 0.0

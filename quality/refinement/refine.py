@@ -52,6 +52,8 @@ class Refined:
     rounds: int = 0
     overruled: int = 0
     """Steps and samples that are gold because people kept them."""
+    answered: int = 0
+    """Episodes that have a step more than they were recorded with: the answer to what they ask."""
     pending: list[str] = field(default_factory=list)
     """Steps and samples that wait for another night's answers: neither gold nor rejected."""
 
@@ -84,7 +86,8 @@ def refine_part(
     cleaned = cleaning.clean(part)
     judged, unjudged = split_items(cleaned.items, waiting)
     works = [_Work(item, _verdicts_of(item, by_id), item) for item in judged]
-    refined = Refined(rejects=_taken_out(part, cleaned), pending=[name for item in unjudged for name in _names(item)])
+    waits = [name for item in unjudged for name in _names(item)]
+    refined = Refined(rejects=_taken_out(part, cleaned), pending=waits, answered=cleaned.answered)
     works = [work for work in works if not _overruled(work, kept or {}, refined)]
     pending = works
     for number in range(1, max_rounds + 1):
