@@ -3,7 +3,8 @@
 A new task q' is kept iff max similarity of q' to the pool is below epsilon (UI-Venus-1.5, section 2.3): greedy in a
 total order, so a pure function of the set. Where it starts, the worlds say (`generators.worlds.registry.starts_of`). No
 state of theirs is that of the recording, so what a task names may lie elsewhere there, or not at all, and a judge of
-the last screen decides it. A task whose app no world shows stays in the pool, without a start; a limit says how many.
+the last screen decides it. A task whose app no world shows stays in the pool, without a start, for worlds to come; a
+limit says from how many on a check warns.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SEEDS = 1_000_000
 """Snapshots that tasks start from, in worlds that have as many."""
 NO_APP, NO_WORLD = "no app named", "no world shows the app"
 ALL_NEW = CheckSpec("every kept task is new", "A kept task is as similar to another as a duplicate")
-OPENABLE = CheckSpec("dynamic tasks open", "Too many name no app, or one that no world shows")
+OPENABLE = CheckSpec("dynamic tasks open", "Too many name no app, or one that no world shows", blocking=False)
 CHECKS = (ALL_NEW, OPENABLE)
 _COLUMNS = [
     "episode_id",
@@ -108,7 +109,7 @@ def build_dynamic(
     The pool is `task_pool/static` (if it is there) plus what was kept so far, in the order of (place of the source,
     episode id). Expected steps are the actions of the recorded path without the closing Finished; episodes that
     failed, lack a picture or hold a gap prove nothing and are passed over, and so is what `hygiene/contamination`
-    removed. A check fails if a larger share than `most_unopened` can't be opened. Raises `StoreError` without gold.
+    removed. A check warns if a larger share than `most_unopened` can't be opened. Raises `StoreError` without gold.
     """
     config = config or PoolConfig()
     manifests = {source: store.require(f"gold/{source}") for source in sources}
