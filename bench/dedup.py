@@ -7,6 +7,8 @@
 2. 1,000,000 seeded vectors of 64 numbers (256 MB): clusters of unequal size and width, background, planted near copies.
    All pairs by ours; brute force on 2,000 sampled queries must find the same neighbours of them (recall and precision
    1.0, or this raises), and its time is scaled from those.
+3. 16,000 equal samples: their classes and who of them stays, beside the same decision over all their pairs, of which
+   there are as many as a thousand of them have.
 
 Each search is a process of its own with one thread, where it can be limited to one; its time is CPU seconds, its
 memory the peak less what it held when it had the vectors.
@@ -23,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +34,12 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from bench.timing import result  # noqa: E402
+from bench.timing import cpu, result  # noqa: E402
 
 PEER = "semhash==0.5.0"
 REAL, REAL_T = 100_000, 0.9
 SEEDED, WIDTH, SEEDED_T, QUERIES = 1_000_000, 64, 0.95, 2_000
+EQUAL, PAIRED = 16_000, 1_000
 
 
 def rows(small: int = 1) -> Iterator[dict[str, Any]]:
@@ -43,6 +47,7 @@ def rows(small: int = 1) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         yield from _real(Path(folder), REAL // small)
         yield from _seeded(Path(folder), SEEDED // small)
+    yield _equal(EQUAL // small)
 
 
 def _real(folder: Path, count: int) -> Iterator[dict[str, Any]]:
@@ -94,6 +99,24 @@ def _seeded(folder: Path, count: int) -> Iterator[dict[str, Any]]:
         1.0,
         digits=6,
     )
+
+
+def _equal(count: int) -> dict[str, Any]:
+    """Seconds for `count` equal samples; over all pairs `PAIRED` of them are timed, and scaled by how many pairs there
+    are."""
+    from quality.duplicates.dedup import decide, keep
+    from quality.duplicates.item_classes import DuplicateCandidate, item_classes
+    from quality.evidence.embedding import Embedder
+
+    items = [DuplicateCandidate(f"sample:{n:06}", "s", "web", "What is this?", "k") for n in range(count)]
+    order, embedder = {item.id: item.order for item in items[:PAIRED]}, Embedder()
+    ours = cpu(lambda: decide(items, item_classes(items, 0.8, embedder)))
+    theirs = cpu(lambda: keep(order, list(combinations(order, 2))))
+    kept = decide(items, item_classes(items, 0.8, embedder))[0]
+    if kept != keep(order, list(combinations(order, 2)))[0]:
+        raise AssertionError(f"dedup: of equal samples {kept[:3]} stay")
+    scaled = theirs * (count * (count - 1)) / (PAIRED * (PAIRED - 1))
+    return _less(f"dedup, {count:,} equal samples", "s", ours, "over all their pairs", scaled)
 
 
 def _less(name: str, unit: str, ours: float, peer: str, theirs: float) -> dict[str, Any]:

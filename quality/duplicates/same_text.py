@@ -1,8 +1,8 @@
 """Texts that say the same: near by their vectors, and nothing that vectors are deaf to stands against it.
 
 Everything that decides by the cosine of two texts whether one of them is superfluous decides here, so that none forgets
-what embeddings don't hear (`quality.evidence.meaning`). Vectors that only rank (demonstrations for a prompt) or that a
-trained head weighs (the nano judge) come from `Embedder.encode` directly.
+what embeddings don't hear (`quality.evidence.meaning`), nor what they can't read (`foreign_texts`). Vectors that only
+rank (demonstrations for a prompt) or that a trained head weighs (the nano judge) come from `Embedder.encode` directly.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from quality.duplicates.foreign_texts import apart, characters, foreign, spelled_alike, understood
 from quality.duplicates.neighbours import cosines, similar_pairs
 from quality.evidence.embedding import Embedder, normalise
-from quality.evidence.meaning import VERSION, conflict, meaning
+from quality.evidence.meaning import VERSION as MEANING_VERSION
 
 __all__ = ["VERSION", "DistinctTexts", "alike_pairs", "similarities"]
+
+VERSION = f"{MEANING_VERSION}.1"
+"""Goes into the code version of all that drops a text for another."""
 
 
 def similarities(pairs: Sequence[tuple[str, str]], embedder: Embedder) -> np.ndarray:
@@ -26,9 +30,9 @@ def similarities(pairs: Sequence[tuple[str, str]], embedder: Embedder) -> np.nda
     listed = [(normalise(left), normalise(right)) for left, right in pairs]
     open_pairs = []
     for place, (left, right) in enumerate(listed):
-        if left == right or _equal(left, right):
+        if left == right or spelled_alike(left, right):
             continue
-        if conflict(meaning(left), meaning(right)):
+        if apart(left, right, embedder):
             values[place] = 0.0
         else:
             open_pairs.append(place)
@@ -47,12 +51,12 @@ def alike_pairs(
     """All (i, j, similarity), i < j, of texts that say the same: similarity >= threshold, sorted.
 
     Texts before `new_from` aren't compared among themselves. Raises `TooManyPairs` for more than `most`."""
-    meanings = [meaning(text) for text in texts]
-    readable = [n for n, one in enumerate(meanings) if one.readable]
+    readable = [n for n, text in enumerate(texts) if understood(text, embedder).readable]
 
     def believed(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         chosen = zip(left.tolist(), right.tolist(), strict=True)
-        return np.array([not conflict(meanings[readable[i]], meanings[readable[j]]) for i, j in chosen], dtype=bool)
+        named = ((texts[readable[i]], texts[readable[j]]) for i, j in chosen)
+        return np.array([not (spelled_alike(one, two) or apart(one, two, embedder)) for one, two in named], bool)
 
     found: list[tuple[int, int, float]] = []
     if readable:
@@ -61,9 +65,9 @@ def alike_pairs(
         near = similar_pairs(vectors, threshold, new_from=first, most=most, believed=believed)
         found = [(readable[i], readable[j], float(value)) for i, j, value in zip(*near, strict=True)]
     same: dict[str, list[int]] = {}
-    for place, one in enumerate(meanings):  # what the model can't read is compared word by word
-        if not one.readable and one.wording:
-            earlier = same.setdefault(one.wording, [])
+    for place, text in enumerate(texts):  # equal but for how they are written
+        if foreign(text) and (spelled := characters(text)):
+            earlier = same.setdefault(spelled, [])
             found += [(other, place, 1.0) for other in earlier if place >= new_from]
             earlier.append(place)
     return sorted(found)
@@ -99,17 +103,10 @@ class DistinctTexts:
 
     def _nearest(self, text: str, vector: np.ndarray, among: int) -> tuple[float, int]:
         """(similarity, place) of the nearest of the first `among` texts that may mean the same; (-1, -1) if none."""
-        mine = meaning(text)
         near = self._vectors[:among] @ vector if among else np.zeros(0)  # float32 orders them, float64 decides
         for place in np.argsort(-near, kind="stable").tolist():
-            if _equal(text, self.texts[place]):
+            if spelled_alike(text, self.texts[place]):
                 return 1.0, place
-            if not conflict(mine, meaning(self.texts[place])):
+            if not apart(text, self.texts[place], self._embedder):
                 return float(cosines(self._vectors[place : place + 1], vector[None, :])[0]), place
         return -1.0, -1
-
-
-def _equal(left: str, right: str) -> bool:
-    """Whether texts that the model can't read are equal; their vectors wouldn't say."""
-    one, two = meaning(left), meaning(right)
-    return not one.readable and bool(one.wording) and one.wording == two.wording

@@ -8,6 +8,7 @@ one fixed size (a short batch is filled up). That is also faster than padding: n
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
@@ -130,12 +131,22 @@ class Embedder:
             return self._cache.get(keys)
         return np.stack([self._memory[key] for key in keys])
 
+    def unknown_share(self, text: str) -> float:
+        """Share of a text's pieces for which the model has nothing but its mark of unknown ones; 0 for a model whose
+        pieces are bytes or characters."""
+        tokenizer = self._net.tokenizer
+        inner = getattr(tokenizer, "_tokenizer", tokenizer)  # a static encoder has the bare one
+        token = getattr(tokenizer, "unk_token", None) or getattr(inner.model, "unk_token", None)
+        unknown = inner.token_to_id(token) if token else None
+        pieces = inner.encode(normalise(text), add_special_tokens=False).ids
+        return sum(piece == unknown for piece in pieces) / len(pieces) if pieces else 0.0
+
     def _known(self, key: str) -> bool:
         return key in (self._cache if self._cache is not None else self._memory)
 
     def _encode_new(self, texts: list[str]) -> np.ndarray:
         net = self._net
-        limit = int(getattr(net, "max_seq_length", None) or 10**9)
+        limit = min(getattr(net, "max_seq_length", None) or math.inf, 10**9)  # static encoders say infinity
         pieces, owner = [], []
         for index, text in enumerate(texts):
             parts = _split(text, lambda part: self._length(part) < limit)
