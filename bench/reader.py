@@ -89,7 +89,7 @@ def _write(folder: Path, count: int) -> None:
     import pyarrow.parquet as pq
 
     from bench.tiny import rows as screens
-    from pipelines.training_data.shards import ROW_GROUP_ROWS
+    from pipelines.training_data.shard_form import ROW_GROUP_ROWS
 
     drawn = screens(DRAWN, size=(448, 320))
     rng = random.Random(0)

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from pipelines.extras import telling_extras
 from pipelines.store import Manifest
 from pipelines.training_data.chat_turns import TURNS, trained_turns
-from pipelines.training_data.shards import IMAGE
+from pipelines.training_data.shard_form import IMAGE
 from schemas.settings import nearest
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pipelines.store.manifest import Manifest
 from pipelines.training_data import mixture, shards
 from pipelines.training_data.mixture import DUPLICATES, SCAN, Mixture
 from pipelines.training_data.removed import CONTAMINATION, PEOPLE, SAFETY
-from pipelines.training_data.shards import ShardIndex
+from pipelines.training_data.shard_form import ShardIndex
 from quality.cards import card
 from schemas.ids import GENERATED_SOURCE
 from trainer.settings.stages import HELDOUT
@@ -101,11 +101,11 @@ def _card(name: str) -> Callable[[StageWork], Manifest]:
 
 
 def _shards(work: StageWork, names: list[str]) -> Manifest:
-    return shards.build_shards(work.store, names)
+    return shards.build_shards(work.store, names, execution=work.execution)
 
 
 def _heldout(work: StageWork, names: list[str]) -> Manifest:
-    return shards.build_shards(work.store, names, HELDOUT, ("test",))
+    return shards.build_shards(work.store, names, HELDOUT, ("test",), execution=work.execution)
 
 
 def _mixture(work: StageWork) -> Manifest:

@@ -15,6 +15,7 @@ from pipelines.store.files import StoreError
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.shards import ASSET as SHARDS
 from quality.contamination import contamination, fingerprints, shard_scan
+from quality.contamination.split_fingerprints import build_split_fingerprints
 from quality.duplicates import dedup, screen_owners
 from schemas.tables import Pairs
 
@@ -84,7 +85,9 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         deps=(*gold, *evaluations),
         job="build_corpus",
         kinds=("parquet", "faiss"),
-        run=lambda work: contamination.find_contamination(work.store, with_gold(work, names), _wanted(work, names)),
+        run=lambda work: contamination.find_contamination(
+            work.store, with_gold(work, names), _wanted(work, names), work.execution
+        ),
         code_version=contamination.CODE_VERSION,
         table="hits",
         columns=contamination.Hits,
@@ -130,7 +133,7 @@ def scan(deployment: Deployment, names: Sequence[str]) -> GraphStage:
         deps=(SHARDS, *evaluations),
         job="build_corpus",
         kinds=("parquet",),
-        run=lambda work: shard_scan.scan_shards(work.store, _suites()),
+        run=lambda work: shard_scan.scan_shards(work.store, _suites(), work.execution),
         code_version=shard_scan.CODE_VERSION,
         table="leaks",
         columns=shard_scan.Leaks,
@@ -165,4 +168,4 @@ def _suite(name: str, work: StageWork) -> Manifest:
 
 
 def _split(name: str, work: StageWork) -> Manifest:
-    return fingerprints.build_split_fingerprints(work.store, name)
+    return build_split_fingerprints(work.store, name, work.execution)

@@ -36,4 +36,4 @@ def _scan(work: StageWork, names: Sequence[str]) -> Manifest:
     said: Any = work.deployment.personal_data
     of_source = {name: policy for name, policy in said.items() if name in present}
     config = safety.SafetyConfig(said.get("default", "report"), of_source)
-    return safety.scan_sources(work.store, present, config, work.deployment.licences.refuses)
+    return safety.scan_sources(work.store, present, config, work.deployment.licences.refuses, work.execution)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import os
 
+_shared: list[bool] = []
+
 
 def usable_cores() -> int:
-    """Cores that the system gives this process: those of its affinity mask, where it has one."""
+    """Cores that the system gives this process: those of its affinity mask, where it has one; 1 in a worker process."""
+    if _shared:
+        return 1
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def share_cores() -> None:
+    """Say that processes beside this one, a worker, use the other cores."""
+    _shared.append(True)

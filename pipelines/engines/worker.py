@@ -8,6 +8,7 @@ import sys
 import traceback
 from multiprocessing.connection import Connection
 
+from pipelines.engines.cores import share_cores
 from pipelines.engines.engine import call
 from pipelines.processes import die_with_parent
 
@@ -16,6 +17,7 @@ def main() -> None:
     """Answer each call with None, or with its error, until nobody asks any more."""
     parent, channel = map(int, sys.argv[1:])
     die_with_parent(parent)
+    share_cores()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent says what follows
     with Connection(channel) as line:
         while True:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.exports.records import Picture
 from pipelines.exports.sinks import Row
-from pipelines.training_data.shards import IMAGE, features_of
+from pipelines.training_data.shard_form import IMAGE, features_of
 from schemas.tables import OBJECTIVES
 
 Record = TypeVar("Record")

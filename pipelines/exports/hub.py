@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pipelines.exports.form import ExportForm, datasets_schema, images
 from pipelines.exports.records import Sample
-from pipelines.training_data.shards import SHARD
+from pipelines.training_data.shard_form import SHARD
 
 SCHEMA = datasets_schema([*((field.name, field.type) for field in SHARD), ("score", pa.int32())])
 

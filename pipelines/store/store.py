@@ -81,8 +81,8 @@ class Build:
     def root(self) -> Path:
         """The asset's folder, with all files of the parts so far in it: those that another machine made are fetched."""
         if self._copies is not None:
-            skipped = [result for result in self.results if result.skipped]
-            self._copies.fetch(self._root, [e for result in skipped for e in (*result.files, *result.side_files)])
+            files = [entry for result in self.results for entry in (*result.files, *result.side_files)]
+            self._copies.fetch(self._root, files)
         return self._root
 
     def run_part(self, spec: PartSpec, function: PartFunction) -> PartResult:
@@ -92,7 +92,7 @@ class Build:
         return result
 
     def add(self, result: PartResult) -> None:
-        """Add a part that was run elsewhere (a Beam worker)."""
+        """Add a part that was run elsewhere (by an engine's workers)."""
         self.results.append(result)
 
     @property

@@ -29,7 +29,7 @@ from pipelines.store.reachable import VERSION, Asset, files_of
 from pipelines.store.whole_versions import LISTING, link_parts, listing
 from pipelines.takedown.tables import SearchTerms, matches
 from pipelines.takedown.withdrawn import REASON, TakenDown
-from pipelines.training_data.shards import ShardConfig, write_shard
+from pipelines.training_data.shard_form import ShardConfig, write_shard
 from schemas.ids import digest
 
 RENDERED = frozenset({".gif", ".html", ".jpeg", ".jpg", ".md", ".png", ".svg", ".webp"})

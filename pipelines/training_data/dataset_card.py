@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pipelines.markdown_text import markdown_text
-from pipelines.training_data.shards import MEANINGS, SHARD
+from pipelines.training_data.shard_form import MEANINGS, SHARD
 from pipelines.whole_files import whole_file
 
 DATA = "data"

@@ -24,8 +24,9 @@ from pipelines.store import Check, CheckSpec, Manifest, PartSpec, PartWriter, St
 from pipelines.store.files import FileEntry
 from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.mixture_floors import FLOORS, floor_checks
+from pipelines.training_data.shard_form import ShardIndex
 from pipelines.training_data.shards import ASSET as SHARDS
-from pipelines.training_data.shards import HAS_ROWS, ShardIndex
+from pipelines.training_data.shards import HAS_ROWS
 from schemas.ids import digest
 from schemas.tables import OBJECTIVES, Column, Table
 

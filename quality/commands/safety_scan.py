@@ -12,8 +12,9 @@ from pipelines.commands import write_report
 from quality.items.folder import read_directory
 from quality.refinement.gold import licence_of
 from quality.safety.licence_report import terms
+from quality.safety.looks import Findings, scan_texts
 from quality.safety.personal_data import Policy
-from quality.safety.scan import TRIGGERS, Findings, scan_texts, scan_triggers
+from quality.safety.scan import TRIGGERS, scan_triggers
 from quality.safety.trigger_facts import facts_of, look_at, on_screen
 from quality.safety.trigger_pictures import montage
 

@@ -31,27 +31,27 @@ drawn side by side, spread over suites and kinds; the tables list every hit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.store import Build, CheckSpec, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
-from pipelines.store.images import ImageError, read_image
+from pipelines.engines.run_parts import Execution, PartCall, run_parts
+from pipelines.store import Build, CheckSpec, Manifest, PartResult, PartSpec, Store
 from pipelines.training_data.removed import CONTAMINATION
-from quality.contamination.fingerprints import subject
+from quality.contamination.gold_scan import QUARANTINE, GoldScanPart, Hits, run_scan_part
 from quality.contamination.pair_pictures import draw_pairs
-from quality.contamination.suite_index import KINDS, SuiteIndex, SuiteMatch, TrainingText, settings
-from quality.contamination.text_prints import text_print
-from quality.duplicates.looks import LookBook
-from schemas.ids import digest, item_episode, item_sample, item_step
-from schemas.tables import Column, Samples, Screens, Steps, Table
+from quality.contamination.suite_index import KINDS, SuiteIndex, pin, settings
+from quality.items.part import rows_by_part
+from schemas.ids import digest
 
 ASSET = CONTAMINATION
 CODE_VERSION = "5"
 MAX_PAIRS = 200
+ROWS_A_SECOND = 300
+"""Rows of gold that one core holds against the suites, roughly: most of it is embedding what is new."""
 HITS_QUARANTINED = CheckSpec("every item that is hit is in quarantine", "What evaluation data holds isn't quarantined")
 DATA_LEFT = CheckSpec("training data is left", "Every sample looks like evaluation data")
 MOST_DATA_LEFT = CheckSpec("most training data is left", "Most samples look like evaluation data", blocking=False)
@@ -59,42 +59,13 @@ SUITES_PRINTED = CheckSpec("every suite has fingerprints", "A suite isn't here, 
 CHECKS = (HITS_QUARANTINED, DATA_LEFT, MOST_DATA_LEFT, SUITES_PRINTED)
 
 
-class Hits(Table, version=1):
-    """Each training item once a suite and kind."""
-
-    item_id = Column(pa.string(), "the training item")
-    source = Column(pa.string(), "name of the dataset")
-    suite = Column(pa.string(), "evaluation suite")
-    suite_item = Column(pa.string(), "item of the suite that it is like")
-    kind = Column(pa.string(), "how: by image, phash, text and so on")
-    measure = Column(pa.float32(), "how like: bits for image and phash, else a similarity")
-    threshold = Column(pa.float32(), "from where on it counts, in the same measure")
-
-
-QUARANTINE = pa.schema(
-    [
-        ("item_id", pa.string()),
-        ("source", pa.string()),
-        ("reason", pa.string()),
-        ("suite", pa.string()),
-        ("suite_item", pa.string()),
-        ("because", pa.string()),
-        ("text", pa.string()),
-        ("picture_sha256", pa.string()),
-    ]
-)
-"""What may not train, each item once. `reason` is the kind of its first hit, `recording` for an episode most of whose
-pictures are hit, or `episode` for what goes with its episode, which `because` names. `text` is what it asked."""
-
-_STEPS = ["source", "episode_id", "step_index", "split", "app", "instruction", "screenshot_sha256"]
-_SAMPLES = ["sample_id", "source", "split", "objective", "images", "messages", "answer", "target_boxes", "parents"]
-
-
-def find_contamination(store: Store, sources: Sequence[str], suites: Sequence[str]) -> Manifest:
+def find_contamination(
+    store: Store, sources: Sequence[str], suites: Sequence[str], execution: Execution | None = None
+) -> Manifest:
     """Gold of all `sources` against the fingerprints of all `suites` → tables hits, quarantine, pairs; `pairs/*.png`.
 
     Suites without fingerprints are passed over and listed in the counts (`absent`); one that has some is searched for
-    even if `suites` doesn't name it. Raises `StoreError` if a source has no gold.
+    even if `suites` doesn't name it. `execution` says who runs the parts. Raises `StoreError` if a source has no gold.
     """
     manifests = {source: store.require(f"gold/{source}") for source in sources}
     index = SuiteIndex(store, suites)
@@ -113,10 +84,15 @@ def find_contamination(store: Store, sources: Sequence[str], suites: Sequence[st
         inputs={m.asset: m.version for m in read},
         parts=list(specs.values()),
     ) as build:
-        scan = Scan(store, index)
+        rows = {source: rows_by_part(manifest) for source, manifest in manifests.items()}
+        where, known = (str(store.home), ASSET, build.version), (tuple(suites), pin(store.home, index))
+        calls = []
         for (source, key), spec in specs.items():
-            build.run_part(spec, lambda out, source=source, key=key: scan.part(out, manifests[source], key))  # type: ignore[misc]
-        parts = list(build.results)
+            part = GoldScanPart(*where, spec, *known, (manifests[source].asset, manifests[source].version), key)
+            calls.append(PartCall(part, (spec,), rows[source][key] / ROWS_A_SECOND, rows[source][key]))
+        parts = run_parts(store, ASSET, run_scan_part, calls, execution)
+        for result in parts:
+            build.add(result)
         hits = _read(build, parts, "hits", Hits.schema)
         _draw(build, store, index, hits, _read(build, parts, "quarantine", QUARANTINE))
         return _commit(build, parts, index, hits)
@@ -148,207 +124,6 @@ def _commit(build: Build, parts: Sequence[PartResult], index: SuiteIndex, hits: 
     return build.commit(
         counts={**counts, "hits": hits.num_rows, "suites": facts, "absent": index.absent}, checks=checks
     )
-
-
-class Scan:
-    """Gold parts against the index."""
-
-    def __init__(self, store: Store, index: SuiteIndex) -> None:
-        self._store = store
-        self._index = index
-        self._looks = LookBook(store.home / "cache" / "looks", store.screen_bytes)
-        self._screens: dict[str, Manifest | None] = {}
-
-    def part(self, out: PartWriter, gold: Manifest, key: str) -> dict[str, int]:
-        """Write a part's hits and its quarantine."""
-        source = gold.asset.split("/", 1)[1]
-        steps = _rows(gold, key, "steps", _STEPS, Steps.schema)
-        samples = _rows(gold, key, "samples", _SAMPLES, Samples.schema)
-        shas = {row["screenshot_sha256"] for row in steps} | {sha for row in samples for sha in row["images"]}
-        screens, unread = self._hashes(source, key, shas - {None})
-        shown = self._index.match_pictures({sha: value for sha, (value, _) in screens.items()}, self._looks)
-        found = {**_goal_hits(self._index, steps), **self._sample_hits(samples, screens)}
-        for name, sha in _pictured(steps, samples):
-            if sha in shown:
-                found.setdefault(name, []).extend(shown[sha])
-        quarantine = _quarantine(steps, samples, found)
-        rows = [_hit(name, source, match) for name, matches in sorted(found.items()) for match in _once(matches)]
-        out.table("hits", pa.Table.from_pylist(rows, schema=Hits.schema))
-        out.table("quarantine", pa.Table.from_pylist(quarantine, schema=QUARANTINE))
-        held = {row["item_id"] for row in quarantine}
-        return {
-            "steps": len(steps),
-            "samples": len(samples),
-            "pictures": len(screens),
-            "pictures_unread": unread,
-            "pictures_hit": len(shown),
-            "hit_items": len(found),
-            "hit_quarantined": len(held & found.keys()),
-            "removed_samples": sum(name.startswith("sample:") for name in held),
-            "removed_steps": sum(name.startswith("step:") for name in held),
-            "removed_episodes": sum(name.startswith("episode:") for name in held),
-        }
-
-    def _hashes(self, source: str, key: str, shas: set[str]) -> tuple[dict[str, tuple[int, float]], int]:
-        """sha256 → (phash, width / height), by the screens of the part that gold's part was made from, or by the
-        picture; how many can't be read."""
-        unified = self._screens_of(source)
-        columns = ["screenshot_sha256", "phash", "width_px", "height_px"]
-        rows = unified.read_part(key, "screens", Screens.schema, columns).to_pylist() if unified is not None else []
-        known = {row["screenshot_sha256"]: (row["phash"], row["width_px"] / row["height_px"]) for row in rows}
-        unread = 0
-        for sha in sorted(shas - known.keys()):
-            try:
-                info = read_image(self._store.screen_bytes(sha))
-            except (StoreError, ImageError):
-                unread += 1
-                continue
-            known[sha] = (info.phash, info.width_px / info.height_px)
-        return {sha: known[sha] for sha in sorted(shas) if sha in known}, unread
-
-    def _screens_of(self, source: str) -> Manifest | None:
-        if source not in self._screens:
-            self._screens[source] = self._store.screens_of(source)
-        return self._screens[source]
-
-    def _sample_hits(
-        self, samples: Sequence[Mapping[str, Any]], screens: Mapping[str, tuple[int, float]]
-    ) -> dict[str, list[SuiteMatch]]:
-        requested = [training_text_of(row, [screens.get(sha) for sha in row["images"]]) for row in samples]
-        lines = [(row, one) for row, one in zip(samples, requested, strict=True) if one is not None]
-        matches = self._index.match_texts([one for _, one in lines])
-        return {item_sample(row["sample_id"]): found for (row, _), found in zip(lines, matches, strict=True) if found}
-
-
-def training_text_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float] | None]) -> TrainingText | None:
-    """What a sample asks, with its first picture's (phash, shape); None if nothing.
-
-    Where its prompt says nothing of its own ("What is at [x,y]?"), the answer counts if it is one line: it may be an
-    evaluation instruction turned round."""
-    text = subject(row["messages"])
-    if not text and row["objective"] == "perception" and "\n" not in row["answer"]:
-        text = row["answer"]
-    if not text:
-        return None
-    phash, shape = screens[0] if screens and screens[0] is not None else (None, None)
-    boxes = tuple(tuple(box) for box in row["target_boxes"] or ()) if row["objective"] == "grounding" else ()
-    point = _point(row["answer"]) if row["objective"] == "grounding" else None
-    return TrainingText(text_print(text), None, phash, shape, boxes, point)
-
-
-def _point(answer: str) -> tuple[float, float] | None:
-    numbers = answer.strip().removeprefix("[").removesuffix("]").split(",")
-    try:
-        x, y = (float(number) for number in numbers)
-    except ValueError:
-        return None
-    return (x, y) if x >= 0 and y >= 0 else None
-
-
-def _rows(manifest: Manifest, key: str, table: str, columns: list[str], schema: pa.Schema) -> list[dict[str, Any]]:
-    """Training rows of a part's table."""
-    rows = manifest.read_part(key, table, schema, columns, [("split", "==", "train")]).to_pylist()
-    return rows  # type: ignore[no-any-return]
-
-
-def _goal_hits(index: SuiteIndex, steps: Sequence[Mapping[str, Any]]) -> dict[str, list[SuiteMatch]]:
-    """Episodes whose instruction is an evaluation's."""
-    goals = {item_episode(row["source"], row["episode_id"]): (row["instruction"], row["app"]) for row in steps}
-    names = sorted(goals)
-    matches = index.match_texts([TrainingText(text_print(goals[name][0]), goals[name][1]) for name in names])
-    return {name: found for name, found in zip(names, matches, strict=True) if found}
-
-
-def _pictured(steps: Sequence[Mapping[str, Any]], samples: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """(item, picture) of all steps and samples."""
-    shown = [(item_step(r["source"], r["episode_id"], r["step_index"]), r["screenshot_sha256"]) for r in steps]
-    return shown + [(item_sample(row["sample_id"]), sha) for row in samples for sha in row["images"]]
-
-
-def _once(matches: Sequence[SuiteMatch]) -> list[SuiteMatch]:
-    """The first match of each suite and kind."""
-    return list({(m.suite, m.kind): m for m in reversed(matches)}.values())[::-1]
-
-
-def _hit(name: str, source: str, match: SuiteMatch) -> dict[str, Any]:
-    return {
-        "item_id": name,
-        "source": source,
-        "suite": match.suite,
-        "suite_item": match.item,
-        "kind": match.kind,
-        "measure": match.measure,
-        "threshold": match.threshold,
-    }
-
-
-def _quarantine(
-    steps: Sequence[Mapping[str, Any]], samples: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[SuiteMatch]]
-) -> list[dict[str, Any]]:
-    """What goes: all that is hit; episodes by text or as recordings, with all their steps and samples."""
-    rows: dict[str, dict[str, Any]] = {}
-
-    def put(
-        name: str, source: str, reason: str, match: SuiteMatch | None, because: str | None, text: str, sha: object
-    ) -> None:
-        rows.setdefault(
-            name,
-            {
-                "item_id": name,
-                "source": source,
-                "reason": reason,
-                "suite": match.suite if match else None,
-                "suite_item": match.item if match else None,
-                "because": because,
-                "text": text,
-                "picture_sha256": sha,
-            },
-        )
-
-    episodes: dict[str, list[Mapping[str, Any]]] = {}
-    for row in steps:
-        episodes.setdefault(item_episode(row["source"], row["episode_id"]), []).append(row)
-    gone: dict[str, SuiteMatch] = {}
-    for name, listed in sorted(episodes.items()):
-        shown = [step for row in listed if row["screenshot_sha256"] is not None for step in [_step(row)]]
-        hit = [step for step in shown if step in found]
-        first = listed[0]
-        if name in found:
-            gone[name] = found[name][0]
-            put(
-                name,
-                first["source"],
-                gone[name].kind,
-                gone[name],
-                None,
-                first["instruction"],
-                first["screenshot_sha256"],
-            )
-        elif 2 * len(hit) > len(shown):
-            gone[name] = found[hit[0]][0]
-            put(
-                name, first["source"], "recording", gone[name], hit[0], first["instruction"], first["screenshot_sha256"]
-            )
-        for row in listed:
-            step = _step(row)
-            match = found[step][0] if step in found else gone.get(name)
-            if match is not None:
-                reason, because = (match.kind, None) if step in found else ("episode", name)
-                put(step, row["source"], reason, match, because, row["instruction"], row["screenshot_sha256"])
-    for row in samples:
-        name = item_sample(row["sample_id"])
-        parents = (p.removeprefix("step:").rpartition("/")[0] for p in row["parents"] if p.startswith("step:"))
-        episode = next((e for e in (f"episode:{p}" for p in parents) if e in gone), None)
-        match = found[name][0] if name in found else gone.get(episode or "")
-        if match is not None:
-            reason, because = (match.kind, None) if name in found else ("episode", episode)
-            text, sha = subject(row["messages"]), row["images"][0] if row["images"] else None
-            put(name, row["source"], reason, match, because, text, sha)
-    return [rows[name] for name in sorted(rows)]
-
-
-def _step(row: Mapping[str, Any]) -> str:
-    return item_step(row["source"], row["episode_id"], row["step_index"])
 
 
 def _draw(build: Build, store: Store, index: SuiteIndex, hits: pa.Table, quarantine: pa.Table) -> None:

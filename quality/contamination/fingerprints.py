@@ -15,7 +15,7 @@ import hashlib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -26,15 +26,15 @@ from PIL import Image
 from pipelines.mapping.adapter import Raw
 from pipelines.prompts import prompt_text, template
 from pipelines.raw.rawdata import FileHashes, list_raw
-from pipelines.store import Build, CheckSpec, Manifest, PartSpec, PartWriter, Store, StoreError
+from pipelines.store import Build, CheckSpec, Manifest, PartSpec, PartWriter, Store
 from pipelines.store.images import ImageError, open_image, phash
 from pipelines.suites import BadRow, SuiteItem, get, registry
 from quality.contamination.text_prints import VERSION as TEXT_VERSION
 from quality.contamination.text_prints import TextPrint, shingles, text_print
 from quality.duplicates.looks import VERSION as LOOK_VERSION
 from quality.duplicates.looks import look
-from schemas.ids import digest, item_episode, item_sample, item_step
-from schemas.tables import Column, Samples, Steps, Table
+from schemas.ids import digest
+from schemas.tables import Column, Table
 
 CODE_VERSION = f"4.{TEXT_VERSION}.{LOOK_VERSION}"
 SPLIT_SOURCES = ("aitz", "android_control", "gui_odyssey", "mind2web", "multimodal_mind2web")
@@ -121,32 +121,11 @@ def build_fingerprints(store: Store, suite: str, raw: Raw) -> Manifest:
     with store.build(
         asset_of(suite), code_version=CODE_VERSION, config={"suite": suite}, inputs=inputs, parts=[spec]
     ) as build:
-        build.run_part(spec, lambda out: _write(out, "all", registered.items(raw)))
-        return _commit(build, suite)
+        build.run_part(spec, lambda out: write_items(out, "all", registered.items(raw)))
+        return commit_items(build, suite)
 
 
-def build_split_fingerprints(store: Store, source: str) -> Manifest:
-    """Rows of the test split of `unified/<source>` → `fingerprints/<source>_test`, one part a unified part.
-
-    Raises `StoreError` if the source isn't unified. A source without test rows gives an empty asset, which says so.
-    """
-    unified = store.require(f"unified/{source}")
-    specs = {key: PartSpec(key, digest([CODE_VERSION, files])) for key, files in unified.part_hashes.items()}
-    inputs = {unified.asset: unified.version}
-    suite = split_name(source)
-    with store.build(
-        asset_of(suite),
-        code_version=CODE_VERSION,
-        config={"source": source, "split": "test"},
-        inputs=inputs,
-        parts=list(specs.values()),
-    ) as build:
-        for key, spec in specs.items():
-            build.run_part(spec, lambda out, key=key: _write(out, key, _split_items(store, unified, key)))  # type: ignore[misc]
-        return _commit(build, suite, may_be_empty=True)
-
-
-def _commit(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest:
+def commit_items(build: Build, suite: str, *, may_be_empty: bool = False) -> Manifest:
     counts, reasons = Counter[str](), Counter[str]()
     for result in build.results:
         counts.update({key: value for key, value in result.counts.items() if isinstance(value, int)})
@@ -180,7 +159,7 @@ PrintedItem = tuple[dict[str, Any], bytes | None]
 """A row of `items`, and its picture."""
 
 
-def _write(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | PrintedItem]) -> dict[str, Any]:
+def write_items(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | PrintedItem]) -> dict[str, Any]:
     """Stream items into tables; pictures are written as they come and never held all at once."""
     rows: list[dict[str, Any]] = []
     rejects: list[dict[str, str]] = []
@@ -313,59 +292,6 @@ def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[st
         "picture": more.get("picture"),
         "notes": list(more.get("notes") or ()),
     }
-
-
-# --- test splits ------------------------------------------------------------------------------------------------------
-_STEP_COLUMNS = [
-    "episode_id",
-    "step_index",
-    "split",
-    "language",
-    "app",
-    "instruction",
-    "screenshot_sha256",
-    "target_box",
-    "source",
-]
-
-
-def _split_items(store: Store, unified: Manifest, key: str) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-    """Items of one unified part's test rows: each episode's goal, each of its screens, each native sample."""
-    for row in _part_rows(unified, key, "steps", _STEP_COLUMNS):
-        goal = text_print(row["instruction"])
-        common = {"language": row["language"], "app": row["app"]}
-        name = item_step(row["source"], row["episode_id"], row["step_index"])
-        if row["step_index"] == 0 or row["first"]:
-            yield item_row(item_episode(row["source"], row["episode_id"]), "goal", goal, **common), _bytes(store, row)
-        if row["screenshot_sha256"] is not None:
-            yield item_row(name, "step", text_print(""), box=row["target_box"], **common), _bytes(store, row)
-    columns = ["sample_id", "split", "images", "messages", "objective", "target_boxes"]
-    for row in _part_rows(unified, key, "samples", columns):
-        boxes = row["target_boxes"] or [None]
-        for place, sha in enumerate(row["images"] or [None]):
-            name = item_sample(row["sample_id"]) + (f"/{place}" if place else "")
-            text = text_print(subject(row["messages"]))
-            scope = "target" if row["objective"] == "grounding" else "goal"
-            yield item_row(name, scope, text, box=boxes[0]), _bytes(store, {"screenshot_sha256": sha})
-
-
-def _part_rows(manifest: Manifest, key: str, table: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Test rows of a part's table, in order; `first` marks the first row of an episode."""
-    schema = {"steps": Steps.schema, "samples": Samples.schema}[table]
-    before = None
-    for row in manifest.read_part(key, table, schema, list(columns), [("split", "==", "test")]).to_pylist():
-        row["first"] = row.get("episode_id") != before
-        before = row.get("episode_id")
-        yield row
-
-
-def _bytes(store: Store, row: Mapping[str, Any]) -> bytes | None:
-    if row["screenshot_sha256"] is None:
-        return None
-    try:
-        return store.screen_bytes(row["screenshot_sha256"])
-    except StoreError:  # a row whose picture was lost is still held against by its words
-        return None
 
 
 def subject(messages: str) -> str:

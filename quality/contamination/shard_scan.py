@@ -12,24 +12,29 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store import CheckSpec, Manifest, PartSpec, PartWriter, Store
+from pipelines.engines.run_parts import Execution, PartCall, run_parts
+from pipelines.store import CheckSpec, Manifest, PartResult, PartSpec, PartWriter, Store, run_part
 from pipelines.store.images import ImageError, open_image, phash
 from pipelines.training_data.chat_turns import with_prompts
 from pipelines.training_data.mixture import SCAN
 from pipelines.training_data.shards import ASSET as SHARDS
-from quality.contamination.contamination import Hits, training_text_of
-from quality.contamination.suite_index import SuiteIndex, SuiteMatch, settings
+from quality.contamination.gold_scan import Hits, training_text_of
+from quality.contamination.suite_index import SuiteIndex, SuiteMatch, pin, pinned_index, settings
 from quality.duplicates.looks import PictureLook, look
 from schemas.ids import digest, item_sample
 from schemas.tables import Column
 
 ASSET = SCAN
 CODE_VERSION = "4"
+ROWS_A_SECOND = 100
+"""Packed rows that one core reads and looks for, roughly."""
 NO_PICTURE_LEAKED = CheckSpec("no evaluation picture in the shards", "A packed picture equals one of a suite")
 NO_TEXT_LEAKED = CheckSpec("no evaluation instruction in the shards", "A packed instruction equals one of a suite")
 ALL_READ = CheckSpec("every packed row was read", "The scan couldn't read rows or pictures of the shards")
@@ -46,10 +51,11 @@ class Leaks(Hits, version=1):
 _COLUMNS = ["sample_id", "source", "objective", "images", "messages", "answer", "target_boxes"]
 
 
-def scan_shards(store: Store, suites: Sequence[str]) -> Manifest:
+def scan_shards(store: Store, suites: Sequence[str], execution: Execution | None = None) -> Manifest:
     """Every packed row against the fingerprints of `suites` → table `leaks`, which must be empty to pass.
 
-    Suites without fingerprints are passed over and listed in the counts. Raises `StoreError` without shards.
+    Suites without fingerprints are passed over and listed in the counts. `execution` says who reads the files. Raises
+    `StoreError` without shards.
     """
     source = store.require(SHARDS)
     index = SuiteIndex(store, suites)
@@ -63,9 +69,13 @@ def scan_shards(store: Store, suites: Sequence[str]) -> Manifest:
         ASSET, code_version=CODE_VERSION, config=settings(), inputs=inputs, parts=list(specs.values())
     ) as build:
         counts: Counter[str] = Counter(rows=0, pictures=0, leaks=0, leaked_pictures=0, leaked_texts=0, unreadable=0)
+        known = (tuple(suites), pin(store.home, index), source.version)
+        calls = []
         for name, spec in specs.items():
-            path = source.root / entries[name].path
-            result = build.run_part(spec, lambda out, path=path, name=name: _scan(out, index, path, name))  # type: ignore[misc]
+            part, rows = ShardPart(str(store.home), build.version, spec, *known, name), entries[name].rows or 0
+            calls.append(PartCall(part, (spec,), rows / ROWS_A_SECOND, rows))
+        for result in run_parts(store, ASSET, run_shard_part, calls, execution):
+            build.add(result)
             counts.update(result.counts)
         packed = sum(entry.rows or 0 for entry in entries.values())
         checks = [
@@ -87,6 +97,30 @@ def scan_shards(store: Store, suites: Sequence[str]) -> Manifest:
             ),
         ]
         return build.commit(counts={**counts, "present": index.present, "absent": index.absent}, checks=checks)
+
+
+@dataclass(frozen=True)
+class ShardPart:
+    """All a worker needs to read one shard file: plain data."""
+
+    home: str
+    version: str
+    spec: PartSpec
+    suites: tuple[str, ...]
+    index: str
+    """Digest of the identity of their index."""
+    shards: str
+    """The version of the shards."""
+    name: str
+
+
+def run_shard_part(item: ShardPart) -> PartResult:
+    """Read one shard file; called by an engine's workers."""
+    store = Store(item.home)
+    index = pinned_index(Path(item.home), item.suites, item.index)
+    shards = store.version(SHARDS, item.shards)
+    [path] = [path for path in shards.paths("shard") if path.name == item.name]
+    return run_part(store.root(ASSET), item.version, item.spec, lambda out: _scan(out, index, path, item.name))
 
 
 def _scan(out: PartWriter, index: SuiteIndex, path: object, shard: str) -> dict[str, int]:

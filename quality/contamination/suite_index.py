@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.store import Manifest, Store
+from pipelines.store import Manifest, Store, StoreError
 from quality.contamination.fingerprints import PICTURES, Items, asset_of
 from quality.contamination.text_prints import (
     APP_WEIGHT,
@@ -35,6 +36,7 @@ from quality.evidence.embedding import EMBEDDED, Embedder
 from quality.evidence.meaning import Meaning, conflict
 from quality.evidence.words import holds, plain
 from schemas.coordinates import contains, iou
+from schemas.ids import digest
 
 KINDS = ("image", "phash", "ngram", "embedding")
 PHASH_RADIUS = 6
@@ -93,6 +95,28 @@ def stored_suites(store: Store) -> list[str]:
     """Suites that have fingerprints in the store, sorted."""
     root = store.home / "assets" / "fingerprints"
     return sorted(path.parent.name for path in root.glob("*/current.json"))
+
+
+_pinned: dict[tuple[Path, str], SuiteIndex] = {}
+
+
+def pinned_index(home: Path, suites: Sequence[str], identity: str) -> SuiteIndex:
+    """The index of a store whose identity has this digest, built once a process. Raises `StoreError` if the
+    fingerprints there have changed since."""
+    if (home, identity) not in _pinned:
+        index = SuiteIndex(Store(home), suites)
+        if digest(index.identity) != identity:
+            raise StoreError(f"{home}: fingerprints of suites changed while parts were held against them; run it again")
+        pin(home, index)
+    return _pinned[home, identity]
+
+
+def pin(home: Path, index: SuiteIndex) -> str:
+    """Have parts that this process runs find the index; returns the digest of its identity."""
+    identity = digest(index.identity)
+    _pinned.clear()
+    _pinned[home, identity] = index
+    return identity
 
 
 class SuiteIndex:

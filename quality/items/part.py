@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -39,11 +40,10 @@ class SourcePart:
         return [*self.episodes, *self.native_samples]
 
 
-def rows_by_part(manifest: Manifest) -> dict[str, int]:
-    """Parts of a manifest: key → rows of `steps` and `samples`, which are what is judged."""
+def rows_by_part(manifest: Manifest, names: Sequence[str] = ("steps", "samples")) -> dict[str, int]:
+    """Parts of a manifest: key → rows of some tables, by default of what is judged."""
     return {
-        key: sum(tables[name].rows or 0 for name in ("steps", "samples") if name in tables)
-        for key, tables in manifest.by_part.items()
+        key: sum(tables[name].rows or 0 for name in names if name in tables) for key, tables in manifest.by_part.items()
     }
 
 

@@ -10,7 +10,6 @@ Texts are those of `unified`, that is what people wrote; what a rewriter built f
 
 from __future__ import annotations
 
-import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -19,24 +18,34 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.store import Build, Check, CheckSpec, Manifest, PartResult, PartSpec, PartWriter, Store, StoreError
-from pipelines.unify.origin import made_here
+from pipelines.engines.run_parts import Execution, PartCall, run_parts
+from pipelines.store import (
+    Build,
+    Check,
+    CheckSpec,
+    Manifest,
+    PartResult,
+    PartSpec,
+    PartWriter,
+    Store,
+    StoreError,
+)
 from quality.code_version import code_digest
 from quality.items.item import Row
-from quality.items.part import SourcePart, load_part
+from quality.items.part import load_part, rows_by_part
 from quality.safety import licence_report as licences
-from quality.safety.credentials import credential_in
-from quality.safety.personal_data import POLICIES, Policy, Span, find_personal, sample_texts, shape, step_texts
-from quality.safety.trigger_facts import LOOKED, facts_of, from_table, look_at, on_screen, to_rows
+from quality.safety.looks import QUARANTINE, Findings, LookPart, finding, run_look_part
+from quality.safety.personal_data import POLICIES, Policy
+from quality.safety.trigger_facts import facts_of, from_table, on_screen
 from quality.safety.trigger_pictures import montage
 from quality.safety.trigger_scan import Facts, ScreenPatches, Trigger, find_triggers, search
-from schemas.ids import digest, item_sample, item_step
-from schemas.tables import Column, Table
+from schemas.ids import digest
 
 ASSET = "hygiene/safety"
 CODE_VERSION = "1-" + code_digest(
     (
         "safety/scan",
+        "safety/looks",
         "safety/trigger_patches",
         "safety/triggers",
         "safety/trigger_match",
@@ -49,6 +58,8 @@ CODE_VERSION = "1-" + code_digest(
         "safety/licence_report",
     )
 )
+SCREENS_A_SECOND = 20
+"""Screens that one core looks at, roughly."""
 NO_TRIGGER = CheckSpec("no planted trigger", "The same faint patch is on many screens where no interface would put it")
 LICENCES_ALLOWED = CheckSpec("no refused licence is used", "A source that `licences:` denies is in the corpus")
 SCREENS_READ = CheckSpec("every screen was read", "Pictures could not be decoded", blocking=False)
@@ -56,19 +67,6 @@ LITTLE_PERSONAL = CheckSpec("little personal data", "More items with personal da
 NO_CREDENTIALS = CheckSpec("no credentials", "Passwords or keys in items (not `synthetic` ones)", blocking=False)
 LICENCES_KNOWN = CheckSpec("every licence is known", "A source states no licence", blocking=False)
 CHECKS = (NO_TRIGGER, LICENCES_ALLOWED, SCREENS_READ, LITTLE_PERSONAL, NO_CREDENTIALS, LICENCES_KNOWN)
-
-
-class Findings(Table, version=1):
-    """What was found, each once an item."""
-
-    item_id = Column(pa.string(), "step or sample that holds it")
-    source = Column(pa.string(), "name of the dataset")
-    rule = Column(pa.string(), "trigger, personal_data or credential")
-    kind = Column(pa.string(), "what of it, e.g. a phone number")
-    field = Column(pa.string(), "where in the row; screen for triggers")
-    detail = Column(pa.string(), "why, without the thing itself")
-    synthetic = Column(pa.bool_(), "made up by the source (a reserved number or domain), so that nothing is removed")
-    screenshot_sha256 = Column(pa.string(), "screen that shows it", null=True)
 
 
 TRIGGERS = pa.schema(
@@ -86,7 +84,6 @@ TRIGGERS = pa.schema(
         ("hits", pa.int32()),
     ]
 )
-QUARANTINE = pa.schema([("item_id", pa.string()), ("source", pa.string()), ("reason", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,66 +104,6 @@ class SafetyConfig:
 
     def of(self, source: str) -> Policy:
         return self.policies.get(source, self.policy)
-
-
-# --- texts ------------------------------------------------------------------------------------------------------------
-@dataclass
-class TextScan:
-    """What the texts of a part hold: rows of `findings`, items by id that hold personal data."""
-
-    findings: list[Row] = field(default_factory=list)
-    held: dict[str, str] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-
-
-def scan_texts(part: SourcePart, *, invented: bool = False) -> TextScan:
-    """Personal data and credentials in the texts of a part. `invented`: Vesper drew its passwords and keys at random,
-    so that they are nobody's."""
-    scan = TextScan()
-    for row in part.steps.to_pylist():
-        name = item_step(row["source"], row["episode_id"], row["step_index"])
-        _scan_item(scan, name, row["source"], step_texts(row), invented)
-    for row in part.samples.to_pylist():
-        _scan_item(scan, item_sample(row["sample_id"]), row["source"], sample_texts(row), invented)
-    return scan
-
-
-def _scan_item(scan: TextScan, item_id: str, source: str, texts: Sequence[tuple[str, str]], invented: bool) -> None:
-    scan.counts["items"] += 1
-    found = [(name, text, span) for name, text in texts for span in _personal(text)]
-    for name, text, span in found:
-        detail = f"{span.rule}: {shape(text[span.start : span.end])}"
-        scan.findings.append(_finding(item_id, source, "personal_data", span.kind, name, detail, span.synthetic))
-        scan.counts[f"{'synthetic' if span.synthetic else 'personal'}: {span.kind}"] += 1
-    real = [span.kind for _, _, span in found if not span.synthetic]
-    if real:
-        scan.held[item_id] = real[0]
-        scan.counts["items_personal"] += 1
-    lines = [(name, kind) for name, text in texts if (kind := credential_in(text)) is not None]
-    for name, kind in lines:
-        scan.findings.append(_finding(item_id, source, "credential", kind, name, f"holds a {kind}", invented))
-    scan.counts["items_credential"] += bool(lines) and not invented
-
-
-@functools.lru_cache(maxsize=4096)
-def _personal(text: str) -> tuple[Span, ...]:
-    """An instruction stands in every step of its episode: it is read once."""
-    return tuple(find_personal(text))
-
-
-def _finding(
-    item_id: str, source: str, rule: str, kind: str, name: str, detail: str, synthetic: bool, screen: str | None = None
-) -> Row:
-    return {
-        "item_id": item_id,
-        "source": source,
-        "rule": rule,
-        "kind": kind,
-        "field": name,
-        "detail": detail,
-        "synthetic": synthetic,
-        "screenshot_sha256": screen,
-    }
 
 
 # --- triggers ---------------------------------------------------------------------------------------------------------
@@ -212,7 +149,7 @@ def scan_triggers(
         where = f"pattern {hit.trigger} at {hit.box[0]},{hit.box[1]} px, {hit.box[2] - hit.box[0]} px wide"
         text = where if hit.correlation is None else f"{where}, correlation {hit.correlation:.2f}"
         findings += [
-            _finding(item, source, "trigger", f"pattern {hit.trigger}", "screen", text, False, hit.screen)
+            finding(item, source, "trigger", f"pattern {hit.trigger}", "screen", text, False, hit.screen)
             for item in items.get(hit.screen, ())
         ]
     return TriggerScan(triggers, findings, Counter(hit.trigger for hit in hits))
@@ -224,9 +161,11 @@ def scan_sources(
     sources: Sequence[str],
     config: SafetyConfig | None = None,
     refuses: licences.Refuses = lambda licence: "",
+    execution: Execution | None = None,
 ) -> Manifest:
     """`unified/<source>` of all `sources` → tables findings, triggers, quarantine, looked; `triggers/*.png`,
-    `licences.json`, `licences.md`. Raises `StoreError` if a source has no `unified`."""
+    `licences.json`, `licences.md`. `execution` says who reads the texts of parts and looks at their screens. Raises
+    `StoreError` if a source has no `unified`."""
     config = config or SafetyConfig()
     manifests = {source: store.require(f"unified/{source}") for source in sources}
     keys = {source: manifest.part_hashes for source, manifest in manifests.items()}
@@ -246,9 +185,15 @@ def scan_sources(
         inputs=inputs,
         parts=[*texts.values(), *triggers.values(), report],
     ) as build:
+        screens = {source: rows_by_part(manifest, ("screens",)) for source, manifest in manifests.items()}
+        looks = []
         for (source, key), spec in texts.items():
-            build.run_part(spec, lambda out, s=source, k=key: _look_part(out, store, manifests[s], s, k, config.of(s)))  # type: ignore[misc]
-        seen = list(build.results)
+            read, policy, rows = manifests[source].version, config.of(source), screens[source][key]
+            part = LookPart(str(store.home), ASSET, read, build.version, spec, source, key, policy)
+            looks.append(PartCall(part, (spec,), rows / SCREENS_A_SECOND, rows))
+        seen = run_parts(store, ASSET, run_look_part, looks, execution)
+        for result in seen:
+            build.add(result)
         for source, spec in triggers.items():
             build.run_part(spec, lambda out, s=source: _trigger_part(out, store, build, seen, manifests[s], s))  # type: ignore[misc]
         lines = licences.licence_report(store, sources, refuses)
@@ -258,17 +203,6 @@ def scan_sources(
 
 def _digest(read: object) -> str:
     return digest([CODE_VERSION, read])
-
-
-def _look_part(out: PartWriter, store: Store, manifest: Manifest, source: str, key: str, policy: Policy) -> Row:
-    part = load_part(manifest, key, store)
-    scan = scan_texts(part, invented=made_here(manifest))
-    looked, unreadable = look_at(on_screen(part), store.screen_bytes)
-    out.table("findings", pa.Table.from_pylist(scan.findings, schema=Findings.schema))
-    out.table("looked", pa.Table.from_pylist(to_rows(looked), schema=LOOKED))
-    gone = [{"item_id": name, "source": source, "reason": f"personal_data: {kind}"} for name, kind in scan.held.items()]
-    out.table("quarantine", pa.Table.from_pylist(gone if policy == "quarantine" else [], schema=QUARANTINE))
-    return {**scan.counts, "screens": len(looked), "unreadable": unreadable}
 
 
 def _trigger_part(
@@ -291,7 +225,7 @@ def _trigger_part(
     scan = scan_triggers(source, looked, facts, items, store.screen_bytes)
     out.table("triggers", pa.Table.from_pylist(scan.rows(source), schema=TRIGGERS))
     out.table("findings", pa.Table.from_pylist(scan.findings, schema=Findings.schema))
-    gone = sorted({finding["item_id"] for finding in scan.findings})
+    gone = sorted({one["item_id"] for one in scan.findings})
     rows = [{"item_id": name, "source": source, "reason": "trigger"} for name in gone]
     out.table("quarantine", pa.Table.from_pylist(rows, schema=QUARANTINE))
     if scan.triggers:
@@ -299,7 +233,7 @@ def _trigger_part(
     return {
         "triggers": len(scan.triggers),
         "items_trigger": len(gone),
-        "screens_trigger": len({finding["screenshot_sha256"] for finding in scan.findings}),
+        "screens_trigger": len({one["screenshot_sha256"] for one in scan.findings}),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipelines.engines.cores import usable_cores
 from pipelines.store.files import StoreError
 from pipelines.store.images import ImageError
 from quality.items.part import SourcePart
@@ -92,7 +92,7 @@ def look_at(screens: Iterable[str], load: Callable[[str], bytes]) -> tuple[dict[
             return None
 
     names = sorted(screens)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         looked = list(pool.map(seen, names))
     found = {name: one for name, one in zip(names, looked, strict=True) if one is not None}
     return found, len(names) - len(found)

@@ -12,12 +12,18 @@ from pipelines.engines.run_parts import Execution
 from pipelines.engines.settings import IN_PROCESS, PROCESSES, EngineSettings
 from pipelines.mapping.adapter import Raw
 from pipelines.store import Manifest, Store
+from pipelines.training_data.shards import build_shards
+from pipelines.unify import buckets
 from pipelines.unify.changes import ChangeBands
 from pipelines.unify.unify import unify_source
+from quality.contamination.contamination import find_contamination
+from quality.contamination.shard_scan import scan_shards
+from quality.contamination.split_fingerprints import build_split_fingerprints
 from quality.judges.registry import JudgeConfig, build_judge
 from quality.judges.verdicts import judge_source
 from quality.refinement.gold import build_gold
 from quality.refinement.rewriters import build_rewriter
+from quality.safety.scan import scan_sources
 
 pytestmark = pytest.mark.real_parts
 SOURCE = "aitz"
@@ -50,6 +56,11 @@ def _stages(raw: Path) -> Stages:
         "unified": lambda store, execution: unify_source(store, SOURCE, Raw(raw), bands=bands, execution=execution),
         "verdicts": _judged,
         "gold": _gold,
+        "prints": lambda store, execution: build_split_fingerprints(store, SOURCE, execution),
+        "contamination": lambda store, execution: find_contamination(store, [SOURCE], [f"{SOURCE}_test"], execution),
+        "safety": lambda store, execution: scan_sources(store, [SOURCE], execution=execution),
+        "shards": lambda store, execution: build_shards(store, [SOURCE], execution=execution),
+        "scan": lambda store, execution: scan_shards(store, [f"{SOURCE}_test"], execution),
     }
 
 
@@ -60,10 +71,11 @@ def _all(home: Path, raw: Path, execution: Execution) -> dict[str, tuple[str, st
 
 
 @pytest.mark.timeout(600)
-def test_any_number_of_workers_makes_the_same(raw: Path, tmp_path: Path) -> None:
+def test_any_number_of_workers_makes_the_same(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "BUCKET_ROWS", 2)  # several parts of so few rows
     here = _all(tmp_path / "here", raw, Execution(EngineSettings(runner=IN_PROCESS)))
     for workers in (1, 2, 4):
         told: list[object] = []
         by = Execution(EngineSettings(runner=PROCESSES, workers=workers), told.append)
         assert _all(tmp_path / f"by-{workers}", raw, by) == here
-        assert len(told) >= 3 * len(here), "each stage had several parts run"
+        assert len(told) >= 2 * len(here), "each stage had several parts run"

@@ -20,8 +20,8 @@ from pipelines.unify import buckets
 from pipelines.unify.unify import unify_source
 from quality.cards.card import build_card
 from quality.contamination.contamination import find_contamination
-from quality.contamination.fingerprints import build_split_fingerprints
 from quality.contamination.shard_scan import scan_shards
+from quality.contamination.split_fingerprints import build_split_fingerprints
 from quality.duplicates.dedup import find_duplicates
 from quality.duplicates.screen_owners import find_screen_owners
 from quality.judges.registry import JudgeConfig, build_judge

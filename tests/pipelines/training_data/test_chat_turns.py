@@ -17,7 +17,8 @@ from pipelines.takedown.takedown import take_down
 from pipelines.takedown.withdrawn import WithdrawnEntry
 from pipelines.training_data.chat_turns import TURNS, prompt, prompts, trained_turns, with_prompts
 from pipelines.training_data.reader import ShardReader
-from pipelines.training_data.shards import ShardConfig, build_shards, write_shard
+from pipelines.training_data.shard_form import ShardConfig, write_shard
+from pipelines.training_data.shards import build_shards
 from quality.contamination.shard_scan import scan_shards
 from schemas.ids import canonical_json
 from trainer.data.rows import light_rows

@@ -22,7 +22,8 @@ from pipelines.training_data.mixture import (
     unit_hashes,
 )
 from pipelines.training_data.mixture_config import FLOORED, TARGET_SHARES, MixtureConfig
-from pipelines.training_data.shards import ShardIndex, build_shards
+from pipelines.training_data.shard_form import ShardIndex
+from pipelines.training_data.shards import build_shards
 from schemas.actions import ACTION_TYPES
 from schemas.tables import OBJECTIVES, PLATFORMS
 

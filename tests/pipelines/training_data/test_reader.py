@@ -18,7 +18,8 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.reader import BadSamples, Order, ShardError, ShardReader, permutation
 from pipelines.training_data.shard_files import ShardFiles, ShardRows, _RowGroupPictures
-from pipelines.training_data.shards import ShardConfig, build_shards
+from pipelines.training_data.shard_form import ShardConfig
+from pipelines.training_data.shards import build_shards
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ from goldmaker import commit_gold, gold
 
 from pipelines.store import Store, StoreError
 from pipelines.training_data.chat_turns import prompt
-from pipelines.training_data.shards import ShardConfig, ShardIndex, build_shards
+from pipelines.training_data.shard_form import ShardConfig, ShardIndex
+from pipelines.training_data.shards import build_shards
 from schemas.tables import Samples
 
 

@@ -23,9 +23,10 @@ from pipelines.suites import SuiteItem
 from pipelines.training_data.removed import removed_items
 from pipelines.training_data.shards import build_shards
 from pipelines.unify.unify import unify_source
-from quality.contamination import contamination
+from quality.contamination import contamination, gold_scan
 from quality.contamination.contamination import find_contamination
-from quality.contamination.fingerprints import build_fingerprints, build_split_fingerprints
+from quality.contamination.fingerprints import build_fingerprints
+from quality.contamination.split_fingerprints import build_split_fingerprints
 from quality.contamination.suite_index import SuiteIndex, TrainingText
 from quality.contamination.text_prints import text_print
 from schemas.tables import Screens, Steps
@@ -245,9 +246,9 @@ def test_a_rerun_does_nothing_and_a_changed_part_is_searched_alone(
     ready: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    plain = contamination.Scan.part
+    plain = gold_scan.GoldScan.part
     monkeypatch.setattr(
-        contamination.Scan,
+        gold_scan.GoldScan,
         "part",
         lambda self, out, gold, key: (seen.append(f"{gold.asset}/{key}"), plain(self, out, gold, key))[1],
     )

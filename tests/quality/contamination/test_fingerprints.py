@@ -21,7 +21,8 @@ from pipelines.prompts import (
     region_text,
 )
 from pipelines.store import Store, StoreError
-from quality.contamination.fingerprints import build_fingerprints, build_split_fingerprints, subject, suite_names
+from quality.contamination.fingerprints import build_fingerprints, subject, suite_names
+from quality.contamination.split_fingerprints import build_split_fingerprints
 from quality.contamination.text_prints import shingles, text_print, tokens, weight
 from schemas.tables import Samples, Steps
 

@@ -14,7 +14,8 @@ from pipelines.store import PartSpec, Store, StoreError
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.chat_turns import trained_turns
 from pipelines.training_data.mixture import build_mixture
-from pipelines.training_data.shards import SHARD, build_shards
+from pipelines.training_data.shard_form import SHARD
+from pipelines.training_data.shards import build_shards
 from quality.contamination import shard_scan
 from quality.contamination.contamination import find_contamination
 from quality.contamination.shard_scan import scan_shards

@@ -16,7 +16,8 @@ from pipelines.store import Store
 from pipelines.store.files import file_sha256
 from pipelines.training_data import shard_files
 from pipelines.training_data.mixture import build_mixture
-from pipelines.training_data.shards import ShardConfig, build_shards
+from pipelines.training_data.shard_form import ShardConfig
+from pipelines.training_data.shards import build_shards
 from trainer.data.rows import light_rows
 from trainer.data.stream import MixtureSource
 from trainer.midtrain.global_batch import GlobalBatches, StreamPosition
