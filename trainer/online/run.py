@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 
 from generators.tasks.task_spec import TaskSpec
 from trainer.online.collect import Collector, RolloutGroup
+from trainer.online.credit.assign import credit_figures, reply_advantages
 from trainer.online.figures import Event, rollout_figures, unread_example, update_figures
 from trainer.online.learner import OnlineLearner
 from trainer.online.pictures import filmstrip, telling
@@ -146,7 +147,10 @@ class OnlineRun:
         compared = group_advantages(totals(scores), self.config.grpo)
         advantages = _counting(shrunk_negatives(compared, outcomes, self.config.grpo.negative_floor), filled)
         rollouts = [one for group in filled for one in group.rollouts]
-        figures = self.learner.update(rollouts, advantages, update, self._decay())
+        groups_of = [group.rollouts for group in filled]
+        own = reply_advantages(groups_of, totals(scores), advantages, self.config.credit, self.config.grpo)
+        figures = credit_figures(rollouts, advantages, own)
+        figures |= self.learner.update(rollouts, advantages, update, self._decay(), own)
         for group in filled:
             self.replay.add(group.counted())
         self._used_s += sum(one.seconds for group in groups for one in group.counted() if one.success is not None)

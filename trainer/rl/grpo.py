@@ -148,6 +148,7 @@ def grpo_loss(
     reference_SL: torch.Tensor | None = None,
     entropy_SL: torch.Tensor | None = None,
     behaviour_SL: torch.Tensor | None = None,
+    advantage_S: Sequence[float | None] = (),
 ) -> LossParts:
     """`Σ_i w_i 1/|τ_i| Σ_t (−min(r Â, clip(r) Â) + β·k3 − c·H)` over the samples given.
 
@@ -156,7 +157,8 @@ def grpo_loss(
     batch. dr_grpo divides by `max_completion_length` instead of |τ_i|. `old_SL`: recorded at sampling. Under
     `sequence` the ratio is the geometric mean over a reply's tokens (GSPO); a reply is one sample.
     `behaviour_SL`: log-probabilities of a stale policy that made the rollouts, `old_SL` then being the proximal one;
-    multiplies each term by min(π_prox/π_behaviour, C), without gradient.
+    multiplies each term by min(π_prox/π_behaviour, C), without gradient. `advantage_S`: a sample's own advantage in
+    place of its trajectory's Â; None, or none at all, where it shares that.
     Raises `ValueError` when β > 0 without a reference, or an entropy coefficient without entropies.
     """
     if config.beta > 0 and reference_SL is None:
@@ -165,7 +167,9 @@ def grpo_loss(
         raise ValueError("grpo: entropy_coef > 0 needs the tokens' entropies, found none")
     mask = mask_SL.to(logprobs_SL.dtype)
     picked = list(trajectory_S)
-    advantage = logprobs_SL.new_tensor([advantages.values[i] for i in picked]).unsqueeze(1)  # [S, 1]
+    own = advantage_S or [None] * len(picked)
+    each = [advantages.values[i] if one is None else one for i, one in zip(picked, own, strict=True)]
+    advantage = logprobs_SL.new_tensor(each).unsqueeze(1)  # [S, 1]
     share = _token_shares(logprobs_SL, advantages, picked, tokens_N, config) * mask  # [S, L]
 
     change = _zeroed(logprobs_SL - old_SL.detach(), mask_SL)  # [S, L] log π_θ/π_old

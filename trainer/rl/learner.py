@@ -47,7 +47,7 @@ MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
 class SampledReply:
     """A sampled reply (`logprobs` in nats) to the context of `row`, of trajectory `trajectory`. `stale`: other weights
     than the present ones sampled it; `compared`: a server with the present weights did, so that the learner's own
-    log-probabilities should be the same."""
+    log-probabilities should be the same; `advantage`: its own, None where it shares its trajectory's."""
 
     row: Row
     token_ids: Sequence[int]
@@ -55,6 +55,7 @@ class SampledReply:
     trajectory: int
     stale: bool = False
     compared: bool = False
+    advantage: float | None = None
 
 
 _Part = tuple[Sequence[SampledReply], bool]
@@ -205,6 +206,7 @@ class Learner:
                 reference_SL=reference,
                 entropy_SL=found.entropy,
                 behaviour_SL=behaviour,
+                advantage_S=[one.advantage for one in part],
             )
             (loss.loss * (self.group.world * counts)).backward()  # parts are averaged over ranks
             if counts:

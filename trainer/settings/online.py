@@ -27,6 +27,20 @@ class TrajectoryReward(Settings):
     )
 
 
+class CreditConfig(Settings):
+    """Which replies of a trajectory its reward is due to (`trainer.online.credit`)."""
+
+    estimator: str = setting(
+        "trajectory",
+        "trajectory: all share its advantage; shared_screens: steps of a group on the same screen are compared; "
+        "step_labels: steps are compared by labels; or module:function or file.py:function of your own.",
+    )
+    weight: Number = setting(
+        1.0, "Share of a reply's own advantage, where it has one; the rest is its trajectory's.", ge=0, le=1
+    )
+    options: dict[str, Any] = setting({}, "The estimator's own options, by name.")
+
+
 class ReferenceConfig(Settings):
     """When the reference policy follows (docs/method.md §7): every `eval_steps` updates the policy and the reference
     are compared on held-out episodes, paired. Fewer validation tasks than `episodes` come again, sampled
@@ -164,6 +178,7 @@ class OnlineConfig(LearnerConfig):
     seed: Whole = setting(0, "Of the order of the tasks and of the replies.")
     threads: Whole = setting(1, "CPU threads, of the learner and of the reply engine each.", ge=1)
     reward: TrajectoryReward = setting(TrajectoryReward(), "The reward of a trajectory.")
+    credit: CreditConfig = setting(CreditConfig(), "Credit within a trajectory.", neutral=True)
     reference: ReferenceConfig = setting(ReferenceConfig(), "When the reference policy follows.")
     limits: RolloutLimits = setting(RolloutLimits(), "What ends an episode.")
     vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")

@@ -43,6 +43,7 @@ OTHERS: dict[str, Any] = {
     "merge.lambda": [0.5],
     "merge.weights": [1, 2, 3],
     "merge.specialists": ["offline_web"],
+    "online.credit.options": {"gamma": 0.5},
     "worth.sigma": [30, 10],
     "worth.thresholds": [9],
 }
@@ -132,7 +133,7 @@ def test_each_setting_has_a_text(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", FIELDS, ids=".".join)
 def test_a_value_that_cannot_be_is_told_with_file_setting_expected_and_found(path: tuple[str, ...]) -> None:
-    impossible = 3 if path[-1] in ("world_options", "semi_online", "trl") else {"no": "such"}
+    impossible = 3 if path[-1] in ("world_options", "semi_online", "trl", "options") else {"no": "such"}
     with pytest.raises(SettingsError, match=rf"^run\.json: {'.'.join(path)}\b.*expected .*, found ") as told:
         over(configured(), _given(path, impossible), where="run.json")
     assert "\n" not in str(told.value)
