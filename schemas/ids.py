@@ -42,6 +42,7 @@ def _written_by_json(value: object) -> bytes:
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
+_TEXT = frozenset((str,))
 _LEAVES = frozenset((str, int, bool, type(None)))
 
 
@@ -51,11 +52,13 @@ def _is_plain(value: Any) -> bool:
     kind = type(value)
     if kind in _LEAVES:
         return True
-    if kind is list or kind is tuple:
-        return all(map(_is_plain, value))
     if kind is dict:
-        return all(map(_is_plain, value.values())) and all(type(key) is str for key in value)
-    return kind is float and (1e-4 <= abs(value) < 1e16 or value == 0)
+        if not _TEXT.issuperset(map(type, value)):
+            return False
+        value = value.values()
+    elif kind is not list and kind is not tuple:
+        return kind is float and (1e-4 <= abs(value) < 1e16 or value == 0)
+    return _LEAVES.issuperset(map(type, value)) or all(map(_is_plain, value))
 
 
 def split_json_lines(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from operator import itemgetter
 
 from schemas.coordinates import rounded_centre
 from schemas.ids import item_step, sample_id
@@ -198,7 +199,7 @@ class ScreenFacts:
     config: DeriveConfig
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DerivedSample:
     """A sample before it is counted and written. Pixels and licence are added by the driver."""
 
@@ -219,7 +220,7 @@ class DerivedSample:
     target_boxes: tuple[Box, ...] = ()
     rules: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def id(self) -> str:
         """See `schemas.ids.sample_id`."""
         return sample_id(self.source, self.episode_id, self.step_index, self.deriver, self.version, self.k)
@@ -308,7 +309,8 @@ def pick(candidates: Iterable[DerivedSample], limit: int, seed: int) -> list[Der
     """At most `limit` candidates, those of the smallest hash: adding one candidate changes at most one choice."""
     listed = list(candidates)
     if len(listed) > limit:
-        listed = sorted(listed, key=lambda c: (unit_hash(seed, c.id), c.id))[:limit]
+        named = [(unit_hash(seed, name), name, candidate) for candidate in listed for name in (candidate.id,)]
+        listed = [candidate for _, _, candidate in sorted(named, key=itemgetter(0, 1))[:limit]]
     return listed
 
 

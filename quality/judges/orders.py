@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from pipelines.prompts import messages, prompt_text
 from quality.items.item import Episode, Item, Row, rebanked
-from quality.items.screens import BankView, Element
+from quality.items.screens import BankView, Element, Screen, ScreenBank
 from schemas.action_types import CallUser, Finished, Type
 from schemas.actions import format, parse
 
@@ -65,6 +65,12 @@ _HINTS = (
 _END = re.compile(r"[.!?\n。！？]+\s*")
 
 
+@lru_cache(maxsize=8192)
+def _speaks(text: str) -> bool:
+    """Whether a text of a row holds an order; the rows of an episode share its instruction."""
+    return _may_order(text) and _ORDER.search(text) is not None
+
+
 def _may_order(text: str) -> bool:
     return any(map(text.casefold().__contains__, _HINTS))
 
@@ -98,8 +104,18 @@ def _trimmed(text: str) -> str:
 class QuietBank(BankView):
     """A bank's screens without orders in their elements."""
 
+    def __init__(self, bank: ScreenBank) -> None:
+        super().__init__(bank)
+        self._ordering: dict[str, bool] = {}
+
+    def orders(self, screen: Screen) -> bool:
+        """Whether a screen's elements hold any order."""
+        if screen.sha256 not in self._ordering:
+            self._ordering[screen.sha256] = self.known_elements(screen.sha256) != screen.elements
+        return self._ordering[screen.sha256]
+
     def elements(self, sha256: str) -> list[Element]:
-        listed = self._bank.elements(sha256)
+        listed = self._bank.known_elements(sha256)
         if not _may_order("\n".join(f"{element.text}\n{element.name}" for element in listed)):
             return listed
         found = []
@@ -111,9 +127,18 @@ class QuietBank(BankView):
 
 
 def heard(item: Item, banks: dict[int, QuietBank]) -> Item:
-    """The item as the judge reads it. `banks` keeps one quiet bank for each bank met."""
-    bank = banks.setdefault(id(item.bank), QuietBank(item.bank))
-    names = EPISODE_TEXTS if isinstance(item, Episode) else SAMPLE_TEXTS
+    """The item as the judge reads it: itself, where nothing in it gives orders. `banks` keeps one quiet bank for each
+    bank met."""
+    if (bank := banks.get(id(item.bank))) is None:
+        bank = banks[id(item.bank)] = QuietBank(item.bank)
+    names: tuple[str, ...] = EPISODE_TEXTS if isinstance(item, Episode) else SAMPLE_TEXTS
+    if isinstance(item, Episode):
+        rows = [step.row for step in item.steps]
+        shown = [step.screen for step in item.steps if step.screen is not None]
+    else:
+        rows, shown = [item.row, *item.siblings], item.screens
+    if all(_quiet(row, names) is row for row in rows) and not any(map(bank.orders, shown)):
+        return item
     return rebanked(item, bank, lambda row: _quiet(row, names))
 
 
@@ -121,7 +146,7 @@ def _quiet(row: Row, names: tuple[str, ...]) -> Row:
     changed = {}
     for name in names:
         text = row.get(name)
-        if text and _may_order(text) and _ORDER.search(text):
+        if text and _speaks(text):
             changed[name] = _reworded(name, text, row)
     return {**row, **changed} if changed else row
 

@@ -11,6 +11,8 @@ of a task only to compare it with other text, and doesn't read what speaks to a 
 
 from __future__ import annotations
 
+import weakref
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -53,8 +55,24 @@ class EpisodeFindings:
     whole: list[Finding]
 
 
+_SEEN: OrderedDict[int, tuple[weakref.ref[Episode], Habits, EpisodeFindings]] = OrderedDict()
+MOST_SEEN = 4096
+"""Episodes whose findings are kept: what refinement has judged in one round it repairs in the next."""
+
+
 def look_at_episode(episode: Episode, habits: Habits) -> EpisodeFindings:
-    """All findings about an episode and its steps."""
+    """All findings about an episode and its steps, which are looked at once while the episode is there."""
+    known = _SEEN.get(id(episode))
+    if known is not None and known[0]() is episode and known[1] == habits:
+        return known[2]
+    seen = _look(episode, habits)
+    _SEEN[id(episode)] = (weakref.ref(episode), habits, seen)
+    if len(_SEEN) > MOST_SEEN:
+        _SEEN.popitem(last=False)
+    return seen
+
+
+def _look(episode: Episode, habits: Habits) -> EpisodeFindings:
     steps = {step.item_id: look_at_step(step) for step in episode.actions}
     for gather in (*STEPWISE_EVIDENCE.values(), late_screens):
         for item_id, finding in gather(episode).items():
