@@ -143,7 +143,8 @@ def test_a_file_with_too_many_pairs_is_named(tmp_path: Path, monkeypatch: pytest
     class Same:
         embedded = 0
 
-        def __init__(self, model: str, cache: object = None) -> None: ...
+        def __init__(self, model: str, cache: object = None) -> None:
+            self.model = model
 
         def encode(self, texts: list[str]) -> np.ndarray:
             return np.repeat(vectors_of(1, 1, 8, 1, 0.0, set()), len(texts), axis=0)
