@@ -180,6 +180,21 @@ def test_workers_give_the_same_bytes_as_one_process(toy: Path, tmp_path: Path, e
     assert [entry.sha256 for entry in two.files] == [entry.sha256 for entry in one.files]
 
 
+def test_records_in_more_and_smaller_files_give_the_same_rows_but_for_their_places(toy: Path, tmp_path: Path) -> None:
+    records = [_episode(f"e{number:02d}", (number, 1), (number, 2)) for number in range(41)]
+    found = []
+    for files in (1, 7, 41):
+        for number in range(files):
+            _write(toy / f"{number:02d}.jsonl", *records[number::files])
+        manifest = unify_source(Store(tmp_path / f"home{files}"), "toy", Raw(toy))
+        rows = manifest.read("steps").to_pylist()
+        for row in rows:
+            places = json.loads(row.pop("provenance"))
+            row["provenance"] = {name: value for name, value in places.items() if name not in ("file", "locator")}
+        found.append((rows, [entry.path.rpartition("/")[2] for entry in manifest.files]))
+    assert found[0] == found[1] == found[2] and len(found[0][0]) == 82
+
+
 def test_bad_input_is_named(toy: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown source 'nope'; known are .*toy"):
         unify_directory("nope", Raw(toy), tmp_path / "out")
