@@ -11,20 +11,19 @@ own, which brings each to `sparse_action` of navigation's tokens where repeating
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from pipelines.store import Check, CheckSpec, Manifest, PartSpec, PartWriter, Store, StoreError
 from pipelines.store.files import FileEntry
+from pipelines.training_data.index_columns import COLUMNS, IndexColumns
 from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.training_data.mixture_floors import FLOORS, floor_checks
-from pipelines.training_data.shard_form import ShardIndex
 from pipelines.training_data.shards import ASSET as SHARDS
 from pipelines.training_data.shards import HAS_ROWS
 from schemas.ids import digest
@@ -69,60 +68,53 @@ SHARES = pa.schema(
 and rate are of objectives only."""
 
 
-def unit_hashes(sample_ids: list[str], seed: int) -> np.ndarray:
-    """hash(sample_id, seed) in [0, 1), float64 [n]."""
-    prefix = f"{seed}\x1f".encode()
-    words = [hashlib.blake2b(prefix + name.encode(), digest_size=8).digest() for name in sample_ids]
-    return np.frombuffer(b"".join(words), ">u8").astype(np.float64) / 2.0**64
-
-
-def choose(index: pa.Table, config: MixtureConfig) -> tuple[np.ndarray, dict[str, float]]:
+def choose(index: IndexColumns, config: MixtureConfig) -> tuple[np.ndarray, dict[str, float]]:
     """Index rows → (repeats of each row, int16 [n]; rate of each objective). Pure; the order of rows has no say.
 
-    An objective without rows is left out, and so is one that `shares` doesn't name (rate 0).
+    `index` has the hashes of `config.seed`. An objective without rows is left out, and so is one that `shares` doesn't
+    name (rate 0).
     """
-    tokens = index["tokens"].to_numpy().astype(np.int64)
-    objective = np.asarray(index["objective"].to_pylist(), dtype=object)
-    action = np.asarray(index["action"].to_pylist(), dtype=object)
-    names = index["sample_id"].to_pylist()
-    hashes = unit_hashes(names, config.seed)
-    by_hash = np.lexsort((np.asarray(names, dtype=str), hashes))  # the id breaks a tie, never the place in a file
-    budget = config.budget_tokens if config.budget_tokens is not None else int(tokens.sum())
-    repeats = np.zeros(index.num_rows, np.int16)
+    by_hash = index.order()
+    tokens = index.tokens
+    budget = config.budget_tokens if config.budget_tokens is not None else int(tokens.sum(dtype=np.int64))
+    repeats = np.zeros(len(index), np.int16)
     rates: dict[str, float] = {}
     for name in OBJECTIVES:
-        mine = objective == name
-        available = int(tokens[mine].sum())
+        mine = index.is_of("objective", name)
+        available = int(tokens[mine].sum(dtype=np.int64))
         wanted = config.shares.get(name, 0.0) * budget
         rates[name] = min(wanted / available, float(config.max_repeats)) if available else 0.0
-        for part, rate in _parts(tokens, action, mine, rates[name], config):
+        for part, rate in _parts(index, mine, rates[name], config):
             _take(repeats, tokens, by_hash[part[by_hash]], rate)
     return repeats, rates
 
 
 def _take(repeats: np.ndarray, tokens: np.ndarray, order: np.ndarray, rate: float) -> None:
     """Rows in the order of their hashes: each floor(rate) times, and the first of them once more."""
-    available, whole = int(tokens[order].sum()), int(rate)
+    upto = np.cumsum(tokens[order], dtype=np.int64)
+    available, whole = int(upto[-1]) if len(upto) else 0, int(rate)
     left = rate * available - whole * available
-    cut = int(np.searchsorted(np.cumsum(tokens[order]), left + 1e-6, side="right")) if left > 0 else 0
+    cut = int(np.searchsorted(upto, left + 1e-6, side="right")) if left > 0 else 0
     repeats[order] = whole
     repeats[order[:cut]] += 1
 
 
 def _parts(
-    tokens: np.ndarray, action: np.ndarray, mine: np.ndarray, rate: float, config: MixtureConfig
+    index: IndexColumns, mine: np.ndarray, rate: float, config: MixtureConfig
 ) -> Iterator[tuple[np.ndarray, float]]:
     """(rows of an objective, bool [n]; their rate): its sparse action types each, then all others, which make room."""
-    wanted, most = rate * float(tokens[mine].sum()), float(config.max_repeats)
+    tokens = index.tokens
+    wanted, most = rate * float(tokens[mine].sum(dtype=np.int64)), float(config.max_repeats)
     least, rest, room = config.sparse_action * wanted, mine.copy(), wanted
-    for kind in sorted(set(action[mine]) - {""}):
-        rows = mine & (action == kind)
-        held = float(tokens[rows].sum())
+    present = {index.names["action"][code] for code in np.unique(index.codes["action"][mine]).tolist()}
+    for kind in sorted(present - {""}):
+        rows = mine & index.is_of("action", kind)
+        held = float(tokens[rows].sum(dtype=np.int64))
         if held * rate < least:
             own = min(least / held, most)
             yield rows, own
             rest, room = rest & ~rows, room - own * held
-    held = float(tokens[rest].sum())
+    held = float(tokens[rest].sum(dtype=np.int64))
     yield rest, min(max(room, 0.0) / held, most) if held else 0.0
 
 
@@ -177,20 +169,17 @@ def require_scan(store: Store, shards: Manifest) -> Manifest | None:
 
 
 def _make(out: PartWriter, source: Manifest, hygiene: Manifest | None, config: MixtureConfig) -> dict[str, Any]:
-    index = source.read("index", ShardIndex.schema).sort_by([("shard", "ascending"), ("row", "ascending")])
-    displaced = _displaced(hygiene)
-    usable = index.filter(pc.invert(pc.is_in(index["sample_id"], displaced)))
-    repeats, rates = choose(usable, config)
-    usable = usable.append_column("repeats", pa.array(repeats))
-    chosen = usable.filter(pc.greater(usable["repeats"], 0))
-    out.table("mixture", _by_shard(chosen, source))
-    shares = _shares(usable, rates, config)
+    tables = (pq.read_table(path, columns=COLUMNS) for path in source.paths("index"))
+    index = IndexColumns.of(tables, config.seed, _displaced(hygiene))
+    repeats, rates = choose(index, config)
+    out.table("mixture", _by_shard(index, repeats, source))
+    shares = _shares(index, repeats, rates, config)
     out.table("shares", pa.Table.from_pylist(shares, schema=SHARES))
     objectives = {row["name"]: row for row in shares if row["group"] == "objective"}
     return {
-        "rows": chosen.num_rows,
+        "rows": int((repeats > 0).sum()),
         "epoch_rows": int(repeats.sum(dtype=np.int64)),
-        "displaced": index.num_rows - usable.num_rows,
+        "displaced": source.rows("index") - len(index),
         "tokens": sum(row["chosen_tokens"] for row in objectives.values()),
         "available": {name: row["available_tokens"] for name, row in objectives.items()},
         "reached": {name: round(row["reached_share"], 6) for name, row in objectives.items()},
@@ -209,55 +198,59 @@ def _is_short(row: Mapping[str, Any], config: MixtureConfig) -> bool:
     return row["target_share"] > 0 and (row["available_tokens"] == 0 or row["rate"] >= config.max_repeats)
 
 
-def _displaced(hygiene: Manifest | None) -> pa.Array:
+def _displaced(hygiene: Manifest | None) -> frozenset[str]:
+    """Ids of the samples that `hygiene/duplicates` displaced."""
     if hygiene is None:
-        return pa.array([], pa.string())
+        return frozenset()
     table = hygiene.read("displaced", pa.schema([("item_id", pa.string())]), ["item_id"])
-    names = [n.removeprefix("sample:") for n in table["item_id"].to_pylist() if n.startswith("sample:")]
-    return pa.array(names, pa.string())
+    return frozenset(n.removeprefix("sample:") for n in table["item_id"].to_pylist() if n.startswith("sample:"))
 
 
-def _by_shard(chosen: pa.Table, source: Manifest) -> pa.Table:
-    """A row for each shard of the chosen rows, which are sorted by shard."""
+def _by_shard(index: IndexColumns, repeats: np.ndarray, source: Manifest) -> pa.Table:
+    """A row for each shard of which rows are chosen, by name; rows in the order of the shard."""
     entries = {entry.path.rpartition("/")[2]: entry for entry in source.files if entry.table == "shard"}
-    runs, rows, start = pc.run_end_encode(chosen["shard"].combine_chunks(), pa.int64()), [], 0
-    for shard, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        mine, entry = chosen.slice(start, end - start), entries[shard]
-        spent = pc.sum(pc.multiply(mine["tokens"].cast(pa.int64()), mine["repeats"].cast(pa.int64()))).as_py()
+    names, codes = index.names["shard"], index.codes["shard"]
+    rank = np.argsort(np.argsort(np.array(names, dtype=str))) if names else np.zeros(0, np.int64)
+    chosen = np.flatnonzero(repeats)
+    chosen = chosen[np.lexsort((index.row[chosen], rank[codes[chosen]]))]
+    ends = [*(np.flatnonzero(np.diff(codes[chosen])) + 1).tolist(), len(chosen)] if len(chosen) else []
+    rows, start = [], 0
+    for end in ends:
+        mine = chosen[start:end]
+        entry = entries[names[codes[mine[0]]]]
         rows.append(
             {
-                "shard": shard,
+                "shard": names[codes[mine[0]]],
                 "sha256": entry.sha256,
                 "bytes": entry.bytes,
-                "rows": mine["row"].to_pylist(),
-                "repeats": mine["repeats"].to_pylist(),
-                "row_groups": mine["row_group"].to_pylist(),
-                "tokens": spent,
+                "rows": index.row[mine],
+                "repeats": repeats[mine],
+                "row_groups": index.row_group[mine],
+                "tokens": int((index.tokens[mine].astype(np.int64) * repeats[mine]).sum()),
             }
         )
         start = end
     return pa.Table.from_pylist(rows, schema=Mixture.schema)
 
 
-def _shares(usable: pa.Table, rates: Mapping[str, float], config: MixtureConfig) -> list[dict[str, Any]]:
-    tokens = usable["tokens"].to_numpy().astype(np.int64)
-    times = usable["repeats"].to_numpy().astype(np.int64)
-    navigates = np.asarray(usable["objective"].to_pylist(), dtype=object) == "navigation"
+def _shares(
+    index: IndexColumns, repeats: np.ndarray, rates: Mapping[str, float], config: MixtureConfig
+) -> list[dict[str, Any]]:
+    spent_of_rows = index.tokens.astype(np.int64) * repeats
+    navigates = index.is_of("objective", "navigation")
     rows = []
     for group in ("objective", "source", "platform", "action"):
-        values = np.asarray(usable[group].to_pylist(), dtype=object)
-        counted = navigates if group == "action" else np.ones(len(tokens), bool)
-        total = max(int((tokens * times)[counted].sum()), 1)
-        for name in OBJECTIVES if group == "objective" else sorted(set(values) - {""}):
-            mine = values == name
-            spent = int((tokens * times)[mine].sum())
+        total = max(int((spent_of_rows[navigates] if group == "action" else spent_of_rows).sum()), 1)
+        for name in OBJECTIVES if group == "objective" else sorted(set(index.names[group]) - {""}):
+            mine = index.is_of(group, name)
+            spent = int(spent_of_rows[mine].sum())
             rows.append(
                 {
                     "group": group,
                     "name": name,
-                    "available_tokens": int(tokens[mine].sum()),
+                    "available_tokens": int(index.tokens[mine].sum(dtype=np.int64)),
                     "chosen_tokens": spent,
-                    "chosen_rows": int((times[mine] > 0).sum()),
+                    "chosen_rows": int((repeats[mine] > 0).sum()),
                     "reached_share": spent / total,
                     "target_share": config.shares.get(name, 0.0) if group == "objective" else None,
                     "rate": rates[name] if group == "objective" else None,

@@ -13,7 +13,7 @@ from itertools import count
 
 import numpy as np
 
-from pipelines.training_data.mixture import unit_hashes
+from pipelines.training_data.index_columns import seeded_hashes
 from schemas.tables import OBJECTIVES
 from trainer.worth.pools import PoolRow
 from trainer.worth.variants import Variant
@@ -75,7 +75,7 @@ def _queue(rows: Sequence[PoolRow], seed: int, length: Length) -> Callable[[int]
 
     def taken(epochs: int) -> Iterator[tuple[PoolRow, int]]:
         for epoch in range(epochs) if epochs else count():
-            hashes = unit_hashes(names, seed * 1_000_003 + epoch)
+            hashes = seeded_hashes(names, seed * 1_000_003 + epoch)
             for place in np.lexsort((np.asarray(names, dtype=str), hashes)):
                 if (size := length(rows[place])) is not None:
                     yield rows[place], size

@@ -13,19 +13,23 @@ from hypothesis import strategies as st
 
 from pipelines.store import Manifest, PartSpec, Store, StoreError
 from pipelines.store.files import file_sha256
+from pipelines.training_data import mixture
+from pipelines.training_data.index_columns import IndexColumns, seeded_hashes
 from pipelines.training_data.mixture import (
     SHARES,
     Mixture,
     build_mixture,
-    choose,
     shards_of,
-    unit_hashes,
 )
 from pipelines.training_data.mixture_config import FLOORED, TARGET_SHARES, MixtureConfig
 from pipelines.training_data.shard_form import ShardIndex
 from pipelines.training_data.shards import build_shards
 from schemas.actions import ACTION_TYPES
 from schemas.tables import OBJECTIVES, PLATFORMS
+
+
+def choose(table: pa.Table, config: MixtureConfig) -> tuple[np.ndarray, dict[str, float]]:
+    return mixture.choose(IndexColumns.of([table], config.seed), config)
 
 
 def index(count: int, seed: int = 0, weights: tuple[float, ...] = (1, 1, 1, 1), start: int = 0) -> pa.Table:
@@ -97,8 +101,8 @@ def test_the_seed_changes_who_is_chosen_but_not_how_much() -> None:
     one, two = choose(table, MixtureConfig(seed=1))[0], choose(table, MixtureConfig(seed=2))[0]
     assert (one != two).mean() > 0.02
     assert shares(table, one) == pytest.approx(shares(table, two), abs=0.01)
-    hashes = unit_hashes(table["sample_id"].to_pylist(), 1)
-    assert hashes.min() >= 0 and hashes.max() < 1 and abs(hashes.mean() - 0.5) < 0.02
+    hashes = seeded_hashes(table["sample_id"].to_pylist(), 1)
+    assert len(set(hashes.tolist())) == 5_000 and abs((hashes / 2.0**64).mean() - 0.5) < 0.02
 
 
 def test_repeats_are_bounded_and_a_budget_is_kept() -> None:
