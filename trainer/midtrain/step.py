@@ -8,6 +8,7 @@ import torch
 
 from trainer.midtrain.global_batch import StepBatches
 from trainer.midtrain.loss import token_losses
+from trainer.midtrain.perplexity import perplexity_weights
 from trainer.midtrain.schedule import learning_rate, sigma_at
 from trainer.modeling.batches import Batch
 from trainer.modeling.processor import Processor
@@ -62,12 +63,15 @@ class OptimiserSteps:
             raise ValueError(f"mid-training: the batch of step {step} has no answer token with a weight above 0")
         self._optimiser.zero_grad(set_to_none=True)
         balance = Balance(self._model, self._group) if config.router_aux_loss_coef else None
-        loss = aux_loss = 0.0
-        for batch in given.batches:
-            part, aux = self._backward(batch.to(self.device), (weight, tokens), sigma_at(step, config), balance)
-            loss, aux_loss = loss + part, aux_loss + aux
+        parts = [
+            self._backward(batch.to(self.device), (weight, tokens), sigma_at(step, config), balance)
+            for batch in given.batches
+        ]
         # each rank's part is a share of the whole, so the sum is the mean
-        loss, aux_loss = self._group.sums([loss, aux_loss])
+        loss, aux_loss, harder = self._group.sums([sum(some) for some in zip(*parts, strict=True)])
+        if config.perplexity.power:
+            loss /= harder
+            self._scale_gradients(1.0 / harder)
         norm = norm_of(torch.nn.utils.clip_grad_norm_(self._model.parameters(), config.max_grad_norm))
         if not torch.isfinite(norm):
             raise FloatingPointError(
@@ -83,22 +87,35 @@ class OptimiserSteps:
             "samples": int(samples),
             "grad_norm": norm.item(),
             **({"aux_loss": aux_loss} if balance else {}),
+            **({"perplexity_weight": harder} if config.perplexity.power else {}),
         }
+
+    def _scale_gradients(self, factor: float) -> None:
+        """Weights by perplexity are known after the forward pass: what is divided by is their sum over the step, so
+        that neither ranks nor micro-batches change a gradient."""
+        for parameter in self._model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor)
 
     def _backward(
         self, batch: Batch, whole: tuple[float, float], sigma: float, balance: Balance | None
-    ) -> tuple[float, float]:
-        """Add a micro-batch's gradient; its parts of the loss and of the experts' balance, which the loss holds.
-        `whole`: weight and tokens of the step. Parts are averaged over ranks, so each is `world` times its share."""
+    ) -> tuple[float, float, float]:
+        """Add a micro-batch's gradient; its parts of the loss, of the experts' balance, which the loss holds, and of
+        what perplexity makes of the weights. `whole`: weight and tokens of the step. Parts are averaged over ranks, so
+        each is `world` times its share."""
         weight, tokens = whole
         with (
             autocast(batch.input_ids.device, self._config.bf16, self._group.world),
             routed(self._model, balance is not None) as logits,
         ):
             losses, weights, _ = token_losses(self._model, self._processor, batch, sigma, self._config.image_blocks)
+            if self._config.perplexity.power:
+                width = sigma if self._processor.numbers is not None else 0.0  # else no target is a Gaussian
+                coordinate = batch.coordinate[batch.labels != -100]
+                weights = weights * perplexity_weights(losses, coordinate, width, self._config.perplexity)
             part, aux = (losses * weights).sum() / weight, 0.0
             if balance is not None:  # on ranks and micro-batches without rows, too: the others wait for their counts
                 share = balance.loss(logits, batch.attention_mask) * (batch.tokens * bool(batch.samples) / tokens)
                 part, aux = part + self._config.router_aux_loss_coef * share, share.item()
         (part * self._group.world).backward()
-        return part.item(), aux
+        return part.item(), aux, float(weights.sum(dtype=torch.float64)) / weight

@@ -65,13 +65,18 @@ def train(
 ) -> Curve:
     """As `trainer.midtrain.train.train`. Raises `ValueError` for what TRL's loss can't do: coordinates as Gaussians
     (`sigma`), image labels before the last block, and experts balanced over a whole step (`router_aux_loss_coef`; its
-    own balances each micro-batch)."""
+    own balances each micro-batch), and weights by perplexity."""
     wanted = {"sigma": (0.0, 0.0), "image_blocks": 0, "router_aux_loss_coef": 0.0}
     if any(getattr(config, name) != value for name, value in wanted.items()):
         found = ", ".join(f"{name} {getattr(config, name)}" for name in wanted)
         raise ValueError(
             f"engine trl: expected sigma [0, 0], image_blocks 0 and router_aux_loss_coef 0, found {found}: its loss is "
             "plain cross entropy after the last block (engine own has all three)"
+        )
+    if config.perplexity.power:
+        raise ValueError(
+            f"engine trl: expected perplexity.power 0, found {config.perplexity.power}: what TRL divides a loss by is "
+            "known before the losses are (engine own has it)"
         )
     group = ranks()
     digest = run_digest(model, source, config) if group.first else ""

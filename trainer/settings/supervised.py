@@ -21,6 +21,13 @@ class SpanWeights(Settings):
     text: Number = setting(1.0, "All other words.", ge=0)
 
 
+class PerplexityWeights(Settings):
+    """Tokens that are hard for the model weigh more: `power` > 0 multiplies a token's weight by min(ppl^power, cap)."""
+
+    power: Number = setting(0.0, "Power of a token's perplexity; 0: all are as `spans` says.", ge=0)
+    cap: Number = setting(4.0, "At most so much more than a token that is known for sure.", ge=1)
+
+
 class LoraSettings(Settings):
     """Low-rank adapters that learn in place of the weights (LoRA); they are merged into the checkpoint, and lie beside
     it for those who serve adapters."""
@@ -62,6 +69,9 @@ class MidtrainConfig(Settings):
     seed: Whole = setting(0, "Of the order of the rows.")
     threads: Whole = setting(2, "CPU threads; results are the same for one number of them only.")
     spans: SpanWeights = setting(SpanWeights(), "Loss weight of answer tokens by what they are.")
+    perplexity: PerplexityWeights = setting(
+        PerplexityWeights(), "Loss weight of answer tokens by how hard they are, beside `spans`.", neutral=True
+    )
     save_steps: Whole = setting(50, "Steps between two saved states to go on from.", ge=1)
     eval_steps: Whole = setting(100, "Steps between two validations; 0 validates after the last step only.")
     bf16: Flag | None = setting(
@@ -131,4 +141,9 @@ class MidtrainConfig(Settings):
             )
         if min(self.sigma) < 0:
             raise ValueError(f"expected sigma of 0 or more, found {self.sigma}")
+        if self.perplexity.power and self.router_aux_loss_coef:
+            raise ValueError(
+                "expected router_aux_loss_coef 0 beside perplexity.power, whose weights are summed after the backward "
+                f"passes, found {self.router_aux_loss_coef} and {self.perplexity.power}"
+            )
         return self
