@@ -88,7 +88,7 @@ def squash(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IndexedElement:
     """An element as the derivers see it. `index` is its place in the source's list (a stable k)."""
 
@@ -102,12 +102,12 @@ class IndexedElement:
     texted: bool = True
     """Whether the source knows of a text that is drawn."""
 
-    @cached_property
+    @property
     def area(self) -> float:
         """Square units (the whole screen is 10**6)."""
         return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
 
-    @cached_property
+    @property
     def centre(self) -> tuple[int, int]:
         """Centre, rounded half up, 0..1000."""
         return rounded_centre(self.box)
