@@ -28,7 +28,7 @@ from schemas.ids import digest
 
 ASSET = "mid_training/shards"
 CODE_VERSION = "5"
-ROWS_A_SECOND = 300
+ROWS_A_SECOND = 3_000
 """Samples that one core packs, roughly."""
 GIVEN_SPLITS = CheckSpec("only the given splits", "A row of another split was packed")
 EACH_SAMPLE_ONCE = CheckSpec("each sample once", "A sample id occurs twice")

@@ -30,7 +30,7 @@ from schemas.ids import digest
 from schemas.tables import Column, JudgeCosts, Table, Verdicts
 
 CODE_VERSION = f"2.{cleaning.VERSION}"
-ITEMS_A_SECOND = 150
+ITEMS_A_SECOND = 450
 """Steps and samples that the rules judge on one core, roughly."""
 ONE_VERDICT = CheckSpec("every item has one verdict", "An item was judged twice or never")
 JUDGES = CheckSpec("the judge judges", "The judge abstained from every item")

@@ -49,7 +49,7 @@ _CODE = (
 )
 CODE_VERSION = f"1.{DERIVE_VERSION}.{code_digest(_CODE)}.{RUBRIC_VERSION}"
 """With the rules' version: what they find proves every repair, whichever judge scores it."""
-ITEMS_A_SECOND = 60
+ITEMS_A_SECOND = 250
 """Steps and samples that are refined on one core, roughly."""
 ENDED_ONCE = CheckSpec("every item is gold or rejected, once", "Refinement lost or doubled an item")
 NOT_EMPTY = CheckSpec("gold isn't empty", "Everything was rejected")
