@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of six stages, at every kind of moment: a rerun takes up what is done, to the same bytes."""
+"""SIGKILL in the middle of seven stages, at every kind of moment: a rerun takes up what is done, to the same bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.store.manifest import Manifest
 
 pytestmark = pytest.mark.slow
 
-CHAIN = ("unified/aitz", "verdicts/aitz", "gold/aitz", "mid_training/shards")
+CHAIN = ("mapped/aitz", "unified/aitz", "verdicts/aitz", "gold/aitz", "mid_training/shards")
 POINTS = ("half a file", "no marker", "no manifest", "no pointer")
 
 
@@ -59,6 +59,7 @@ def _markers(home: Path, stage: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("stage", "point"),
     [
+        *(("mapped/aitz", point) for point in POINTS),
         *(("unified/aitz", point) for point in POINTS),
         *(("gold/aitz", point) for point in POINTS),
         ("mid_training/shards", "no marker"),
@@ -77,7 +78,7 @@ def test_a_killed_stage_resumes_to_the_same_bytes(stage: str, point: str, undist
     again = STAGES[stage](home)
     _same(again, whole)
     assert {name: _markers(home, stage)[name] for name in done} == done, "a finished part is not done anew"
-    if stage == "unified/aitz":
+    if stage == "mapped/aitz":
         assert _files(home / "screens") == _files(undisturbed / "screens")
     later = STAGES[stage](home)
     assert later.to_json() == again.to_json() and {**_markers(home, stage), **done} == _markers(home, stage)

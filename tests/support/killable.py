@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from forked import CONTEXT
 from tiny_training import SHAPE
@@ -32,11 +33,21 @@ def raw(home: Path, on_event: Any = None) -> Any:
 
 
 def unified(home: Path, on_event: Any = None) -> Any:
+    """With few rows to a bucket, so that every stage from here on has several parts."""
     from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
+    from pipelines.unify import buckets
     from pipelines.unify.unify import unify_source
 
-    return unify_source(Store(home), "aitz", Raw(home / "raw" / "aitz"))
+    with mock.patch.object(buckets, "BUCKET_ROWS", 5):
+        return unify_source(Store(home), "aitz", Raw(home / "raw" / "aitz"))
+
+
+def mapped(home: Path, on_event: Any = None) -> Any:
+    from pipelines.store import Store
+
+    unified(home)
+    return Store(home).require("mapped/aitz")
 
 
 def verdicts(home: Path, on_event: Any = None) -> Any:
@@ -71,6 +82,7 @@ def mid_trained(home: Path, on_event: Any = None) -> Any:
 
 STAGES: dict[str, Callable[..., Any]] = {
     "raw/rico": raw,
+    "mapped/aitz": mapped,
     "unified/aitz": unified,
     "verdicts/aitz": verdicts,
     "gold/aitz": gold,
@@ -79,8 +91,8 @@ STAGES: dict[str, Callable[..., Any]] = {
 }
 
 
-def halt_at(point: str, sign: Path) -> Any:
-    """Arrange for this process to stop at the point; returns a listener for the trainer's events."""
+def halt_at(stage: str, point: str, sign: Path) -> Any:
+    """Arrange for this process to stop at the point of the stage; returns a listener for the trainer's events."""
     from pipelines.store import parts, store
 
     def halt() -> None:
@@ -93,6 +105,8 @@ def halt_at(point: str, sign: Path) -> Any:
 
         def cut(self: Any, name: str, *args: Any, **more: Any) -> None:
             table(self, name, *args, **more)
+            if not self._root.as_posix().endswith(f"assets/{stage}"):
+                return
             seen.append(self._stem)
             if len(set(seen)) == 2:
                 written = self._root / self._entries[-1][0]
@@ -104,8 +118,9 @@ def halt_at(point: str, sign: Path) -> Any:
         put, markers = parts.put_text, []
 
         def stop(path: Path, text: str) -> None:
-            markers.extend([path] if path.parent.name == "parts" else [])
-            if point == {"manifest.json": "no manifest", "current.json": "no pointer"}.get(path.name):
+            ours = f"assets/{stage}/" in path.as_posix()
+            markers.extend([path] if ours and path.parent.name == "parts" else [])
+            if ours and point == {"manifest.json": "no manifest", "current.json": "no pointer"}.get(path.name):
                 halt()
             if point == "no marker" and len(markers) == 2:
                 halt()
@@ -138,7 +153,7 @@ def halt_at(point: str, sign: Path) -> Any:
 def _halted(stage: str, point: str, home: Path, sign: Path, temporary: str) -> None:
     os.setsid()  # what it starts is killed with it
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
-    STAGES[stage](home, halt_at(point, sign))
+    STAGES[stage](home, halt_at(stage, point, sign))
 
 
 def run_and_kill(stage: str, point: str, home: Path, scratch: Path) -> None:
