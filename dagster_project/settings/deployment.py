@@ -170,7 +170,7 @@ class TaskPoolSettings(Settings):
     )
     proposer_url: Url | None = setting(None, "Its endpoint, for example http://127.0.0.1:8000/v1.")
     most_unopened: Number = setting(
-        0.75,
+        0.9,
         "Share of dynamic tasks that name no app, or one that no world here shows, above which a check warns.",
         ge=0,
         le=1,

@@ -129,9 +129,12 @@ def test_tasks_go_where_the_agent_learns_most() -> None:
 class AnyEmbedder:
     """Texts → vectors that differ where the texts do; how alike tasks are isn't asked here."""
 
-    identity = "toy"
+    identity = model = "toy"
 
     def __init__(self, *_: object, **__: object) -> None: ...
+
+    def unknown_share(self, text: str) -> float:
+        return 0.0
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         rows = [np.random.default_rng(int(digest(text)[:8], 16)).normal(size=64) for text in texts]
