@@ -76,8 +76,8 @@ def stages(raw: Path) -> dict[str, Callable[..., object]]:
     from pipelines.training_data.shards import build_shards
     from pipelines.unify.unify import unify_source
     from quality.contamination.contamination import find_contamination
-    from quality.contamination.fingerprints import build_split_fingerprints
     from quality.contamination.shard_scan import scan_shards
+    from quality.contamination.split_fingerprints import build_split_fingerprints
     from quality.duplicates.dedup import find_duplicates
     from quality.duplicates.screen_owners import find_screen_owners
     from quality.judges.registry import JudgeConfig, build_judge

@@ -27,6 +27,7 @@ from dagster_project.cli import main
 from generators.generation.static_task_pool import build_static
 from generators.tasks import task_pool
 from generators.worlds.registry import WORLDS, WorldKind
+from pipelines.processes import end_process
 from pipelines.store import Store
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
@@ -143,7 +144,7 @@ def served(folder: Path) -> Iterator[str]:
             assert found is not None
             yield found[1]
         finally:
-            server.terminate()
+            end_process(server)  # by force, if need be: it ignores what the process that runs the tests ignores
 
 
 @pytest.mark.parametrize("kind", KINDS)
