@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import engine_parts
@@ -141,7 +142,8 @@ def test_workers_are_processes_of_one_thread_that_work_side_by_side(tmp_path: Pa
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path, number: signal.Signals) -> None:
     code = (
-        "import sys, engine_parts\n"
+        "import signal, sys, engine_parts\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been started in the background\n"
         "from pathlib import Path\n"
         "from pipelines.engines.run_parts import Execution, run_parts\n"
         "from pipelines.engines.settings import EngineSettings\n"
@@ -152,14 +154,14 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path, number: 
         "run_parts(Store(home), engine_parts.ASSET, engine_parts.write, parts, by)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.DEVNULL) as parent:
-        _wait(lambda: all(_begun(tmp_path, place) for place in (0, 1)))
+        assert _becomes(lambda: all(_begun(tmp_path, place) for place in (0, 1)))
         parent.send_signal(number)
     workers = [int(_begun(tmp_path, place)[0].split()[0]) for place in (0, 1)]
-    _wait(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+    assert _becomes(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 
-def _wait(there: object, seconds: float = 30) -> None:
+def _becomes(true: Callable[[], bool], seconds: float = 30) -> bool:
     end = time.monotonic() + seconds
-    while not there():  # type: ignore[operator]
-        assert time.monotonic() < end
+    while not true() and time.monotonic() < end:
         time.sleep(0.05)
+    return true()
