@@ -31,7 +31,7 @@ from schemas.ids import digest
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
 HOSTILE = (
     "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> \"&lt; {{7*7}} ${7*7} "
@@ -183,6 +183,24 @@ def test_undo_notes_and_help(home: Path, browser: Browser) -> None:
         )
         assert not ann.page.evaluate(scrolls)
         ann.wait("() => document.getElementById('picture').naturalWidth > 0")
+
+
+def test_no_key_is_lost_while_the_next_items_are_on_their_way(home: Path, browser: Browser) -> None:
+    """The list of next items is slow after each answer: the item on the page takes an answer all the same."""
+    with served("--home", home) as server, profile(browser) as context:
+        ann = Reviewer(context, "ann")
+        ann.open(server.url)
+        first = ann.item
+        ann.answer("1")
+        held: list[Route] = []
+        context.route("**/api/next*", lambda route: held.append(route))  # from here on asked for, never answered
+        ann.press("u")
+        ann.wait("first => document.body.dataset.item === first", first)
+        ann.answer("4")
+        ann.answer("1")
+        assert len(held) >= 2
+        said = {one.item_id: one.decision for one in VerdictStore(answers_path(home)).verdicts()}
+        assert (said.pop(first), list(said.values())) == ("discard", ["keep"])
 
 
 def test_text_of_the_data_never_runs(home: Path, browser: Browser) -> None:

@@ -178,6 +178,10 @@ async function refill() {
   preload();
 }
 
+function refillBehind() { // the next keys never wait for it: `epoch` tells whether what it brings is still true
+  refill().catch((error) => complain("No new items", error));
+}
+
 // --- answers ---------------------------------------------------------------------------------------------------------
 async function decide(decision) {
   if (busy || !shown) return;
@@ -199,12 +203,12 @@ async function decide(decision) {
     byId("saved").textContent = `saved: ${decision}. u takes it back`;
     if (now.role === "adjudicator") {
       await showDiffering();
-      await refill();
+      refillBehind();
     } else {
       ahead = ahead.filter((one) => one.item_id !== now.item.item_id);
       if (ahead.length) {
         next();
-        refill().catch((error) => complain("No new items", error));
+        refillBehind();
       } else {
         await refill();
         next();
@@ -233,7 +237,7 @@ async function undo() {
       showStep();
     }
     byId("saved").textContent = undone ? `taken back: ${undone.decision}` : "nothing to take back";
-    await refill();
+    refillBehind();
   } catch (error) {
     complain("Not taken back", error);
   } finally {
