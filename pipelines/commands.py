@@ -7,7 +7,9 @@ The store that makes resuming possible lies in `OUT/.store`; what is exported ar
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +105,11 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
     }
 
 
-def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dict[str, object]:
+def shard_directory(
+    in_dir: Path, out_dir: Path, splits: tuple[str, ...], *, execution: Execution | None = None
+) -> dict[str, object]:
     """`samples*.parquet` and `screens/` of a folder → `data/*.parquet`, `README.md`, `index.parquet`, `report.json`;
-    returns the report.
+    returns the report. Each file of samples is a part, which `execution` says who packs.
 
     The README is a dataset card: `datasets.load_dataset(OUT)` reads the shards, and nothing that lies beside them.
     Raises `ValueError` if the folder holds no samples, or if the shards' checks fail.
@@ -119,11 +123,8 @@ def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dic
     store = Store(out_dir / ".store")
     for picture in sorted((in_dir / "screens").glob("*/*")):
         store.put_screen(picture.read_bytes())
-    spec = PartSpec("samples", digest([file_sha256(path) for path in paths]))
-    with store.build(f"gold/{SOURCE}", code_version="1", parts=[spec]) as build:
-        build.run_part(spec, lambda writer: writer.table("samples", table))
-        build.commit(checks=[ROWS.check(table.num_rows > 0, table.num_rows, "at least 1", limit=1)])
-    manifest = build_shards(store, [SOURCE], splits=splits)
+    _samples_as_gold(store, paths)
+    manifest = build_shards(store, [SOURCE], splits=splits, execution=execution)
     if not manifest.checks_passed:
         failed = "; ".join(f"{c.name}: found {c.found}, expected {c.expected}" for c in manifest.checks if not c.passed)
         raise ValueError(f"shards of {in_dir}: {failed}")
@@ -145,6 +146,23 @@ def shard_directory(in_dir: Path, out_dir: Path, splits: tuple[str, ...]) -> dic
             "data_version": manifest.data_version,
         },
     )
+
+
+def _samples_as_gold(store: Store, paths: Sequence[Path]) -> None:
+    """The files as parts of `gold/folder`, which is what shards are packed from."""
+    specs = {path: PartSpec(_part_key(path), digest([file_sha256(path)])) for path in paths}
+    with store.build(f"gold/{SOURCE}", code_version="1", parts=list(specs.values())) as build:
+        rows = 0
+        for path, spec in specs.items():
+            build.run_part(spec, lambda writer, path=path: writer.table("samples", pq.read_table(path)))  # type: ignore[misc]
+            rows += pq.read_metadata(path).num_rows
+        build.commit(checks=[ROWS.check(rows > 0, rows, "at least 1", limit=1)])
+
+
+def _part_key(path: Path) -> str:
+    """A file's name as a part can have it: two names that differ in other characters only don't collide."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", path.stem)
+    return plain if plain == path.stem else f"{plain}-{digest(path.stem)[:8]}"
 
 
 def read_tables(in_dir: Path, name: str, table: type[Table]) -> pa.Table:

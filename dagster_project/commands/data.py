@@ -82,6 +82,7 @@ def _shard_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("train", "validation", "test"),
         help="may be given more than once (default: train)",
     )
+    add_engine(parser)
     parser.set_defaults(run=shard)
 
 
@@ -156,7 +157,8 @@ def dedup(options: argparse.Namespace) -> int:
 def shard(options: argparse.Namespace) -> int:
     """Samples and screens → shards."""
     keep_off(options.out, options.input, "data/*.parquet", "shards/*.parquet", "index.parquet", "README.md")
-    report = shard_directory(options.input, options.out, tuple(options.split or ("train",)))
+    splits = tuple(options.split or ("train",))
+    report = shard_directory(options.input, options.out, splits, execution=execution(options))
     return print_report(report, ("samples", "shards", "tokens"), options.out)
 
 

@@ -14,6 +14,8 @@ import pytest
 from goldmaker import gold
 
 from pipelines.commands import shard_directory
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import EngineSettings
 from pipelines.store import Store
 from pipelines.training_data.reader import ShardReader
 from schemas.tables import Samples
@@ -51,6 +53,22 @@ def written(tmp_path: Path) -> Path:
     pq.write_table(pa.table({"old": [1]}), out / "shards" / "toy-000.parquet")  # where shards once lay
     shard_directory(given, out, ("train",))
     return out
+
+
+def test_each_file_is_a_part_and_any_engine_packs_the_same(tmp_path: Path) -> None:
+    given = plain_folder(gold(tmp_path / "home"), tmp_path / "gold")
+    whole = shard_directory(given, tmp_path / "whole", ("train",))
+    table = pq.read_table(given / "samples.parquet")
+    (given / "samples.parquet").unlink()
+    for number, name in enumerate(("samples-a", "samples-b (1)", "samples-b_(1)")):
+        pq.write_table(table.slice(number * 80, 80 if number < 2 else None), given / f"{name}.parquet")
+    told: dict[str, dict[str, object]] = {}
+    for runner in ("in-process", "processes"):
+        execution = Execution(EngineSettings(runner=runner, workers=2))
+        told[runner] = shard_directory(given, tmp_path / runner, ("train",), execution=execution)
+    assert told["in-process"] == told["processes"]
+    assert (told["processes"]["samples"], told["processes"]["shards"]) == (whole["samples"], 3)
+    assert read(tmp_path / "processes") == read(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("mode", ["whole", "streaming"])
