@@ -1,8 +1,8 @@
 """`make bench`: Vesper's ways beside the plain ones, on this machine, into bench/results.json.
 
 Each line: name, value, unit, peer, peer_value, ratio (value / peer_value), command. Both sides do the same work on the
-same data in this process, on one core, best of several rounds; that they agree is asserted before they count. One file
-a theme: `rows()` yields its lines.
+same data in this process, on one core (unless a name says otherwise), best of several rounds; that they agree is
+asserted before they count. One file a theme: `rows()` yields its lines.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ OUT = Path(__file__).parent / "results.json"
 THEMES = (
     "basics",
     "tfrecord",
+    "raw_hashes",
     "unify",
     "hygiene",
     "dedup",

@@ -7,7 +7,8 @@ from pathlib import Path
 from pipelines.mapping.adapter import Raw
 from pipelines.mapping.card import Download
 from pipelines.raw import hub
-from pipelines.raw.rawdata import FileHashes, list_raw
+from pipelines.raw.file_hashes import FileHashes
+from pipelines.raw.rawdata import list_raw
 from schemas.ids import digest
 
 
@@ -18,7 +19,7 @@ def files_version(home: Path, source: str, folder: Path) -> str:
         return ""
     names = list_raw(Raw(folder))
     hashes = FileHashes(home / "cache" / "raw" / f"{source}.json")
-    found = [[name, hashes.sha256(folder / name)] for name in names]
+    found = [[name, sha256] for name, sha256 in zip(names, hashes.all([folder / name for name in names]), strict=True)]
     hashes.save()
     return f"files {digest(found)[:16]}" if found else ""
 

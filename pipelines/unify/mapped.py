@@ -17,7 +17,7 @@ from typing import Any
 
 from pipelines.engines.run_parts import Execution, PartCall, run_parts
 from pipelines.mapping.adapter import Adapter, Raw
-from pipelines.raw.rawdata import RECENT, FileHashes
+from pipelines.raw.file_hashes import RECENT, FileHashes
 from pipelines.store import PartResult, PartSpec, Store, find_part, run_part
 from pipelines.store.files import FileEntry
 from pipelines.store.manifest import Manifest
@@ -81,7 +81,7 @@ _Known = tuple[PartSpec, PartResult | None]
 def _known_parts(store: Store, root: Path, adapter: Adapter, raw: Raw, groups: list[tuple[str, ...]]) -> list[_Known]:
     """What each part's result depends on: its files, the side files, the adapter, and what it read when it last ran."""
     hashes = FileHashes(store.home / "cache" / "raw" / f"{adapter.descriptor.id}.json")
-    side = [hashes.sha256(raw.path(name)) for name in sorted(adapter.side_files(raw))]
+    side = hashes.all([raw.path(name) for name in sorted(adapter.side_files(raw))])
     common = [CODE_VERSION, adapter.descriptor.id, adapter.version, side, sorted(raw.companions)]
     folders, places = Folders(), TrackedRaw(raw.root, raw.companions)
     found = functools.cache(raw.files)
@@ -93,13 +93,15 @@ def _known_parts(store: Store, root: Path, adapter: Adapter, raw: Raw, groups: l
             known_changes[entry.sha256] = changes(root / entry.path, raw, folders, found)
         return known_changes[entry.sha256]
 
-    def state(place: str) -> str:
-        """A file's hash; a link that leads out isn't read, so its part is redone when the file itself comes."""
-        return "outside" if os.path.islink(place) and not raw.is_inside(place) else hashes.sha256(place)
+    def is_outside(place: str) -> bool:
+        """A link that leads out isn't read, so its part is redone when the file itself comes."""
+        return os.path.islink(place) and not raw.is_inside(place)
 
+    inside = [place for group in groups for name in group if not is_outside(place := places.place(name))]
+    states = dict(zip(inside, hashes.all(inside), strict=True))
     known = []
     for group in groups:
-        own = digest([*common, _hash_of(f"{name}\0{state(places.place(name))}" for name in group)])
+        own = digest([*common, _hash_of(f"{name}\0{states.get(places.place(name), 'outside')}" for name in group)])
         known.append(_known_part(root, _part_key(group), own, changed))
     hashes.save()
     return known

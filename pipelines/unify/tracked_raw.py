@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pipelines.mapping.adapter import Raw, RecordError
 from pipelines.mapping.record_error import is_of_the_name
-from pipelines.raw.rawdata import RECENT
+from pipelines.raw.file_hashes import RECENT
 from pipelines.store.files import file_sha256
 from schemas.ids import digest
 

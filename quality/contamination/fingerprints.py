@@ -25,7 +25,8 @@ from PIL import Image
 
 from pipelines.mapping.adapter import Raw
 from pipelines.prompts import prompt_text, template
-from pipelines.raw.rawdata import FileHashes, list_raw
+from pipelines.raw.file_hashes import FileHashes
+from pipelines.raw.rawdata import list_raw
 from pipelines.store import Build, CheckSpec, Manifest, PartSpec, PartWriter, Store
 from pipelines.store.images import ImageError, open_image, phash
 from pipelines.suites import BadRow, SuiteItem, get, registry
@@ -113,7 +114,7 @@ def build_fingerprints(store: Store, suite: str, raw: Raw) -> Manifest:
     if not names:
         raise ValueError(f"{asset_of(suite)}: expected native files of {registered.card.title}, found none")
     hashes = FileHashes(store.home / "cache" / "raw" / f"{suite}.json")
-    listing = [[name, hashes.sha256(raw.path(name))] for name in names]
+    listing = [[name, sha256] for name, sha256 in zip(names, hashes.all([raw.path(n) for n in names]), strict=True)]
     hashes.save()
     spec = PartSpec("all", digest([CODE_VERSION, listing]))
     known = store.current(f"raw/{suite}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,12 @@ from hypothesis import strategies as st
 from pipelines.mapping import columns
 from pipelines.native import aitz_native, native_json
 from pipelines.native.gesture_columns import Actions, Elements, target_boxes
-from pipelines.raw.rawdata import RECENT, FileHashes
+from pipelines.raw import file_hashes
+from pipelines.raw.file_hashes import RECENT, FileHashes
 from pipelines.unify.tracked_raw import TrackedRaw
 from schemas.coordinates import OffScreen, box_to_unit, contains
 
+HOUR_NS = 3600 * 10**9
 SIDE = st.one_of(
     st.floats(-0.25, 1.25, width=32), st.sampled_from([0.0, 0.5, 1.0, -1e10, 1e10, 1e10 + 1024, 3e38, -3e38, np.inf])
 )
@@ -67,7 +71,7 @@ def test_pairs_of_texts_are_digested_alike_with_and_without_a_table(pairs: list[
         assert [pair == left for pair in pairs] == [other == digest for other in quick]
 
 
-def test_a_file_is_read_once_and_never_an_old_one(tmp_path: Path) -> None:
+def test_a_file_is_read_once_and_never_an_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = TrackedRaw(tmp_path, own=frozenset({"a.json"}))
     path = tmp_path / "a.json"
     path.write_bytes(b"old")
@@ -78,9 +82,43 @@ def test_a_file_is_read_once_and_never_an_old_one(tmp_path: Path) -> None:
     assert raw.read("a.json") == b"old"
     (tmp_path / "away").rename(path)
     assert raw.read("a.json") == b"old"
+    monkeypatch.setattr(file_hashes, "_CLOCK_GRAIN_NS", -HOUR_NS)  # as if the file were an hour older
     first.sha256(path)
+    first.save()
     FileHashes(tmp_path / "hashes.json").sha256(path)  # known: what was kept of it is let go
     assert RECENT.take(str(path)) is None
+    RECENT.clear()
+
+
+def test_a_file_is_hashed_anew_once_it_may_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book, read = tmp_path / "hashes.json", list[str]()
+    hashed = file_hashes._hashed
+    monkeypatch.setattr(file_hashes, "_hashed", lambda name, size: read.append(name) or hashed(name, size))
+    paths = [tmp_path / "small", tmp_path / "large-1", tmp_path / "large-2"]
+
+    def look() -> list[str]:
+        read.clear()
+        hashes = FileHashes(book)
+        found = hashes.all([*paths, paths[0]])
+        hashes.save()
+        assert found == [hashlib.sha256(path.read_bytes()).hexdigest() for path in [*paths, paths[0]]]
+        return [Path(name).name for name in sorted(read)]
+
+    for number, path in enumerate(paths):
+        path.write_bytes(bytes([number]) * (3 if number == 0 else 2 << 20))
+    assert look() == ["large-1", "large-2", "small"]
+    was = paths[0].stat()
+    paths[0].write_bytes(b"new")  # of the same size, within the clock's grain, and with its old time
+    os.utime(paths[0], ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert look() == ["large-1", "large-2", "small"], "a file that was just written isn't remembered"
+    monkeypatch.setattr(file_hashes, "_CLOCK_GRAIN_NS", -HOUR_NS)
+    look()
+    assert look() == [], "an older one is"
+    was = paths[1].stat()
+    (tmp_path / "other").write_bytes(b"z" * was.st_size)
+    os.utime(tmp_path / "other", ns=(was.st_atime_ns, was.st_mtime_ns))
+    (tmp_path / "other").replace(paths[1])
+    assert look() == ["large-1"], "another file of the same name, size and time"
     RECENT.clear()
 
 
