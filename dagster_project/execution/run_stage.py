@@ -148,6 +148,7 @@ def _short(value: object) -> str:
 def run(key: str, report: Any) -> Any:
     """Run the stage `key`; returns its manifest. Raises `ValueError` for an unknown key."""
     from dagster_project.lineage import openlineage_client
+    from dagster_project.lineage.id_index import index_version
     from dagster_project.settings import deployment
     from dagster_project.settings.environment import Environment
     from dagster_project.stages import experiments, graph
@@ -166,7 +167,9 @@ def run(key: str, report: Any) -> Any:
     judge = JudgeSettings(said.judge, said.judge_base_url or None, said.judge_model or None)
     store = Store(deployment.home())
     with output_lock(store.home, key):
-        return stages[stage].run(StageWork(store, settings, judge, report, sys.stderr.isatty(), partition))
+        made = stages[stage].run(StageWork(store, settings, judge, report, sys.stderr.isatty(), partition))
+        index_version(made)
+        return made
 
 
 def start_ranks(count: int, words: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dagster_project.lineage.manifests import Manifests
-from dagster_project.lineage.rows import TableVersions, isin
+from dagster_project.lineage.rows import TableVersions
 from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.removed import Removed, removed_items
@@ -66,7 +66,7 @@ class CorpusVersions:
         """Those of some samples that an asset here holds, in the order of their ids."""
         wanted = sorted(set(ids))
         columns = ["sample_id", "source", "parents", "images", "split"]
-        rows = self.table(asset, "samples").where(columns, isin("sample_id", wanted)) if wanted else []
+        rows = self.table(asset, "samples").with_ids(columns, "sample_id", wanted)
         found = [
             TracedItem(row["sample_id"], row["source"], tuple(row["parents"]), tuple(row["images"]), row["split"])
             for _, row in rows

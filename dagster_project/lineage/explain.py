@@ -14,7 +14,7 @@ from dagster_project.lineage.identify import Identity, current, identify
 from dagster_project.lineage.item_outcomes import KINDS, ItemOutcome, item_outcomes
 from dagster_project.lineage.manifests import Manifests
 from dagster_project.lineage.origins import dataset_licence, revision_of
-from dagster_project.lineage.rows import Row, TableVersions, isin, plain_json, with_rounds, without_round
+from dagster_project.lineage.rows import Row, TableVersions, plain_json, with_rounds, without_round
 from dagster_project.lineage.subjects import find_subject
 from dagster_project.lineage.touched import MIXTURE, SHARDS, chosen, forward, places
 from dagster_project.settings import deployment
@@ -101,17 +101,17 @@ def _quarantined(corpus: CorpusVersions, found: Identity) -> Answer:
 def _rows(corpus: CorpusVersions, found: Identity) -> dict[str, list[Row]]:
     """The item's rows in `unified` and in `gold`."""
     if found.kind == "sample":
-        table, columns, where = "samples", SAMPLE, pc.field("sample_id") == found.key
+        table, columns, key, name, where = "samples", SAMPLE, "sample_id", found.key, None
     else:
-        table, columns = "steps", STEP
-        rest = found.key.partition("/")[2]
-        episode, _, index = rest.rpartition("/")
-        where = pc.field("episode_id") == rest
+        table, columns, key, where = "steps", STEP, "episode_id", None
+        name = found.key.partition("/")[2]
         if found.kind == "step":
-            where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
+            name, _, index = name.rpartition("/")
+            where = pc.field("step_index") == int(index)
     rows = {}
     for group in ("unified", "gold"):
-        got = [row for _, row in corpus.table(f"{group}/{found.source}", table).where(columns, where)]
+        tables = corpus.table(f"{group}/{found.source}", table)
+        got = [row for _, row in tables.with_ids(columns, key, [name], where)]
         rows[group] = sorted(got, key=lambda row: row.get("step_index", 0))
     return rows
 
@@ -158,16 +158,16 @@ def _origin(corpus: CorpusVersions, found: Identity, rows: list[Row], names: lis
 
 def _provenance(corpus: CorpusVersions, source: str, name: str) -> list[Mapping[str, Any]]:
     episode, _, index = name.partition("/")[2].rpartition("/")
-    where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
+    where = pc.field("step_index") == int(index)
     for group in ("unified", "gold"):
-        rows = corpus.table(f"{group}/{source}", "steps").where(["provenance"], where)
+        rows = corpus.table(f"{group}/{source}", "steps").with_ids(["provenance"], "episode_id", [episode], where)
         if rows:
             return [plain_json(row["provenance"]) or {} for _, row in rows]
     return []
 
 
 def _sample_provenance(corpus: CorpusVersions, source: str, name: str) -> list[Mapping[str, Any]]:
-    rows = corpus.table(f"unified/{source}", "samples").where(["provenance"], pc.field("sample_id") == name)
+    rows = corpus.table(f"unified/{source}", "samples").with_ids(["provenance"], "sample_id", [name])
     return [plain_json(row["provenance"]) or {} for _, row in rows]
 
 
@@ -204,11 +204,10 @@ def native_record(corpus: CorpusVersions, source: str, file: str, place: str) ->
 
 def _verdicts(corpus: CorpusVersions, source: str, names: Iterable[str]) -> list[Row]:
     """All verdicts, first round first; by which judge, under which rubric."""
-    where = isin("item_id", with_rounds(names))
     rows = [
         {**row, "asset": asset}
         for asset in (f"verdicts/{source}", f"gold/{source}")
-        for _, row in corpus.table(asset, "verdicts").where(VERDICT, where)
+        for _, row in corpus.table(asset, "verdicts").with_ids(VERDICT, "item_id", with_rounds(names))
     ]
     return sorted(rows, key=lambda row: (row["round"], row["item_id"]))
 
@@ -216,10 +215,9 @@ def _verdicts(corpus: CorpusVersions, source: str, names: Iterable[str]) -> list
 def _gold(corpus: CorpusVersions, found: Identity, gold: list[Row], names: list[str]) -> Answer:
     """Kept, rewritten, reconstructed, or rejected and why; of an episode also which of its steps were."""
     kinds = ("episode:", "step:") if found.kind == "episode" else (f"{found.kind}:",)
-    where = isin("item_id", with_rounds(n for n in names if n.startswith(kinds) or not gold))
-    rejects = [
-        row for _, row in corpus.table(f"gold/{found.source}", "rejects").where(["item_id", "reason", "score"], where)
-    ]
+    wanted = with_rounds(n for n in names if n.startswith(kinds) or not gold)
+    tables = corpus.table(f"gold/{found.source}", "rejects")
+    rejects = [row for _, row in tables.with_ids(["item_id", "reason", "score"], "item_id", wanted)]
     repairs = [r for row in gold for r in (plain_json(row["provenance"]) or {}).get("repairs", [])]
     if gold:
         outcome = "gold" if not repairs else "gold after " + ", ".join(map(str, repairs))
@@ -246,13 +244,12 @@ def _trajectory(manifests: Manifests, found: Identity) -> list[Answer]:
     name = rest if found.kind == "episode" else rest.rpartition("/")[0]
     tables = TableVersions(current(manifests, "generation/verified/"), "trajectories")
     columns = ["trajectory_id", "task_id", "policy", "outcome", "verified", "reason", "failure_kind", "votes"]
-    rows = tables.where(columns, pc.field("trajectory_id") == name)
+    rows = tables.with_ids(columns, "trajectory_id", [name])
     return [{**row, "votes": plain_json(row["votes"]), "asset": sorted(tables.versions([p]))[0][0]} for p, row in rows]
 
 
 def _hygiene(corpus: CorpusVersions, names: list[str]) -> Answer:
     """What the stages that see all sources found: evaluation data, safety, duplicates both ways."""
-    wanted = isin("item_id", names)
     answer: Answer = {}
     for key, asset, table, columns in (
         ("contamination", CONTAMINATION, "quarantine", ["item_id", "reason", "suite", "suite_item", "because"]),
@@ -262,9 +259,9 @@ def _hygiene(corpus: CorpusVersions, names: list[str]) -> Answer:
         ("safety_findings", SAFETY, "findings", ["item_id", "rule", "kind", "field", "detail"]),
         ("duplicate_of", DUPLICATES, "displaced", ["item_id", "kept", "similarity", "reason"]),
     ):
-        answer[key] = [row for _, row in corpus.table(asset, table).where(columns, wanted)]
+        answer[key] = [row for _, row in corpus.table(asset, table).with_ids(columns, "item_id", names)]
     columns = ["item_id", "kept", "similarity", "reason"]
-    rows = corpus.table(DUPLICATES, "displaced").where(columns, isin("kept", names))
+    rows = corpus.table(DUPLICATES, "displaced").with_ids(columns, "kept", names)
     answer["displaces"] = [row for _, row in rows]
     return {key: value for key, value in answer.items() if value}
 

@@ -62,17 +62,17 @@ def _named(manifests: Manifests, kind: str, key: str) -> list[Identity]:
         return _sample(manifests, key)
     source, _, rest = key.partition("/")
     here = [m for m in current(manifests, "unified/", "gold/") if m.asset.partition("/")[2] == source]
-    where = pc.field("episode_id") == rest
+    where = None
     if kind == "step":
         episode, _, index = rest.rpartition("/")
         if not episode or not index.isdecimal():
             raise ValueError(f"step:{key[:100]}: expected step:<source>/<episode>/<number>, found no number last")
-        where = (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index))
+        where = pc.field("step_index") == int(index)
         rest = episode
-    if TableVersions(here, "steps").where(["step_index"], where):
+    if TableVersions(here, "steps").with_ids(["step_index"], "episode_id", [rest], where):
         return [Identity(kind, source, key)]
     item = f"{kind}:{key}"
-    if TableVersions(here, "rejects").where(["item_id"], pc.field("item_id") == item):
+    if TableVersions(here, "rejects").with_ids(["item_id"], "item_id", [item]):
         return [Identity(kind, source, key)]
     rows = quarantined(here, rest)
     return [Identity("quarantined", source, rest, rows)] if rows else []
@@ -82,7 +82,7 @@ def _sample(manifests: Manifests, name: str) -> list[Identity]:
     for table in ("samples", "rejects"):
         column, wanted = ("sample_id", name) if table == "samples" else ("item_id", f"sample:{name}")
         tables = TableVersions(current(manifests, "gold/", "unified/"), table)
-        rows = tables.where([column], pc.field(column) == wanted)
+        rows = tables.with_ids([column], column, [wanted])
         if rows:
             [(asset, _), *_] = sorted(tables.versions([rows[0][0]]))
             return [Identity("sample", asset.partition("/")[2], name)]
@@ -105,7 +105,7 @@ def _bare(manifests: Manifests, word: str) -> list[Identity]:
         if rows:
             return [Identity("quarantined", source, rest, rows)]
     steps = TableVersions(current(manifests, "unified/", "gold/", "generation/verified/"), "steps")
-    met = steps.where(["source"], pc.field("episode_id") == word)
+    met = steps.with_ids(["source"], "episode_id", [word])
     ran = TableVersions(current(manifests, "generation/verified/"), "trajectories")
     sources = {row["source"] for _, row in met}
     sources |= {GENERATED_SOURCE for _ in ran.where(["trajectory_id"], pc.field("trajectory_id") == word)}

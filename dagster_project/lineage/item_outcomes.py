@@ -150,9 +150,7 @@ def _now(corpus: CorpusVersions, own: CorpusVersions, source: str, names: Iterab
 def _native_keys(corpus: CorpusVersions, asset: str, episodes: set[str]) -> dict[tuple[str, int], NativeKey]:
     """(episode, number) of steps → which native action each is."""
     columns = ["episode_id", "step_index", "provenance"]
-    where = isin("episode_id", sorted(episodes))
-    rows = [row for _, row in corpus.table(asset, "steps").where(columns, where)] if episodes else []
-    return native_keys(rows)
+    return native_keys(row for _, row in corpus.table(asset, "steps").with_ids(columns, "episode_id", episodes))
 
 
 def native_keys(rows: Iterable[Row]) -> dict[tuple[str, int], NativeKey]:
@@ -185,8 +183,7 @@ def _bare(names: Iterable[str]) -> list[str]:
 
 
 def _samples(corpus: CorpusVersions, asset: str, ids: Iterable[str]) -> set[str]:
-    wanted = sorted(set(ids))
-    rows = corpus.table(asset, "samples").where(["sample_id"], isin("sample_id", wanted)) if wanted else []
+    rows = corpus.table(asset, "samples").with_ids(["sample_id"], "sample_id", set(ids))
     return {row["sample_id"] for _, row in rows}
 
 
@@ -199,10 +196,8 @@ def step_key(name: str) -> tuple[str, int]:
 def _steps(corpus: CorpusVersions, asset: str, names: Iterable[str]) -> set[str]:
     """Which of `step:...` are rows of an asset."""
     keys = {step_key(name): name for name in names if name.startswith("step:")}
-    if not keys:
-        return set()
-    where = isin("episode_id", sorted({episode for episode, _ in keys}))
-    rows = corpus.table(asset, "steps").where(["episode_id", "step_index"], where)
+    episodes = {episode for episode, _ in keys}
+    rows = corpus.table(asset, "steps").with_ids(["episode_id", "step_index"], "episode_id", episodes)
     return {keys[key] for _, row in rows if (key := (row["episode_id"], row["step_index"])) in keys}
 
 
@@ -213,9 +208,8 @@ def _by_id(corpus: CorpusVersions, asset: str, table: str, column: str, names: I
     for name in wanted:
         if name.startswith("step:"):
             episodes.setdefault("episode:" + name.removeprefix("step:").rpartition("/")[0], []).append(name)
-    rows = corpus.table(asset, table).where(
-        list(dict.fromkeys(["item_id", column])), isin("item_id", with_rounds(wanted | set(episodes)))
-    )
+    columns = list(dict.fromkeys(["item_id", column]))
+    rows = corpus.table(asset, table).with_ids(columns, "item_id", with_rounds(wanted | set(episodes)))
     found = []
     for _, row in rows:
         row["item_id"] = without_round(row["item_id"])
@@ -228,16 +222,13 @@ def _quarantine(corpus: CorpusVersions, own: CorpusVersions, source: str, names:
     """Native items that aren't mapped in `corpus` → why, found by the native record that they came from in `own`."""
     origin: dict[str, Mapping[str, object]] = {}
     keys = {step_key(name): name for name in names if name.startswith("step:")}
-    if keys:
-        where = isin("episode_id", sorted({episode for episode, _ in keys}))
-        for _, row in own.table(f"unified/{source}", "steps").where(["episode_id", "step_index", "provenance"], where):
-            if (key := (row["episode_id"], row["step_index"])) in keys:
-                origin[keys[key]] = plain_json(row["provenance"]) or {}
-    ids = _bare(names)
-    if ids:
-        where = isin("sample_id", sorted(ids))
-        for _, row in own.table(f"unified/{source}", "samples").where(["sample_id", "provenance"], where):
-            origin[f"sample:{row['sample_id']}"] = plain_json(row["provenance"]) or {}
+    episodes, columns = {episode for episode, _ in keys}, ["episode_id", "step_index", "provenance"]
+    for _, row in own.table(f"unified/{source}", "steps").with_ids(columns, "episode_id", episodes):
+        if (key := (row["episode_id"], row["step_index"])) in keys:
+            origin[keys[key]] = plain_json(row["provenance"]) or {}
+    columns = ["sample_id", "provenance"]
+    for _, row in own.table(f"unified/{source}", "samples").with_ids(columns, "sample_id", _bare(names)):
+        origin[f"sample:{row['sample_id']}"] = plain_json(row["provenance"]) or {}
     if not origin:
         return {}
     files = sorted({str(stated.get("file", "")) for stated in origin.values()})
@@ -323,9 +314,9 @@ def _mixed(
 def _displaced(corpus: CorpusVersions, items: list[TracedItem]) -> dict[str, str]:
     """Samples that are duplicates → of what, and how alike. One that goes with its episode has a row of its own; the
     episode's says nothing of its other samples, which stay."""
-    rows = corpus.table(DUPLICATES, "displaced").where(
-        ["item_id", "kept", "similarity", "reason"], isin("item_id", (f"sample:{item.id}" for item in items))
-    )
+    columns = ["item_id", "kept", "similarity", "reason"]
+    names = {f"sample:{item.id}" for item in items}
+    rows = corpus.table(DUPLICATES, "displaced").with_ids(columns, "item_id", names)
     return {
         row["item_id"].removeprefix("sample:"): f"{row['reason']} of {row['kept']}" + _alike(row["similarity"])
         for _, row in rows
@@ -345,6 +336,6 @@ def _words(corpus: CorpusVersions, asset: str, item: TracedItem) -> str:
     """The reason that a hygiene stage wrote down."""
     names = sorted({f"sample:{item.id}", *item.parents, *_episodes(item)})
     columns = ["item_id", "reason", *(["suite", "because"] if asset == CONTAMINATION else [])]
-    rows = corpus.table(asset, "quarantine").where(columns, isin("item_id", names))
+    rows = corpus.table(asset, "quarantine").with_ids(columns, "item_id", names)
     said = [" ".join(str(row[name]) for name in columns[1:] if row.get(name)) for _, row in rows]
     return "; ".join(sorted(set(said)))

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -239,12 +239,3 @@ def read_lineage(folder: Path) -> dict[str, object] | None:
     if not isinstance(plain, dict):
         raise ValueError(f"{path}: expected a JSON object, found {type(plain).__name__}")
     return plain
-
-
-def distinct_files(manifests: Iterable[Manifest], table: str) -> Iterator[tuple[Path, list[Manifest]]]:
-    """Each file of a table once, with the versions that hold it (an unchanged part is in many)."""
-    holders: dict[Path, list[Manifest]] = {}
-    for manifest in manifests:
-        for path in manifest.paths(table):
-            holders.setdefault(path, []).append(manifest)
-    yield from holders.items()

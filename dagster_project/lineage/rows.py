@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dagster_project.lineage.manifests import Node, distinct_files
+from dagster_project.lineage.id_index import index_of
+from dagster_project.lineage.manifests import Node
+from dagster_project.lineage.table_files import TableFile, distinct_files, open_files
 from pipelines.store.manifest import Manifest
 
 Row = dict[str, Any]
@@ -41,29 +44,47 @@ def scan(paths: Sequence[Path], columns: Sequence[str], where: pc.Expression) ->
 
 
 class TableVersions:
-    """One table (`steps`, `samples`, ...) over versions of assets; a file that several versions hold is read once."""
+    """One table (`steps`, `samples`, ...) over versions of assets; a file that several versions hold is read once, and
+    one that isn't asked of isn't opened."""
 
     def __init__(self, manifests: Iterable[Manifest], table: str) -> None:
         self.table = table
-        self.holders: dict[Path, list[Manifest]] = dict(distinct_files(manifests, table))
+        self._files = distinct_files(manifests, table)
 
-    def paths(self, stems: Collection[str] | None = None) -> list[Path]:
-        """The files, or those of some parts."""
-        return [path for path in self.holders if stems is None or self.stem(path) in stems]
+    @functools.cached_property
+    def _by_path(self) -> dict[Path, TableFile]:
+        return {file.path: file for file in self._files}
 
     def stem(self, path: Path) -> str:
         """What the part of a file is called: the same in `unified`, `verdicts` and `gold`."""
-        return stem_of(path, self.table)
+        return self._by_path[path].entry.part
 
     def where(
         self, columns: Sequence[str], where: pc.Expression, stems: Collection[str] | None = None
     ) -> list[tuple[Path, Row]]:
-        """`scan` over the files of some parts."""
-        return scan(self.paths(stems), columns, where)
+        """`scan` over all files, or those of some parts."""
+        return scan(open_files(self._of(stems)), columns, where)
+
+    def with_ids(
+        self,
+        columns: Sequence[str],
+        column: str,
+        ids: Collection[str],
+        where: pc.Expression | None = None,
+    ) -> list[tuple[Path, Row]]:
+        """Rows whose text `column` is one of `ids` (and that meet `where`); of the files only those are opened that the
+        index names."""
+        files = self._files
+        found = index_of(files[0].home).files_with(column, files, ids) if files and ids else []
+        wanted = isin(column, ids)
+        return scan(open_files(found), columns, wanted if where is None else wanted & where)
+
+    def _of(self, stems: Collection[str] | None) -> list[TableFile]:
+        return [file for file in self._files if stems is None or file.entry.part in stems]
 
     def versions(self, paths: Iterable[Path]) -> set[Node]:
         """The versions that hold one of these files."""
-        return {(manifest.asset, manifest.version) for path in paths for manifest in self.holders[path]}
+        return {(manifest.asset, manifest.version) for path in paths for manifest in self._by_path[path].holders}
 
     def listing(
         self,
@@ -77,7 +98,7 @@ class TableVersions:
         """Rows whose list `column` holds one of `wanted` (or a text that begins so) → {key of the row: its file}."""
         found: dict[str, Path] = {}
         values = pa.array(sorted(wanted), pa.string())
-        for path in self.paths(stems):
+        for path in open_files(self._of(stems)):
             table = pq.read_table(path, columns=[key, column])
             flat = pc.list_flatten(table[column])
             rows = pc.list_parent_indices(table[column])
@@ -106,11 +127,6 @@ def with_rounds(names: Iterable[str]) -> list[str]:
 def without_round(item_id: str) -> str:
     """The item that `<item>@rN` was built from."""
     return re.sub(r"@r\d+$", "", item_id)
-
-
-def stem_of(path: Path, table: str) -> str:
-    """`part-<stem>.<table>.parquet` → its stem."""
-    return path.name.removeprefix("part-").removesuffix(f".{table}.parquet")
 
 
 def plain_json(text: str | None) -> Any:

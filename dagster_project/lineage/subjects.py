@@ -139,7 +139,7 @@ def _item(manifests: Manifests, kind: str, name: str) -> LineageSubject | None:
     """An episode, a step or a sample; what was derived from it goes with it."""
     if kind == "sample":
         tables = TableVersions(versions(manifests, "gold/", "unified/"), "samples")
-        paths = {path for path, _ in tables.where(["sample_id"], pc.field("sample_id") == name)}
+        paths = {path for path, _ in tables.with_ids(["sample_id"], "sample_id", [name])}
         if not paths:
             return None
         derived = tables.listing("parents", with_rounds([f"sample:{name}"]), {tables.stem(path) for path in paths})
@@ -147,9 +147,9 @@ def _item(manifests: Manifests, kind: str, name: str) -> LineageSubject | None:
         return LineageSubject("sample", f"sample:{name}", frozenset(holders), frozenset([name, *derived]))
     source, _, rest = name.partition("/")
     here = [m for m in versions(manifests, "gold/", "unified/") if m.asset.partition("/")[2] == source]
-    where, item = _rows_of(kind, source, rest)
+    episode, where, item = _rows_of(kind, source, rest)
     steps = TableVersions(here, "steps")
-    paths = {path for path, _ in steps.where(["step_index"], where)}
+    paths = {path for path, _ in steps.with_ids(["step_index"], "episode_id", [episode], where)}
     if not paths:
         return None
     stems = {steps.stem(path) for path in paths}
@@ -163,10 +163,11 @@ def _item(manifests: Manifests, kind: str, name: str) -> LineageSubject | None:
     return LineageSubject(kind, item, frozenset(holders), frozenset(derived), tasks=frozenset(built))
 
 
-def _rows_of(kind: str, source: str, rest: str) -> tuple[pc.Expression, str]:
+def _rows_of(kind: str, source: str, rest: str) -> tuple[str, pc.Expression | None, str]:
+    """(episode, which of its steps, the item's id)."""
     if kind == "episode":
-        return pc.field("episode_id") == rest, f"episode:{source}/{rest}"
+        return rest, None, f"episode:{source}/{rest}"
     episode, _, index = rest.rpartition("/")
     if not episode or not index.isdecimal():
         raise ValueError(f"step:{source}/{rest[:100]}: expected step:<source>/<episode>/<number>, found no number last")
-    return (pc.field("episode_id") == episode) & (pc.field("step_index") == int(index)), f"step:{source}/{rest}"
+    return episode, pc.field("step_index") == int(index), f"step:{source}/{rest}"

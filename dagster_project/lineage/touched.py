@@ -82,8 +82,8 @@ def places(
     manifests: Manifests, samples: frozenset[str], assets: tuple[str, ...] = (SHARDS, HELDOUT)
 ) -> list[ShardRow]:
     """Where samples lie in shards, over all versions of these."""
-    tables = TableVersions([m for m in manifests.all if m.asset in assets], "index")
-    found = tables.where(["sample_id", "shard", "row"], isin("sample_id", sorted(samples))) if samples else []
+    tables = TableVersions((m for m in manifests.all if m.asset in assets), "index")
+    found = tables.with_ids(["sample_id", "shard", "row"], "sample_id", samples)
     return [
         ShardRow(row["sample_id"], node, row["shard"], row["row"])
         for path, row in found

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from pipelines.store.reachable import VERSION, Asset, Status, find_assets, mark
 from pipelines.store.store import TOMBSTONE, Store
 
 MIN_AGE_S = 24 * 3600.0
+ID_INDEX = Path("cache", "ids")
+"""Below the home: which files hold which ids, a cache for `vesper explain` and its like. It goes with what it names."""
 READS_SCREENS_ONLY = (
     "checkpoints/",
     "episodes/",
@@ -104,6 +107,8 @@ def collect(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Garbage
         for asset in plan.assets:
             if asset.files:
                 _remove_empty(store.root(asset.key))
+        if plan.files:
+            shutil.rmtree(store.home / ID_INDEX, ignore_errors=True)
     return plan
 
 

@@ -122,16 +122,11 @@ class Manifest:
 
     def path(self, entry: FileEntry) -> Path:
         """One of the files."""
-        fetch(self.folder, [entry])
-        require_sound(self.folder, [entry])
-        return self.folder / entry.path
+        return opened(self.folder, [entry])[0]
 
     def paths(self, table: str) -> list[Path]:
         """The parquet files of a table, in order of their parts."""
-        entries = [entry for entry in (*self.files, *self.side_files) if entry.table == table]
-        fetch(self.folder, entries)
-        require_sound(self.folder, entries)
-        return [self.folder / entry.path for entry in entries]
+        return opened(self.folder, [entry for entry in (*self.files, *self.side_files) if entry.table == table])
 
     def file(self, name: str) -> Path:
         """A file by its last name, e.g. `model.safetensors`, and what lies beside it. Raises `StoreError` if there is
@@ -219,6 +214,13 @@ def fetch(folder: Path, entries: Iterable[FileEntry], version: str = "") -> None
     these are all files of one. Raises `StoreError`."""
     if (copies := copies_of(folder)) is not None:
         copies.fetch(folder, entries, version)
+
+
+def opened(folder: Path, entries: Sequence[FileEntry]) -> list[Path]:
+    """The paths of files of an asset, once all are there and sound. Raises `StoreError`."""
+    fetch(folder, entries)
+    require_sound(folder, entries)
+    return [folder / entry.path for entry in entries]
 
 
 def data_version(files: list[FileEntry]) -> str:
