@@ -24,6 +24,7 @@ from generators.policies.policy import PastTurn, Policy, PolicyError, PolicyView
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn, FailureKind
 from generators.tasks.world_interface import Observation, World, WorldError
+from generators.worlds.dialogue import ends, goal_in
 from generators.worlds.wrappers.defects import injected
 from generators.worlds.wrappers.hostile import Hostile
 from pipelines.whole_files import sync
@@ -249,7 +250,8 @@ class _AttemptRun:
     def _view(self, seen: _Observed, past: Sequence[PastTurn]) -> PolicyView:
         elements = seen.shot.elements if self.policy.needs_tree else ()
         size = self.world.size_px
-        return PolicyView(self.contract.instruction, seen.shot.png, size, self.contract.platform, tuple(past), elements)
+        goal = goal_in(self.world, self.contract.instruction)
+        return PolicyView(goal, seen.shot.png, size, self.contract.platform, tuple(past), elements)
 
     def _turn(self, seen: _Observed) -> _Observed:
         sha256 = self.keeper.keep(seen.shot)
@@ -291,10 +293,8 @@ class _AttemptRun:
         """How the attempt has ended by its turns so far, and why where that was no choice of the policy's."""
         turns, limits = self.attempt.turns, self.limits
         last = turns[-1].action if turns else None
-        if isinstance(last, Finished):
-            return "finished", ""
-        if isinstance(last, CallUser):
-            return "asked", ""
+        if last is not None and ends(self.world, last):
+            return ("finished" if isinstance(last, Finished) else "asked"), ""
         if _trailing(turns, lambda turn: turn.action is None) >= limits.unreadable:
             return "unreadable", f"{limits.unreadable} unreadable replies in a row"
         if _trailing(turns, lambda turn: bool(turn.error)) >= limits.invalid:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from generators.policies.policy import Decision, PastTurn, Policy, PolicyView
 from generators.tasks.world_interface import Observation, World, WorldError
+from generators.worlds.dialogue import ends, goal_in
 from schemas.action_types import CallUser, Finished
 from schemas.actions import Action
 
@@ -67,7 +68,8 @@ def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[Pl
     while unreadable < MOST_UNREADABLE:
         seen = world.observe()
         elements = seen.elements if policy.needs_tree else ()
-        decision = policy.decide(PolicyView(goal, seen.png, world.size_px, world.platform, past, elements))
+        asked = goal_in(world, goal)
+        decision = policy.decide(PolicyView(asked, seen.png, world.size_px, world.platform, past, elements))
         action, error = decision.action, ""
         unreadable = unreadable + 1 if action is None else 0
         if action is not None:
@@ -77,7 +79,7 @@ def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[Pl
                 error = str(failed)
         past = (*past, PastTurn(action, decision.thought, decision.conclusion))
         yield PlayedTurn(decision, error)
-        if isinstance(action, Finished | CallUser):
+        if ends(world, action):
             return
 
 

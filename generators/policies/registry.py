@@ -10,9 +10,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from generators.policies.agent_prompt import AGENT_PROMPT_VERSION, AgentPrompt, template_digest
+from generators.policies.care_agents import TEMPERS, care_agents
 from generators.policies.chat_endpoint import ChatEndpoint, Sampling
 from generators.policies.demonstrations import WithDemonstrations, name_with_demonstrations
 from generators.policies.oracles.fsm_oracle import FsmOracle
@@ -155,7 +157,12 @@ def openai(
     return PolicyMaker(model, make, f"{AGENT_PROMPT_VERSION} {template_digest()}")
 
 
-POLICIES: dict[str, Callable[..., PolicyMaker]] = {"explorer": explorer, "openai": openai, "scripted": scripted}
+POLICIES: dict[str, Callable[..., PolicyMaker]] = {
+    "explorer": explorer,
+    "openai": openai,
+    "scripted": scripted,
+    **{temper: partial(care_agents, temper) for temper in TEMPERS},
+}
 """Name → what makes it of options."""
 
 

@@ -92,7 +92,7 @@ class ScriptedAgent:
         assert advice.action is not None
         if rng.random() < self.error_rate and (wrong := self._err(advice, elements, rng)) is not None:
             return wrong
-        return advice.action, _words(advice.action, advice.role, advice.name)
+        return advice.action, words_for(advice.action, advice.role, advice.name)
 
     # --- errors
     def _err(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
@@ -121,7 +121,7 @@ class ScriptedAgent:
         if not others:
             return None
         element = rng.choice(others[:NEAREST])
-        return type(action)(click_on(element).box), _words(action, element.role, element.name or element.text)
+        return type(action)(click_on(element).box), words_for(action, element.role, element.name or element.text)
 
     def _other_text(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if not isinstance(advice.action, Type):
@@ -137,7 +137,7 @@ class ScriptedAgent:
         if isinstance(advice.action, CallUser | Scroll):
             return None
         action = advice.then if advice.then is not None else Wait()
-        return action, _words(action, "", "")
+        return action, words_for(action, "", "")
 
     def _stop_early(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         return (Finished(), "Everything is done.") if self._turn else None
@@ -146,7 +146,7 @@ class ScriptedAgent:
         if not isinstance(advice.action, Click):
             return None
         self._again = advice.action
-        return advice.action, _words(advice.action, advice.role, advice.name)
+        return advice.action, words_for(advice.action, advice.role, advice.name)
 
     # --- without a way
     def _lost_way(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
@@ -162,7 +162,7 @@ class ScriptedAgent:
             return Scroll(direction="down"), "Look for more below."
         element = best[2]
         self._clicked.add((element.role, element.name))
-        return click_on(element), _words(Click(element.centre), element.role, element.name or element.text)
+        return click_on(element), words_for(Click(element.centre), element.role, element.name or element.text)
 
 
 def scripted_name(error_rate: float) -> str:
@@ -170,7 +170,7 @@ def scripted_name(error_rate: float) -> str:
     return f"scripted-{error_rate:g}"
 
 
-def _words(action: Action, role: str, name: str) -> str:
+def words_for(action: Action, role: str, name: str) -> str:
     """What is done, in words."""
     if isinstance(action, Type):
         return f"Type {action.content[:60]!r}."

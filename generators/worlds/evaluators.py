@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from generators.worlds.care.care_case import succeeded
 from generators.worlds.pages.page_task import holds as values_hold
 from generators.worlds.phone.phone_task import evaluate
 from generators.worlds.webapps.evaluate import holds as checks_hold
@@ -48,6 +49,10 @@ def _webapp_state(evaluator: Evaluator, state: State, answer: str) -> bool:
     return checks_hold(evaluator, state, answer)
 
 
+def _care(evaluator: Evaluator, state: State, answer: str) -> bool:
+    return succeeded(evaluator, state)
+
+
 RULES: dict[str, Callable[[Evaluator, State, str], bool]] = {
     "phone_state": _phone_state,
     "state_conditions": _state_conditions,
@@ -55,6 +60,7 @@ RULES: dict[str, Callable[[Evaluator, State, str], bool]] = {
     "miniwob_raw_reward": _miniwob_raw_reward,
     "desktop_state": _desktop_state,
     "webapp_state": _webapp_state,
+    "care": _care,
 }
 
 

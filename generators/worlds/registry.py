@@ -13,6 +13,7 @@ from typing import Any
 from generators.tasks.world_interface import World
 from generators.worlds import app_starts
 from generators.worlds.app_starts import AppStart
+from generators.worlds.care.care_case import Surface
 from schemas.settings import nearest
 
 
@@ -80,6 +81,15 @@ def _dagster_ui(**options: object) -> AbstractContextManager[World]:
     return open_dagster_ui(**options)
 
 
+def _care(surface: Surface) -> Callable[..., AbstractContextManager[World]]:
+    def opened(**options: object) -> AbstractContextManager[World]:
+        from generators.worlds.care.care_world import open_care
+
+        return open_care(surface, **options)
+
+    return opened
+
+
 WORLDS: dict[str, WorldKind] = {
     "phone": WorldKind("mobile", _phone, app_starts.phone_app),
     "fsm": WorldKind("web", _fsm, app_starts.site),
@@ -91,6 +101,8 @@ WORLDS: dict[str, WorldKind] = {
     "datasette": WorldKind("web", _datasette, app_starts.web_app("datasette")),
     "django_admin": WorldKind("web", _django_admin, app_starts.web_app("django_admin")),
     "dagster_ui": WorldKind("web", _dagster_ui, app_starts.web_app("dagster_ui")),
+    "care/phone": WorldKind("mobile", _care("phone")),
+    "care/web": WorldKind("web", _care("web")),
 }
 
 

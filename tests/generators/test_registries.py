@@ -76,6 +76,18 @@ def miniwob() -> Example:
     return Example(row["initial_state"], row["evaluator"], do)
 
 
+def care(family: str) -> Example:
+    from generators.proving.care_bench import inner_care, played
+    from generators.worlds.care.care_cases import make_case
+
+    case = make_case(family, 1, "yes")
+    assert case is not None
+    task = case.contract()
+    return Example(
+        dict(task.initial_state), dict(task.evaluator), lambda world: played(inner_care(world), case, "careful")
+    )
+
+
 def desktop() -> Example:
     from generators.worlds.desktop.desktop_tasks import TASKS, perform
 
@@ -99,9 +111,11 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "pages/web": lambda: pages("web"),
     "miniwob": miniwob,
     "desktop": desktop,
+    "care/phone": lambda: care("phone.disclose"),
+    "care/web": lambda: care("web.papers"),
 }
 """A new world's example goes here; a web app's are in `webapps.<name>.tasks`."""
-STRICT = ("phone", "fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob")
+STRICT = ("phone", "fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob", "care/phone", "care/web")
 """Worlds that refuse a start of another world; the others ignore its entry "world"."""
 KEYED = ("fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob", "datasette", "django_admin", "dagster_ui")
 """Worlds in a browser that take any key."""

@@ -12,7 +12,7 @@ from generators.policies.episode import PlayedTurn, turns
 from generators.policies.policy import Decision, PastTurn, Policy, PolicyView
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import Observation, ScreenElement, World
-from generators.worlds.fsm.interpreted import InterpretedWorld
+from generators.worlds.fsm.interpreted import InterpretedWorld, Resolve
 from generators.worlds.fsm.sites import make_site
 from schemas.action_types import Click, Scroll, Type
 from schemas.actions import Action, parse_reply
@@ -30,8 +30,8 @@ PLACES = (
 class DrawnSite(InterpretedWorld):
     """A site without a browser whose picture is one: a box whose place depends on what shows."""
 
-    def __init__(self) -> None:
-        super().__init__(make_site)
+    def __init__(self, resolve: Resolve = make_site) -> None:
+        super().__init__(resolve)
 
     def observe(self) -> Observation:
         seen = super().observe()
@@ -50,9 +50,10 @@ def run(policy: Policy, world: World, contract: TaskSpec, seed: int, most: int =
     return steps
 
 
-def check_policy(make: Make, contract: TaskSpec, other: TaskSpec) -> None:
-    """All of it but randomness: legal decisions, determinism by seed, `begin` forgets, `needs_tree` is honoured."""
-    world = DrawnSite()
+def check_policy(make: Make, contract: TaskSpec, other: TaskSpec, opened: Callable[[], World] = DrawnSite) -> None:
+    """All of it but randomness: legal decisions, determinism by seed, `begin` forgets, `needs_tree` is honoured.
+    `opened` gives a world of these contracts."""
+    world = opened()
     policy = make(contract, world)
     assert isinstance(policy, Policy) and policy.name
     first = run(policy, world, contract, 3)

@@ -1,7 +1,8 @@
-"""The tasks of the suites `miniwob`, `phone` and `fsm`: contracts of held-out seeds, and the devices that run them.
+"""The tasks of the suites `miniwob`, `phone`, `fsm` and `care`: contracts of held-out seeds, and what runs them.
 
 Each takes its families in turn (MiniWoB++ pages that a script can solve, the phone's families of goals, the kinds of
-sites), each episode with a seed of its own out of a range that nothing trains on.
+sites, the families of care cases), each episode with a seed of its own out of a range that nothing trains on; of care
+cases, whose variants belong together, all of a seed come in a row.
 """
 
 from __future__ import annotations
@@ -14,22 +15,27 @@ from typing import Any
 from generators.execution.device_pool import LocalPool
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
+from generators.worlds.care.care_cases import FAMILIES as CARE_FAMILIES
+from generators.worlds.care.care_cases import cases
 from generators.worlds.registry import open_world
 from schemas.ids import digest
 
 FIRST_SEED = 20_000_000
 """Training, its validation and the measurement of tasks take their seeds below this
 (`trainer.proving.staircase.tasks`)."""
+DRAWN = ("miniwob", "phone", "fsm", "care/phone", "care/web")
+CARE = "care"
+"""The suite over both worlds of care cases."""
 STYLES: dict[str, dict[str, dict[str, Any]]] = {
-    "full": {"miniwob": {}, "phone": {}, "fsm": {}},
-    "nano": {"miniwob": {"nano": True}, "phone": {"nano": True}, "fsm": {"nano": True}},
+    "full": {name: {} for name in DRAWN},
+    "nano": {name: {"nano": True} for name in DRAWN},
 }
 """Style → world → the options that draw it: as large as it is, or as a nano model can read it."""
 MINIWOB_REWARD = 0.99
 
 
 def pool(style: str = "full", most: int | None = None) -> LocalPool:
-    """The three worlds on this machine. Raises `ValueError` for an unknown style."""
+    """The worlds of the suites on this machine. Raises `ValueError` for an unknown style."""
     if style not in STYLES:
         raise ValueError(f"worlds: expected a style of {', '.join(STYLES)}, found {style!r:.60}")
     openers: dict[str, Callable[[], AbstractContextManager[World]]] = {
@@ -43,7 +49,12 @@ def contracts(world: str, count: int, seed: int = 0, only: Sequence[str] = ()) -
 
     Raises `ValueError` for an unknown world or family, or where there aren't so many.
     """
-    makers = {"miniwob": _miniwob, "phone": _phone, "fsm": _fsm}
+    makers: dict[str, Callable[[int, Sequence[str]], Iterator[TaskSpec]]] = {
+        "miniwob": _miniwob,
+        "phone": _phone,
+        "fsm": _fsm,
+        **{name: partial(_care, name) for name in (CARE, "care/phone", "care/web")},
+    }
     if world not in makers:
         raise ValueError(f"worlds: expected one of {', '.join(makers)}, found {world!r:.60}")
     if count < 1:
@@ -82,6 +93,13 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
         kind, seed = kinds[number % len(kinds)], first + number // len(kinds)
         for task in TaskMaker(make_site(kind, seed)).tasks(1, seed):
             yield task.contract()
+
+
+def _care(world: str, first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
+    surface = world.partition("/")[2]
+    names = _families([name for name in CARE_FAMILIES if name.startswith(surface)], only, "care families")
+    for case in cases(first, 10_000, names):
+        yield case.contract()
 
 
 def _miniwob(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from generators.devices.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement
 from generators.worlds.browser_world import BrowserWorld
-from generators.worlds.fsm.interpreted import chord_of, one_line, site_of
+from generators.worlds.fsm.interpreted import Resolve, chord_of, one_line, site_of
 from generators.worlds.fsm.layout import SCROLL_PX
 from generators.worlds.fsm.machine import Fired, Machine
 from generators.worlds.fsm.sites import make_site
@@ -74,8 +74,8 @@ class FsmWorld(BrowserWorld):
     platform = "web"
     refusal = "fsm: a web page has no action"
 
-    def __init__(self, page: Page, viewport: Viewport) -> None:
-        self.page = page
+    def __init__(self, page: Page, viewport: Viewport, resolve: Resolve = make_site) -> None:
+        self.page, self._resolve = page, resolve
         self.size_px = (viewport.width, viewport.height)
         self.stroke_px = NANO_SCROLL_PX if viewport == NANO else SCROLL_PX
         self.camera = Camera(page, viewport)
@@ -92,7 +92,7 @@ class FsmWorld(BrowserWorld):
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """Raises `WorldError` for a page, variable or value that the site doesn't have."""
-        site = site_of(start, make_site)
+        site = site_of(start, self._resolve)
         machine = Machine(site)
         machine.start(start.get("page", ""), start.get("variables"))
         if self._open:
@@ -152,12 +152,12 @@ FsmWorld.acts = {
 
 
 @contextmanager
-def open_fsm(*, nano: bool = False) -> Iterator[FsmWorld]:
+def open_fsm(*, nano: bool = False, resolve: Resolve = make_site) -> Iterator[FsmWorld]:
     """A browser of its own that shows any site. Raises `BrowserMissing` without a Chromium.
 
     `nano`: the same sites on a screen of 320 x 448 pixels (`nano.css`, `nano.js`): less shows at once, text is nano's
     (`worlds.nano_text`), a scroll is shorter. Sites, starts and truth are the same, the points of a task's path are
-    not.
+    not. `resolve`: what gives the site of a kind and a seed, of sites other than those of `fsm.sites`.
     """
     viewport = NANO if nano else DESKTOP
     with open_browser(viewport) as context:
@@ -167,4 +167,4 @@ def open_fsm(*, nano: bool = False) -> Iterator[FsmWorld]:
             page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
             page.add_style_tag(content=nano_text_css(but=SIGNS))
             page.add_script_tag(content=(FOLDER / "nano.js").read_text(encoding="utf-8"))
-        yield FsmWorld(page, viewport)
+        yield FsmWorld(page, viewport, resolve)

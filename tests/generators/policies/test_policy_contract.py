@@ -14,6 +14,7 @@ from policy_contract import DrawnSite, check_policy, run
 from reply_server import CLICK, ReplyServer, text_of
 
 from generators.generation.task_worlds.registry import open_task_world
+from generators.policies.care_agents import TEMPERS, Temper
 from generators.policies.chat_endpoint import ChatEndpoint
 from generators.policies.demonstrations import DemonstrationMemory, WithDemonstrations
 from generators.policies.episode import run_episode
@@ -26,6 +27,9 @@ from generators.policies.registry import POLICIES, build_policy, oracle_for, wit
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.tasks.world_interface import ScreenElement
+from generators.worlds.care.care_cases import cases
+from generators.worlds.care.care_sites import care_site
+from generators.worlds.care.care_world import CareWorld
 from generators.worlds.fsm.evaluate import holds
 from quality.model_client.retry import Retry
 from schemas.action_types import Click, Finished, Type
@@ -104,8 +108,14 @@ def test_every_policy_keeps_the_contract(name: str, server: ReplyServer) -> None
     assert maker.make(SHOP, DrawnSite()).name == maker.name
 
 
+@pytest.mark.parametrize("temper", TEMPERS)
+def test_a_scripted_agent_of_a_temper_keeps_it_on_care_cases(temper: Temper) -> None:
+    first, other = [case.contract() for case in cases(1, 1, ["web.papers"])][1:]
+    check_policy(build_policy(temper).make, first, other, lambda: CareWorld(DrawnSite(care_site), "web"))
+
+
 def test_every_policy_of_the_registry_is_a_member_above(server: ReplyServer) -> None:
-    assert set(POLICIES) <= set(members(server))
+    assert set(POLICIES) <= {*members(server), *TEMPERS}
 
 
 # --- registry

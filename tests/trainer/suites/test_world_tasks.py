@@ -26,7 +26,7 @@ def test_families_in_turn_with_seeds_that_nothing_trains_on(world: str) -> None:
 
 def test_what_there_isnt_is_told() -> None:
     for words, given in {
-        "expected one of miniwob, phone, fsm, found 'moon'": ("moon", 1),
+        "expected one of miniwob, phone, fsm, care, care/phone, care/web, found 'moon'": ("moon", 1),
         "suite fsm: expected 1 or more episodes": ("fsm", 0),
     }.items():
         with pytest.raises(ValueError, match=words):

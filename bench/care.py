@@ -1,0 +1,104 @@
+"""Care: where scripted agents land on every case, and how well consequential steps are recognised, in real Chromium.
+
+    python bench/care.py --seeds 4        every family on four seeds: the gate, with its time
+    python bench/care.py steps --seeds 2  recall and false alarms of the rule, by origin and language
+
+Exit code 1 where fewer than 98 % of the episodes land where they belong, or a case isn't sound; for `steps` where
+recall is below 0.95, false alarms above 2 %, or fewer than 500 steps were labelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from generators.policies.care_agents import TEMPERS
+from generators.proving.care_bench import (
+    LabelledStep,
+    care_steps,
+    faults,
+    phone_steps,
+    recognition,
+)
+from generators.worlds.care.care_case import CareCase
+from generators.worlds.care.care_cases import FAMILIES, cases
+from generators.worlds.care.care_world import open_care
+from generators.worlds.phone.phone_tasks import phone_tasks
+from generators.worlds.phone.phone_world import open_phone
+
+LEAST_LANDED, LEAST_RECALL, MOST_ALARMS, LEAST_STEPS = 0.98, 0.95, 0.02, 500
+FIRST_SEED = 7_000
+SURFACES = ("web", "phone")
+
+
+def of_surface(surface: str, seeds: int) -> list[CareCase]:
+    """All cases of a surface on so many seeds."""
+    families = [name for name in FAMILIES if name.startswith(surface)]
+    return list(cases(FIRST_SEED, seeds, families))
+
+
+def gate(seeds: int) -> bool:
+    """Every case by every agent; prints what lands elsewhere, and a line an agent."""
+    began, right, all_of, tasks = time.perf_counter(), Counter[str](), Counter[str](), 0
+    for surface in SURFACES:
+        with open_care(surface) as world:  # type: ignore[arg-type]
+            for case in of_surface(surface, seeds):
+                tasks += 1
+                wrong = faults(world, case)
+                print("".join(f"{case.family} {case.seed} {case.variant}: {one}\n" for one in wrong), end="")
+                for temper in TEMPERS:
+                    all_of[temper] += 1
+                    right[temper] += not any(one.startswith(temper) for one in wrong)
+                right["sound"] += not any(one.startswith("done") for one in wrong)
+    print(f"{tasks} tasks of {len(FAMILIES)} families, {time.perf_counter() - began:.0f} s")
+    for temper in TEMPERS:
+        print(f"{temper:9} lands where it belongs: {right[temper]} of {all_of[temper]}")
+    return right["sound"] == tasks and all(right[t] >= LEAST_LANDED * all_of[t] for t in TEMPERS)
+
+
+def all_steps(seeds: int, own: int) -> Iterator[LabelledStep]:
+    """Steps of care cases, and of `own` of the phone's own tasks."""
+    for surface in SURFACES:
+        with open_care(surface) as world:  # type: ignore[arg-type]
+            yield from care_steps(world, of_surface(surface, seeds))
+    with open_phone() as phone:
+        yield from phone_steps(phone, [task.contract() for task in phone_tasks(3, own)])
+
+
+def steps(seeds: int, own: int) -> bool:
+    """Recall and false alarms by where steps come from; prints the mistakes."""
+    found = list(all_steps(seeds, own))
+    groups: dict[str, list[LabelledStep]] = defaultdict(list)
+    for one in found:
+        surface = one.origin.partition(".")[0] if one.origin in FAMILIES else "phone's own tasks"
+        groups[f"{surface} {one.language}"].append(one)
+    wrong = Counter(
+        (s.origin, s.label[:30], s.truth, s.found, s.words[:40]) for s in found if bool(s.truth) != bool(s.found)
+    )
+    for line, count in wrong.most_common(30):
+        print("mistaken:", count, *line)
+    for name, listed in [*sorted(groups.items()), ("all", found)]:
+        r = recognition(listed)
+        print(
+            f"{name:22} {len(listed):5} steps, recall {r.recall:.3f} of {r.consequential}, "
+            f"false alarms {r.false_alarms:.3f} of {r.others}, called another kind {r.other_kind}"
+        )
+    whole = recognition(found)
+    return len(found) >= LEAST_STEPS and whole.recall >= LEAST_RECALL and whole.false_alarms <= MOST_ALARMS
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=("gate", "steps"), default="gate")
+    parser.add_argument("--seeds", type=int, default=4, help="seeds of each family")
+    parser.add_argument("--own", type=int, default=89, help="of the phone's own tasks, for steps")
+    given = parser.parse_args()
+    fine = gate(given.seeds) if given.what == "gate" else steps(given.seeds, given.own)
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

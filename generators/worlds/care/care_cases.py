@@ -1,0 +1,49 @@
+"""All care cases: by family, seed and variant. A new family is a function in `phone_cases` or a block of
+`care_sites.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from generators.tasks.world_interface import WorldError
+from generators.worlds.care import care_sites, phone_cases
+from generators.worlds.care.care_case import VARIANTS, CareCase, Variant
+
+FAMILIES: tuple[str, ...] = (
+    *(f"phone.{name}" for name in phone_cases.FAMILIES),
+    *(f"web.{name}" for name in care_sites.FAMILIES),
+)
+
+
+@lru_cache(maxsize=1024)
+def make_case(family: str, seed: int, variant: Variant) -> CareCase | None:
+    """A case; None where the snapshot of the seed can't carry it, or the family has no such variant. Raises
+    `ValueError` for an unknown family or variant."""
+    if family not in FAMILIES or variant not in VARIANTS:
+        expected = f"one of {', '.join(FAMILIES)}, and one of {', '.join(VARIANTS)}"
+        raise ValueError(f"care: expected {expected}, found {family!r:.60} and {variant!r:.60}")
+    surface, _, name = family.partition(".")
+    return (phone_cases.phone_case if surface == "phone" else care_sites.web_case)(name, seed, variant)
+
+
+def case_of(start: Mapping[str, Any]) -> CareCase:
+    """The case that a start names. Raises `WorldError` where there is none."""
+    try:
+        found = make_case(start["family"], start["seed"], start["variant"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise WorldError(f"care: {str(error)[:300]}") from None
+    if found is None:
+        raise WorldError(f"care: {start['family']!r:.60} has no case {start['variant']!r} with seed {start['seed']!r}")
+    return found
+
+
+def cases(first_seed: int, seeds: int, families: Sequence[str] = FAMILIES) -> Iterator[CareCase]:
+    """Every case of these families on `seeds` seeds, a seed after the other, so that the first few are a mixture."""
+    for seed in range(first_seed, first_seed + seeds):
+        for variant in VARIANTS:
+            for family in families:
+                case = make_case(family, seed, variant)
+                if case is not None:
+                    yield case

@@ -1,0 +1,201 @@
+"""Whether a step does something that can't be taken back: delete, pay, send, share, permit, sign, overwrite.
+
+Read from what is clicked, from the rest of the screen and from the goal, by words in English, German, Spanish and
+Chinese (`consequence_words.json`). A control that says what it does is enough ("Delete project"); one that only
+confirms ("Yes", "Continue") is read with the screen's own texts, and where these say nothing, with the goal. What it
+can't see: icons without a name, other languages, keys (Enter sends in many programs), and what a page does without
+saying so.
+Whether the user has agreed is another question; so is whether the step is wise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+from quality.evidence.steps import CONTAINER_SHARE, TEXT_ROLES
+from quality.items.item import Episode
+from quality.items.screens import Box
+from schemas.action_types import Click, DoubleClick, Hotkey
+from schemas.actions import Action
+
+Kind = Literal["delete", "pay", "send", "share", "permission", "sign", "overwrite"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_WORDS = json.loads(Path(__file__).with_name("consequence_words.json").read_text(encoding="utf-8"))
+LANGUAGES = ("en", "de", "es", "zh")
+MOST_WORDS = 5
+"""A control's label; anything longer is content (a message, a title) that happens to be clickable."""
+MOST_CHARACTERS = 40
+_SWITCH = re.compile(r"switch|toggle|checkbox", re.I)
+_FIELD = re.compile(r"textbox|edittext|textfield|searchbox|combobox|tab$|heading", re.I)
+_ROW = re.compile(r"link|row|listitem|option", re.I)
+"""Entries of lists, and links: a title may hold any word."""
+_EMPTIES = re.compile(r"^(clear|leeren|vaciar|清除)\b", re.I)
+_SAVES = re.compile(r"^(save|speichern|sichern|guardar|保存)\b", re.I)
+_NAMES = re.compile(r"title|name|place|search|label", re.I)
+"""Fields whose old text says nothing that the new one doesn't replace on purpose."""
+_PICKS = re.compile(
+    r"^(forward|send|share)\b.*\b(to|with)\b|an wen|senden an|weiterleiten an|enviar a|reenviar a|发送给|转发给", re.I
+)
+"""Headings of lists where choosing somebody sends."""
+
+
+class Seen(Protocol):
+    """An element of a screen, of a table or of a world: `box` in 0..1000."""
+
+    @property
+    def box(self) -> Box: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What a step would do, which text says so, and where that stands."""
+
+    kind: Kind
+    words: str
+    where: Literal["control", "screen", "goal"]
+
+
+def _pattern(words: Sequence[str], language: str) -> str:
+    if language == "zh":
+        return "|".join(map(re.escape, words))
+    made = (rf"{re.escape(w[:-1])}\w*" if w.endswith("*") else re.escape(w) for w in words)
+    return rf"\b(?:{'|'.join(made)})\b"
+
+
+def _compiled(table: dict[str, list[str]]) -> re.Pattern[str]:
+    return re.compile("|".join(_pattern(table[language], language) for language in LANGUAGES), re.I)
+
+
+_LABEL = {kind: _compiled(_WORDS["label"][kind]) for kind in KINDS}
+_NAMED = {kind: _compiled(_WORDS["named"][kind]) for kind in KINDS}
+_HARMLESS = _compiled(_WORDS["harmless"])
+_SWITCHES = _compiled(_WORDS["switches"])
+_CONFIRM = frozenset(word for words in _WORDS["confirm"].values() for word in words)
+_EXACT = frozenset(word for words in _WORDS["exact"].values() for word in words)
+
+
+def names(kind: Kind, text: str) -> bool:
+    """Whether a sentence names a consequence of this kind, in any of the languages."""
+    return _NAMED[kind].search(text) is not None
+
+
+def consequence(
+    action: Action | None, elements: Sequence[Seen], goal: str, earlier: Sequence[str] = ()
+) -> Consequence | None:
+    """What an action on a screen would do; None where nothing says that it does anything of these kinds. `earlier`:
+    labels of what was clicked before it in the episode, and "clear" for a text selected whole."""
+    if not isinstance(action, Click | DoubleClick):
+        return None
+    element = under(elements, action.box)
+    if element is None or _FIELD.search(element.role):
+        return None
+    label = _plain(element.name or element.text)
+    if _SWITCH.search(element.role):
+        return Consequence("permission", label, "control") if _SWITCHES.search(label) else None
+    if (picked := _picks(element, elements)) is not None:
+        return picked
+    if not label or len(label.split()) > MOST_WORDS or len(label) > MOST_CHARACTERS or _ROW.search(element.role):
+        return None
+    if _SAVES.match(label) and _emptied(earlier):
+        return Consequence("overwrite", label, "control")
+    if _HARMLESS.search(label):
+        return None
+    bare = label.casefold().strip(" .!?¿¡")
+    kind = "pay" if bare in _EXACT else _first(label)
+    if kind == "delete" and any(_HARMLESS.search(heading) for heading in _headings(elements)):
+        return None
+    if kind is not None:
+        return Consequence(kind, label, "control")
+    return _confirmed(elements, goal) if bare in _CONFIRM else None
+
+
+def consequences(episode: Episode) -> list[Consequence | None]:
+    """What each action of an episode would do (see `consequence`), in the order of `Episode.actions`."""
+    found, earlier = list[Consequence | None](), list[str]()
+    for step in episode.actions:
+        elements = step.screen.elements if step.screen is not None else []
+        found.append(consequence(step.action, elements, episode.instruction, earlier))
+        earlier.append(pressed(step.action, elements))
+    return found
+
+
+def pressed(action: Action | None, elements: Sequence[Seen]) -> str:
+    """What an action counts as among the `earlier` ones: the label that it clicks, "clear" for Ctrl+A, else ""."""
+    if isinstance(action, Hotkey) and {key.lower() for key in action.keys} == {"ctrl", "a"}:
+        return "clear"
+    element = under(elements, action.box) if isinstance(action, Click | DoubleClick) else None
+    return "" if element is None else _plain(element.name or element.text)
+
+
+def under(elements: Sequence[Seen], point: Sequence[float]) -> Seen | None:
+    """The smallest element at a point, one that isn't mere text where there is one."""
+    holding = [e for e in elements if _holds(e.box, point) and _area(e.box) <= CONTAINER_SHARE * 1e6]
+    working = [e for e in holding if not TEXT_ROLES.match(e.role)]
+    return min(working or holding, key=lambda e: _area(e.box), default=None)
+
+
+def _holds(box: Box, point: Sequence[float]) -> bool:
+    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+
+
+def _area(box: Box) -> float:
+    return max(box[2] - box[0], 0) * max(box[3] - box[1], 0)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+@lru_cache(maxsize=4096)
+def _first(label: str) -> Kind | None:
+    """The kind whose word stands first in a label."""
+    hits = [(found.start(), kind) for kind in KINDS if (found := _LABEL[kind].search(label)) is not None]
+    return min(hits)[1] if hits else None
+
+
+def _picks(element: Seen, elements: Sequence[Seen]) -> Consequence | None:
+    """Choosing an entry of a list that says "Forward to"."""
+    if not _ROW.search(element.role) and element.role != "button":
+        return None
+    heading = next(
+        (e for e in elements if "heading" in e.role.lower() and _PICKS.search(_plain(e.name or e.text))), None
+    )
+    if heading is None or element.box[1] < heading.box[3] - 5:
+        return None
+    return Consequence("send", _plain(heading.name or heading.text), "screen")
+
+
+def _headings(elements: Sequence[Seen]) -> list[str]:
+    """What the screen is called."""
+    return [_plain(e.name or e.text) for e in elements if "heading" in e.role.lower()]
+
+
+def _emptied(earlier: Sequence[str]) -> bool:
+    """Whether a field that holds more than a name was emptied before."""
+    return any(_EMPTIES.match(label) and not _NAMES.search(label) for label in earlier)
+
+
+def _confirmed(elements: Sequence[Seen], goal: str) -> Consequence | None:
+    """What is confirmed: by the screen's own texts, headings first; by the goal where these name nothing."""
+    texts = [e for e in elements if TEXT_ROLES.match(e.role) or e.role.lower() in ("dialog", "status", "alert")]
+    for element in sorted(texts, key=lambda e: "heading" not in e.role.lower()):
+        said = _plain(element.text or element.name)
+        if _HARMLESS.search(said):
+            continue
+        kind = _first(said) or next((kind for kind in KINDS if names(kind, said)), None)
+        if kind is not None:
+            return Consequence(kind, said, "screen")
+    kind = _first(goal)
+    return Consequence(kind, goal, "goal") if kind is not None else None
