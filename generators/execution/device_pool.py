@@ -32,12 +32,14 @@ Opener = Callable[[], AbstractContextManager[World]]
 
 @dataclass(frozen=True)
 class Device:
-    """An open device. `fail` reports that it failed by itself; `kill` makes a call that hangs end, from any thread."""
+    """An open device. `fail` reports that it failed by itself; `kill` makes a call that hangs end, from any thread;
+    `wanted` tells whether others wait who have fewer: then it is closed after the task that it is at."""
 
     name: str
     world: World
     fail: Callable[[str], None] = field(default=lambda reason: None)
     kill: Callable[[], None] = field(default=lambda: None)
+    wanted: Callable[[], bool] = field(default=lambda: False)
 
 
 class DevicePool(Protocol):
@@ -133,7 +135,13 @@ class GatewayPool:
         lease = self._client.lease(wish.protocol, wish.labels, wait_s=self._wait_s)
         with lease as session:
             session.open()
-            yield Device(session.name, wish.wrap(session), lambda reason: _report(session, reason), session.release)
+            yield Device(
+                session.name,
+                wish.wrap(session),
+                lambda reason: _report(session, reason),
+                session.release,
+                lambda: session.wanted,
+            )
 
 
 def leased_worlds(names: Sequence[str], **options: object) -> dict[str, LeaseWish]:

@@ -181,7 +181,8 @@ class _SchedulingRun(WorkerPool[_Executor]):
         return job
 
     def _with_device(self, worker: _Executor, job: ScheduledTask) -> None:
-        """Open a device for a task, and keep it for as long as it works and there are tasks of its kind."""
+        """Open a device for a task, and keep it for as long as it works, there are tasks of its kind, and nobody else
+        has more right to it."""
         kind = job.kind
         try:
             device = self.open_device(worker, kind)
@@ -192,7 +193,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
             following: ScheduledTask | None = job
             while following is not None and self._attempt(worker, following, device):
                 with self.lock:
-                    following = self._take(worker, kind)
+                    following = None if device.wanted() else self._take(worker, kind)
         finally:
             self.close_device(worker)
             with self.lock:

@@ -190,9 +190,9 @@ class WorkerPool(ABC, Generic[W]):
                 self.lock.notify_all()
 
     def device_of(self, worker: W, kind: str) -> Device:
-        """The worker's device, if it is of this kind, else another: one that it has parked, or a new one. Raises as
-        `open_device`."""
-        if worker.device is not None and worker.kind == kind:
+        """The worker's device, if it is of this kind and nobody else has more right to it; else another: one that it
+        parked, or a new one. Raises as `open_device`."""
+        if worker.device is not None and worker.kind == kind and not worker.device.wanted():
             return worker.device
         # pages of one Chromium cost nothing while they wait; a leased device is given back, for others may want it
         if getattr(self.pool, "keeps_idle", False):

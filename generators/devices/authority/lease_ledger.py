@@ -4,11 +4,10 @@ caller's (`leases.Leases`), so a crash leaves all of a change or nothing.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable
 
-from generators.devices.authority.lease_queries import USABLE
+from generators.devices.authority.lease_queries import USABLE, first_waiting
 from generators.devices.authority.lease_tables import LeaseDatabase, read_request
 from generators.devices.records import DeviceLease, LeaseEnded, LeaseRequest, Rules, Unknown
 
@@ -95,16 +94,10 @@ class LeaseLedger:
         ).fetchone()
         if row is None:
             return
-        labels = set(json.loads(row["labels"]))
-        waiting = self._db.execute(
-            "SELECT * FROM requests WHERE protocol = ? ORDER BY priority DESC, seq", (row["protocol"],)
-        )
-        for found in waiting:
-            if found["device"] in ("", device) and labels.issuperset(json.loads(found["labels"])):
-                waiting.close()
-                self._db.execute("DELETE FROM requests WHERE seq = ?", (found["seq"],))
-                self.grant(device, read_request(found), now)
-                return
+        found = first_waiting(self._db, row)
+        if found is not None:
+            self._db.execute("DELETE FROM requests WHERE seq = ?", (found["seq"],))
+            self.grant(device, read_request(found), now)
 
     def why_due(self, row: sqlite3.Row, now: float) -> tuple[str, str]:
         """State and reason of a lease whose deadline has passed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sqlite3
 
 from generators.devices.records import LeaseRequest, LeaseWaiting, Unknown
@@ -40,6 +42,35 @@ def lowest_held(db: sqlite3.Connection, request: LeaseRequest) -> sqlite3.Row | 
         (*values, request.priority),
     ).fetchone()
     return row
+
+
+def first_waiting(db: sqlite3.Connection, device: sqlite3.Row) -> sqlite3.Row | None:
+    """The first request in the queue that a device (a row of `devices`) suits."""
+    labels = set(json.loads(device["labels"]))
+    waiting = db.execute("SELECT * FROM requests WHERE protocol = ? ORDER BY priority DESC, seq", (device["protocol"],))
+    with contextlib.closing(waiting):
+        for row in waiting:
+            if row["device"] in ("", device["id"]) and labels.issuperset(json.loads(row["labels"])):
+                found: sqlite3.Row = row
+                return found
+    return None
+
+
+def is_wanted(db: sqlite3.Connection, lease: sqlite3.Row) -> bool:
+    """Whether a holder (of a row of `leases`) has more than its share: the first in line for its device is another of
+    the same priority that has fewer devices of the protocol."""
+    device = db.execute("SELECT * FROM devices WHERE id = ?", (lease["device"],)).fetchone()
+    first = first_waiting(db, device)
+    if first is None or first["holder"] == lease["holder"] or first["priority"] < lease["priority"]:
+        return False
+    held = (
+        "SELECT count(*) FROM leases JOIN devices ON devices.id = leases.device "
+        "WHERE leases.holder = ? AND leases.state = 'live' AND protocol = ?"
+    )
+    mine, theirs = (
+        db.execute(held, (holder, device["protocol"])).fetchone()[0] for holder in (lease["holder"], first["holder"])
+    )
+    return bool(theirs < mine)
 
 
 def check_possible(db: sqlite3.Connection, request: LeaseRequest) -> None:

@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS leases (
     failed INTEGER NOT NULL DEFAULT 0, UNIQUE (device, fence)) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS one_live_lease ON leases (device) WHERE state = 'live';
 CREATE INDEX IF NOT EXISTS leases_due ON leases (deadline) WHERE state = 'live';
+CREATE INDEX IF NOT EXISTS leases_held ON leases (holder) WHERE state = 'live';
 CREATE INDEX IF NOT EXISTS leases_ended ON leases (ended_at) WHERE state <> 'live';
 CREATE TABLE IF NOT EXISTS requests (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, holder TEXT NOT NULL, protocol TEXT NOT NULL,

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from generators.devices.authority.lease_ledger import LeaseLedger
-from generators.devices.authority.lease_queries import check_possible, free_device, lowest_held, place
+from generators.devices.authority.lease_queries import check_possible, free_device, is_wanted, lowest_held, place
 from generators.devices.authority.lease_tables import LeaseDatabase, read_device_state, read_lease, read_request
 from generators.devices.records import (
     DeviceLease,
@@ -274,6 +274,13 @@ class Leases:
                 "UPDATE leases SET beat_at = ?, used_at = ?, deadline = ? WHERE id = ?", (now, used, deadline, lease)
             )
         return read_lease(row)
+
+    def is_wanted(self, lease: str) -> bool:
+        """Whether the holder of a live lease should give its device back when it has done what it is at: another of the
+        same priority waits for such a device and holds fewer. Nobody is made to. Raises `Unknown`."""
+        self.lease(lease)
+        row = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
+        return is_wanted(self._db, row)
 
     def release(self, lease: str, fence: int) -> None:
         """The holder is done; if it reported no failure, the device's failures in a row are over. Raises `LeaseEnded`,

@@ -148,7 +148,11 @@ async def _heartbeat(call: AuthorityCall) -> Answer:
     _own(call)
     lease = call.leases.heartbeat(call.path["lease"], call.get("fence", int), call.number("unused_s") or 0.0)
     record = call.leases.device(lease.device).record
-    return 200, {"expires_in_s": lease.expires_at - call.leases.now(), "nodes": call.authority.order(record)}
+    return 200, {
+        "expires_in_s": lease.expires_at - call.leases.now(),
+        "nodes": call.authority.order(record),
+        "wanted": call.leases.is_wanted(lease.id),
+    }
 
 
 async def _release(call: AuthorityCall) -> Answer:

@@ -141,6 +141,9 @@ class Session:
         self._limit: asyncio.Timeout | None = None
         self._used = time.monotonic()
         self._released = False
+        self.wanted = False
+        """Whether another of the same priority waits for such a device and holds fewer, as of the last heartbeat. Who
+        has more to do then gives this one back between two tasks, and stands in line again."""
         self.on_lost: list[Callable[[], None]] = []
         self._heart = asyncio.get_running_loop().create_task(self._beat_on())
 
@@ -258,6 +261,7 @@ class Session:
         try:
             said = await self._authority.call("POST", f"{self._path}/heartbeat", body)
             self._nodes = said["nodes"] or self._nodes
+            self.wanted = bool(said.get("wanted"))
         except LeaseLost as lost:
             self._lose(lost)
         except AuthorityRefused as error:

@@ -105,6 +105,11 @@ class SyncSession:
         self.open()
         return self.session.size_px
 
+    @property
+    def wanted(self) -> bool:
+        """As `Session.wanted`."""
+        return self.session.wanted
+
     def open(self) -> None:
         """Connect now."""
         self._thread.run(self.session.open())

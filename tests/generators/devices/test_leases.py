@@ -62,6 +62,35 @@ def test_higher_priority_takes_the_lowest_and_the_loser_hears_at_its_heartbeat(l
     leases.heartbeat(middle.id, middle.fence)
 
 
+def test_a_holder_hears_that_another_with_fewer_devices_waits_for_one_like_its_own(leases: Leases) -> None:
+    def theirs(name: str, priority: int = 1) -> LeaseRequest:
+        return replace(ask(name, priority, labels=("phone",)), holder="bert")
+
+    for name in ("p1", "p2", "p3"):
+        leases.register(phone(name, "phone"))
+    leases.register(phone("tv", "tv"))
+    mine = [granted(leases.ask(ask(f"mine-{n}", 1, labels=("phone",)))) for n in range(3)]
+    tv = granted(leases.ask(ask("mine-tv", 1, labels=("tv",))))
+    leases.ask(ask("own", 1))
+    leases.ask(theirs("lower", 0))
+    assert not any(
+        leases.is_wanted(lease.id) for lease in (*mine, tv)
+    )  # its own requests, and lower ones, move nothing
+    leases.withdraw("own", "anna")
+    leases.ask(theirs("first"))
+    assert [leases.is_wanted(lease.id) for lease in (*mine, tv)] == [True, True, True, False]
+    leases.release(mine[0].id, mine[0].fence)
+    first = granted(leases.ask(theirs("first")))
+    leases.ask(theirs("second"))
+    assert leases.is_wanted(mine[1].id)  # three to one, the TV counts
+    leases.release(mine[1].id, mine[1].fence)
+    leases.ask(theirs("third"))
+    assert not leases.is_wanted(mine[2].id)  # two to two
+    assert not leases.is_wanted(first.id)
+    with pytest.raises(Unknown):
+        leases.is_wanted("no-such-lease")
+
+
 def test_the_queue_goes_by_priority_then_by_age(leases: Leases) -> None:
     leases.register(phone("p1"))
     held = granted(leases.ask(ask("held", 9)))

@@ -151,6 +151,23 @@ def test_waiting_ends_when_a_device_comes_free_or_time_is_up(two: parts.Gateway)
     run(two, "d", work)
 
 
+def test_a_session_hears_that_its_device_is_wanted_by_who_has_fewer(two: parts.Gateway) -> None:
+    async def work(client: Client, device: parts.EchoDevice) -> None:
+        async with Client(two.url, parts.OTHER, LINES) as other:
+            async with client.lease("ssh", ["w"]) as session:
+                assert not session.wanted
+                waiting = other.lease("ssh", ["w"])
+                entering = asyncio.create_task(waiting.__aenter__())
+                while not session.wanted:  # within a heartbeat
+                    await asyncio.sleep(0.05)
+                assert not entering.done()  # nobody made it
+            taken = await asyncio.wait_for(entering, 5)
+            assert taken.device == "w"
+            await waiting.__aexit__(None, None, None)
+
+    run(two, "w", work)
+
+
 def test_a_device_that_fails_lease_after_lease_is_quarantined(two: parts.Gateway) -> None:
     async def work(client: Client, device: parts.EchoDevice) -> None:
         device.server.close()

@@ -57,6 +57,26 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, obje
     return [what_was_done(one) for one in done]
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_device_is_kept_from_task_to_task_unless_others_want_it(tmp_path: Path, wanted: bool) -> None:
+    class Shared(LocalPool):
+        @contextmanager
+        def open(self, kind: str) -> Iterator[Device]:
+            with super().open(kind) as device:
+                yield replace(device, wanted=lambda: wanted)
+
+    @contextmanager
+    def opened() -> Iterator[World]:
+        yield FaultyWorld()
+
+    survived, contracts = RunStatistics(), fsm_contracts()[:3]
+    with Journal(tmp_path) as journal:
+        shared = Shared({"fsm": opened})
+        done = run_all(contracts, shared, path_policies(), journal, workers=1, statistics=survived)
+    assert [one.ended for one in done] == ["finished"] * 3
+    assert survived.opened == (3 if wanted else 1)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_failing_devices_change_nothing(tmp_path: Path, undisturbed: list[dict[str, object]], seed: int) -> None:
     faults = Faults(rate=0.01, seed=seed)
