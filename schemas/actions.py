@@ -55,6 +55,7 @@ __all__ = [
     "Launch",
     "LongPress",
     "ModelReply",
+    "ReplySpans",
     "Point",
     "PressBack",
     "PressEnter",
@@ -67,6 +68,7 @@ __all__ = [
     "parse",
     "parse_reply",
     "render",
+    "reply_spans",
     "direction_of",
     "pressed",
     "scroll_direction",
@@ -246,10 +248,7 @@ def parse_reply(text: str) -> ModelReply:
         return ModelReply(error=f"reply: expected at most {MAX_REPLY} characters, found {len(text)}")
     tags_ok = _well_tagged(text)
     thought, conclusion = _between(text, "think"), _between(text, "conclusion")
-    body = text.strip()
-    if "<action>" in body:  # up to the last closing tag: typed text may hold one
-        body = body.partition("<action>")[2].rpartition("</action>")[0] or body.partition("<action>")[2]
-        body = body.strip()
+    body = text[slice(*_body(text))]
     grounding = _GROUNDING.fullmatch(body)
     try:
         if grounding:
@@ -260,6 +259,50 @@ def parse_reply(text: str) -> ModelReply:
         return ModelReply(thought, _lenient_action(body), conclusion, None, tags_ok)
     except ValueError as error:
         return ModelReply(thought, None, conclusion, None, tags_ok, str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySpans:
+    """Where in a reply's text `parse_reply` found what it read, as (start, end): the name of the action's type, None of
+    a grounding reply; and what stands between its brackets, or the numbers of the point."""
+
+    type: tuple[int, int] | None
+    parameters: tuple[int, int]
+
+
+def reply_spans(text: str) -> ReplySpans | None:
+    """The spans of an action or a point; None of a text in which `parse_reply` finds neither."""
+    if parse_reply(text).error is not None:
+        return None
+    start, end = _body(text)
+    if point := _GROUNDING.fullmatch(text, start, end):
+        return ReplySpans(None, point.span(1))
+    start, end = _bare(text, start, end)
+    call = _HEAD.match(text, start, end)
+    assert call is not None  # it was read as an action
+    return ReplySpans(call.span(1), (call.end(), end - 1))
+
+
+def _body(text: str) -> tuple[int, int]:
+    """Where the action or point stands, without blanks around it: in its tag, up to the last closing one, for typed
+    text may hold one; in a text without the tag, all of it."""
+    opened = text.find("<action>")
+    start, end = (0 if opened < 0 else opened + len("<action>")), len(text)
+    closed = text.rfind("</action>", start)
+    return _without_blanks(text, start, closed if opened >= 0 and closed > start else end)
+
+
+def _bare(text: str, start: int, end: int) -> tuple[int, int]:
+    """A body without the signs of code and sentences around it."""
+    lead = len(text[start:end]) - len(text[start:end].lstrip("`"))
+    start, end = _without_blanks(text, start + lead, start + len(text[start:end].rstrip("`")))
+    return start, start + len(text[start:end].rstrip(";.`").rstrip())
+
+
+def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
+    body = text[start:end]
+    start += len(body) - len(body.lstrip())
+    return start, start + len(body.strip())
 
 
 def _well_tagged(text: str) -> bool:
@@ -280,7 +323,7 @@ def _between(text: str, tag: str) -> str:
 
 
 def _lenient_action(body: str) -> Action:
-    body = body.strip("`").strip().rstrip(";.`").rstrip()
+    body = body[slice(*_bare(body, 0, len(body)))]
     call = _HEAD.match(body)
     if call is None or not body.endswith(")"):
         raise ValueError(f"reply: expected an action or [x,y], found {body[:80]!r}")

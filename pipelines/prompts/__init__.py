@@ -145,17 +145,20 @@ def with_asked_form(messages_json: str, *, box: bool, confidence: bool) -> str:
     """A grounding chat that asks for a point → one that asks for a box, for how sure the reply is, or both; as it is
     where neither is wanted. Raises `ValueError` if there is no user turn with a text."""
     asked = _asked_form(box, confidence)
-    if not asked:
-        return messages_json
+    return with_text(messages_json, asked) if asked else messages_json
+
+
+def with_text(messages_json: str, more: str) -> str:
+    """A chat with more text behind its last question. Raises `ValueError` if there is no user turn with a text."""
     text, turns = prompt_text(messages_json), json.loads(messages_json)
     turn = [turn for turn in turns if turn["role"] == "user"][-1]
     if isinstance(turn["content"], str):
-        turn["content"] += asked
+        turn["content"] += more
         return canonical_json(turns)
     parts = [part for part in turn["content"] if part["type"] == "text"]
     if not parts:
         raise ValueError(f"messages: expected a question to ask more of, found {text!r:.80}")
-    parts[-1]["text"] += asked
+    parts[-1]["text"] += more
     return canonical_json(turns)
 
 

@@ -32,7 +32,7 @@ from trainer.modeling.batches import BadSample, Batch, PixelPicture, Prompt, Row
 from trainer.modeling.drafts import Drafts
 from trainer.modeling.rope_positions import rope_positions
 from trainer.modeling.seen_pictures import Features, SeenPictures
-from trainer.modeling.span_weights import AnswerSpans
+from trainer.modeling.span_weights import ActionPart, AnswerSpans
 from trainer.presets import Preset
 from trainer.settings.supervised import SpanWeights
 
@@ -243,6 +243,10 @@ class Processor:
     def answer_weights(self, ids: Sequence[int], spans: SpanWeights) -> list[float]:
         """Loss weight of each answer token, see `SpanWeights`."""
         return self._spans.weights(ids, spans)
+
+    def action_parts(self, ids: Sequence[int]) -> list[ActionPart]:
+        """Which part of its action each reply token is of, see `AnswerSpans.action_parts`."""
+        return self._spans.action_parts(ids)
 
     # batches
 

@@ -8,10 +8,11 @@ kind of span that it touches.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from schemas.actions import reply_spans
 from trainer.modeling import tokenizer as words
 from trainer.settings.supervised import SpanWeights
 
@@ -30,6 +31,9 @@ KINDS = ("text", "action", "tag", "verb", "coordinate", "refused")
 weight than that it would be said less often than it is true."""
 
 
+ActionPart = Literal["type", "parameters", "rest"]
+
+
 class AnswerSpans:
     """The kinds of an answer's tokens, for one tokenizer."""
 
@@ -39,6 +43,7 @@ class AnswerSpans:
         ids = tokenizer.convert_tokens_to_ids
         one = {name: ids(name) for name in (*words.TAGS, *words.VERBS, *words.BRACKETS)}
         self._end = ids(words.END)
+        self._control = set(tokenizer.all_special_ids)
         self._tags = {one[tag] for tag in words.TAGS}
         self._verbs = {one[verb] for verb in words.VERBS}
         self._open, self._close = {one["("], one["["]}, {one[")"], one["]"]}
@@ -88,6 +93,21 @@ class AnswerSpans:
                 weights.append(spans.text)
         return weights
 
+    def action_parts(self, ids: Sequence[int]) -> list[ActionPart]:
+        """Which part of the action, as `parse_reply` reads it, each token of a reply touches; all "rest" where it reads
+        none. A token across both is of the type."""
+        pieces = [b"" if token in self._control else self._bytes(token) for token in ids]
+        text = b"".join(pieces).decode("utf-8", "surrogateescape")
+        found = reply_spans(text)
+        if found is None:
+            return ["rest"] * len(pieces)
+        part = bytearray(sum(map(len, pieces)))
+        for kind, span in ((1, found.parameters), (2, found.type or (0, 0))):
+            start, end = (len(text[:place].encode("utf-8", "surrogateescape")) for place in span)
+            part[start:end] = bytes([kind]) * (end - start)
+        names: tuple[ActionPart, ...] = ("rest", "parameters", "type")
+        return [names[max(part[start:end], default=0)] for start, end in _places(pieces)]
+
     def _kinds(self, ids: Sequence[int]) -> list[str]:
         """Kind of each token by the text it stands for."""
         pieces = [self._bytes(token) for token in ids]
@@ -105,11 +125,7 @@ class AnswerSpans:
         for found in _REFUSED.finditer(text):
             for place in (1, 2):
                 kind[found.start(place) : found.end(place)] = bytes([5]) * 2
-        kinds, here = [], 0
-        for piece in pieces:
-            kinds.append(KINDS[max(kind[here : here + len(piece)], default=0)])
-            here += len(piece)
-        return kinds
+        return [KINDS[max(kind[start:end], default=0)] for start, end in _places(pieces)]
 
     def _bytes(self, token: int) -> bytes:
         """The bytes a token stands for; byte-level vocabularies write each as one character."""
@@ -126,3 +142,11 @@ class AnswerSpans:
         table = {chr(byte): byte for byte in plain}
         rest = [byte for byte in range(256) if byte not in set(plain)]
         return table | {chr(256 + place): byte for place, byte in enumerate(rest)}
+
+
+def _places(pieces: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """(start, end) of each piece in all of them together."""
+    here = 0
+    for piece in pieces:
+        yield here, here + len(piece)
+        here += len(piece)

@@ -69,7 +69,9 @@ def train_offline(
     """
     emit = on_event or (lambda event: None)
     loaded = load_checkpoint(start, device=device)
-    train, validation, held_out, unusable = _split(loaded.processor, train_rows, validation_rows, held_out_rows, config)
+    train, validation, held_out, unusable = split_tasks(
+        loaded.processor, train_rows, validation_rows, held_out_rows, config
+    )
     emit(
         {
             "kind": "start",
@@ -120,7 +122,7 @@ def train_offline(
     return OfflineResult(folder, metrics)
 
 
-def _split(
+def split_tasks(
     processor: Processor,
     train_rows: Sequence[Row],
     validation_rows: Sequence[Row] | None,

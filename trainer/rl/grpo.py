@@ -149,6 +149,7 @@ def grpo_loss(
     entropy_SL: torch.Tensor | None = None,
     behaviour_SL: torch.Tensor | None = None,
     advantage_S: Sequence[float | None] = (),
+    advantage_SL: torch.Tensor | None = None,
 ) -> LossParts:
     """`Σ_i w_i 1/|τ_i| Σ_t (−min(r Â, clip(r) Â) + β·k3 − c·H)` over the samples given.
 
@@ -158,7 +159,8 @@ def grpo_loss(
     `sequence` the ratio is the geometric mean over a reply's tokens (GSPO); a reply is one sample.
     `behaviour_SL`: log-probabilities of a stale policy that made the rollouts, `old_SL` then being the proximal one;
     multiplies each term by min(π_prox/π_behaviour, C), without gradient. `advantage_S`: a sample's own advantage in
-    place of its trajectory's Â; None, or none at all, where it shares that.
+    place of its trajectory's Â; None, or none at all, where it shares that. `advantage_SL`: those of tokens, in place
+    of both.
     Raises `ValueError` when β > 0 without a reference, or an entropy coefficient without entropies.
     """
     if config.beta > 0 and reference_SL is None:
@@ -169,7 +171,7 @@ def grpo_loss(
     picked = list(trajectory_S)
     own = advantage_S or [None] * len(picked)
     each = [advantages.values[i] if one is None else one for i, one in zip(picked, own, strict=True)]
-    advantage = logprobs_SL.new_tensor(each).unsqueeze(1)  # [S, 1]
+    advantage = logprobs_SL.new_tensor(each).unsqueeze(1) if advantage_SL is None else advantage_SL.detach()  # [S, 1|L]
     share = _token_shares(logprobs_SL, advantages, picked, tokens_N, config) * mask  # [S, L]
 
     change = _zeroed(logprobs_SL - old_SL.detach(), mask_SL)  # [S, L] log π_θ/π_old

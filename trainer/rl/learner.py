@@ -188,30 +188,11 @@ class Learner:
         losses: list[tuple[int, LossParts]] = []
         gaps = [torch.zeros(0)]
         for (part, counts), before in zip(parts, proximal, strict=True):
-            batch = self._batch(part)
-            found = self._logprobs(self._policy, batch)
-            old, behaviour = _old(part, found.logprobs, before)
-            reference = None
-            if self._compared_with is not None:
-                with torch.no_grad():
-                    reference = self._logprobs(self._compared_with, batch).logprobs
-            loss = grpo_loss(
-                found.logprobs,
-                old,
-                found.mask,
-                [one.trajectory for one in part],
-                advantages,
-                tokens,
-                grpo,
-                reference_SL=reference,
-                entropy_SL=found.entropy,
-                behaviour_SL=behaviour,
-                advantage_S=[one.advantage for one in part],
-            )
+            loss, tokens_here, gap = self._loss(part, before, advantages, tokens, grpo)
             (loss.loss * (self.group.world * counts)).backward()  # parts are averaged over ranks
             if counts:
-                losses.append((int(found.mask.sum()), loss))
-                gaps.append(_gaps(part, found.logprobs.detach() if before is None else before, found.mask).cpu())
+                losses.append((tokens_here, loss))
+                gaps.append(gap.cpu())
         norm = float(norm_of(torch.nn.utils.clip_grad_norm_(self._policy.parameters(), self.config.max_grad_norm)))
         if not math.isfinite(norm):
             raise FloatingPointError(f"RL: the gradient of update {update + 1} isn't finite: {norm}")
@@ -224,6 +205,43 @@ class Learner:
         total, count, *sums = self.group.sums(own)
         means = {word: value / count for word, value in zip(MEANS, sums, strict=True)}
         return {"loss": total, "grad_norm": norm, "learning_rate": rate, **means, **self._gap_figures(torch.cat(gaps))}
+
+    def _loss(
+        self,
+        part: Sequence[SampledReply],
+        before: torch.Tensor | None,
+        advantages: Advantages,
+        tokens: Sequence[int],
+        grpo: GrpoConfig,
+    ) -> tuple[LossParts, int, torch.Tensor]:
+        """A micro-batch's loss, its reply tokens, and the gaps of those that are compared (`_gaps`)."""
+        batch = self._batch(part)
+        found = self._logprobs(self._policy, batch)
+        old, behaviour = _old(part, found.logprobs, before)
+        reference = None
+        if self._compared_with is not None:
+            with torch.no_grad():
+                reference = self._logprobs(self._compared_with, batch).logprobs
+        loss = grpo_loss(
+            found.logprobs,
+            old,
+            found.mask,
+            [one.trajectory for one in part],
+            advantages,
+            tokens,
+            grpo,
+            reference_SL=reference,
+            entropy_SL=found.entropy,
+            behaviour_SL=behaviour,
+            advantage_S=[one.advantage for one in part],
+            advantage_SL=self._of_tokens(part, found.logprobs),
+        )
+        gaps = _gaps(part, found.logprobs.detach() if before is None else before, found.mask)
+        return loss, int(found.mask.sum()), gaps
+
+    def _of_tokens(self, part: Sequence[SampledReply], like: torch.Tensor) -> torch.Tensor | None:
+        """Advantages of the tokens [S, L], as `like`, where each has its own; None: replies share theirs."""
+        return None
 
     def _gap_figures(self, gaps: torch.Tensor) -> dict[str, float]:
         """TRL's `sampling/sampling_logp_difference`: what kernels, precision and a wrong setting of a server make of

@@ -35,6 +35,8 @@ class TrainerStage:
     """What a specialist is of: grounding, mobile or web; "" for what is none."""
     merges: bool = False
     """Whether it reads the specialists that `merge.specialists` names."""
+    distils: bool = False
+    """Whether it reads the teachers that `distilled.teachers` names."""
     shared: bool = False
     """Whether all ranks do its training under torchrun."""
     needs: tuple[str, ...] = ()

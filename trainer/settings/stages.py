@@ -110,6 +110,19 @@ UNIFIED = TrainerStage(
     merges=True,
     compared=(LINEAR.name, MID_TRAINED.name),
 )
+DISTILLED = TrainerStage(
+    name="distilled",
+    title="distilled",
+    description="One agent of several teachers, by on-policy distillation: each domain's specialist judges the tokens "
+    "of the student's own replies. In place of a merge, as the successor of the method has it.",
+    make="trainer.stages.distilled:distilled",
+    checks=stage_checks.DISTILLED,
+    start=MID_TRAINED.name,
+    reads=(CORPUS, HELDOUT),
+    settings=("device", "validation_share", "distilled"),
+    distils=True,
+    compared=(UNIFIED.name, LINEAR.name, MID_TRAINED.name),
+)
 
 
 def _of_your_own() -> Iterator[TrainerStage]:
@@ -133,6 +146,7 @@ STAGES: dict[str, TrainerStage] = {
         ONLINE_WEB,
         LINEAR,
         UNIFIED,
+        DISTILLED,
         *_of_your_own(),
     )
 }

@@ -15,6 +15,7 @@ from pydantic import model_validator
 
 from schemas.ids import canonical_json
 from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Whole, nearest, setting
+from trainer.settings.distill import DistillSettings
 from trainer.settings.measuring import EpisodesSettings, EvalConfig, MergeSettings, StaircaseForm, SuitesSection
 from trainer.settings.model_shape import Shape
 from trainer.settings.offline import OfflineSection
@@ -93,6 +94,9 @@ class TrainerSettings(Settings):
         OnlineSection(), "Online RL of the specialists of phones and web.", in_version=ALWAYS
     )
     merge: MergeSettings = setting(MergeSettings(), "Several specialists into one agent.", in_version=ALWAYS)
+    distilled: DistillSettings = setting(
+        DistillSettings(), "Several specialists into one agent, by distillation on its own replies.", in_version=ALWAYS
+    )
     evaluate: EvalConfig = setting(EvalConfig(), "Evaluations of checkpoints.", in_version=ALWAYS)
     suites: SuitesSection = setting(
         SuitesSection.parsed({}),

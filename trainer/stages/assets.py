@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.store.manifest import Manifest
+from trainer.settings.distill import DistillSettings
 from trainer.settings.stages import CORPUS, HELDOUT, MERGED
 from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.tree import TrainerSettings
@@ -38,10 +39,11 @@ def asset_of(stage: str) -> str:
 
 def inputs_of(stage: str, settings: TrainerSettings | None = None) -> tuple[str, ...]:
     """Asset keys that a stage reads (an evaluation reads `unified/<source>` too, for the elements of screens).
-    A merge reads the specialists that the settings name."""
+    A merge reads the specialists that the settings name, and distillation its teachers."""
     if stage not in ENTRIES:
         return (f"checkpoints/{asset_of(stage).partition('/')[2]}", HELDOUT, CORPUS)
     entry = ENTRIES[stage]
     merged = (settings.merge.specialists if settings else MERGED) if entry.merges else ()
-    checkpoints = (*((entry.start,) if entry.start else ()), *merged)
+    taught = (settings.distilled if settings else DistillSettings()).teachers.names if entry.distils else ()
+    checkpoints = dict.fromkeys((*((entry.start,) if entry.start else ()), *merged, *taught))
     return (*(f"checkpoints/{name}" for name in checkpoints), *entry.reads)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.prompts import prompt_text
 from pipelines.store.manifest import Check
-from schemas.ids import canonical_json, digest
-from trainer.data.clusters import cluster_of, set_aside
+from schemas.ids import canonical_json
+from trainer.data.clusters import set_aside
 from trainer.data.rows import light_rows, pick, with_pictures
 from trainer.data.stream import MixtureSource
 from trainer.data.window_rows import as_read
@@ -24,14 +24,15 @@ from trainer.modeling.model import build_model, parameter_count
 from trainer.modeling.processor import Processor
 from trainer.modeling.published import load_base
 from trainer.modeling.tokenizer import train_tokenizer
-from trainer.offline.tasks import choose, rows_of, tasks_of
+from trainer.offline.tasks import rows_of
 from trainer.offline.train import train_offline
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
 from trainer.settings.stage_checks import ALL_STEPS, HAS_TEXTS, LOSS_FELL, NANO_SIZE, REWARD_HELD, TRACES_DECIDE
-from trainer.settings.stages import CORPUS, HELDOUT, MIXTURE
+from trainer.settings.stages import CORPUS, MIXTURE
 from trainer.stages.checks import did_not_fall, finite, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
+from trainer.stages.rl_rows import by_cluster, rl_rows
 from trainer.stages.settings import preset_from
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ CHOICE = "merge_choice.json"
 """What was tried for a merge, beside the checkpoint's folder."""
 UNLEARNED = 0.1
 """Rise of an objective's validation loss, as a share of it, from which on it counts as unlearned."""
-MIN_VALIDATION = 16
-"""Fewer rows than this are no validation set: the specialist then takes one from its training rows."""
 ADAPTERS = "adapters"
 """The adapters of a run with LoRA, beside the checkpoint's folder, which holds the merged weights."""
 MODEL = "model"
@@ -208,36 +207,15 @@ def specialist(context: Context, folder: Path) -> StageResult:
     """Offline RL of one domain from the mid-trained checkpoint."""
     config = context.settings.offline.of_domain(context.domain)
 
-    def some(
-        asset: str, rows: Sequence[Mapping[str, object]], limit: int, clusters: int | None = None
-    ) -> list[dict[str, object]]:
-        # whole episodes and screens come together, so traces stay whole; the trainer chooses among them
-        return with_pictures(context.inputs[asset], _by_cluster(rows, limit, config.seed, clusters))
-
-    shards = light_rows(context.inputs[CORPUS], ("train",))
-    aside = set_aside(shards, context.settings.validation_share)
-    kept_out = {row["sample_id"] for row in aside}
-    train_rows = [row for row in rows_of(shards, context.domain) if row["sample_id"] not in kept_out]
-    # no more rows than training can use: every row's picture is decoded
-    prompts = 2 * config.updates * config.prompts
-    replayed = prompts if config.semi_online else None  # then a prompt is a whole episode
-    needed = config.train_limit if replayed else min(config.train_limit, prompts)
-    validation = rows_of(aside, context.domain)
-    if len(validation) < MIN_VALIDATION:  # the trainer then sets a tenth of what it gets aside
-        needed = min(config.train_limit, needed + 10 * config.validation_limit)
-        validation = []
-    # twice what it validates on, as some may prove unusable: whole episodes first, whose traces decide the peak
-    light, _ = tasks_of(validation, context.domain, None)
-    validating = choose(light, 2 * config.validation_limit, config.seed, traces=2 * config.min_traces)
-    held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), context.domain)
+    rows = rl_rows(context, config)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = train_offline(
             context.start,
-            some(CORPUS, train_rows, needed, replayed),
-            some(HELDOUT, held_out, 2 * config.held_out_limit),
+            rows.train,
+            rows.held_out,
             folder / MODEL,
             config,
-            validation_rows=with_pictures(context.inputs[CORPUS], [task.row for task in validating]) or None,
+            validation_rows=rows.validation or None,
             state_dir=context.state_dir,
             parents=context.parents,
             on_event=watch,
@@ -279,25 +257,6 @@ def specialist(context: Context, folder: Path) -> StageResult:
             moved_finitely(found),
         ],
     )
-
-
-def _by_cluster(
-    rows: Sequence[Mapping[str, object]], limit: int, seed: int, clusters: int | None = None
-) -> list[Mapping[str, Any]]:
-    """At most `limit` rows, whole episodes and screens together (at most `clusters` of them), in the order of a
-    hash."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(cluster_of(row), []).append(row)
-    chosen: list[Mapping[str, Any]] = []
-    taken = 0
-    for name in sorted(groups, key=lambda name: digest([seed, name])):
-        if len(chosen) + len(groups[name]) <= limit and taken != clusters:
-            chosen += groups[name]
-            taken += 1
-    if not chosen and groups:  # even the first is larger than the limit
-        chosen = groups[min(groups, key=lambda name: digest([seed, name]))][:limit]
-    return chosen
 
 
 def linear_merge(context: Context, folder: Path) -> StageResult:
@@ -344,7 +303,7 @@ def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     limit = settings.validation_rows
     aside = set_aside(light_rows(shards, ("train",)), context.settings.validation_share)
     rows = {
-        domain: with_pictures(shards, _by_cluster(rows_of(aside, domain), 2 * limit, 0))
+        domain: with_pictures(shards, by_cluster(rows_of(aside, domain), 2 * limit, 0))
         for domain in merged_domains(settings.specialists)
     }
     return validation_tasks(rows, context.start, limit)

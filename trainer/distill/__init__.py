@@ -1,0 +1,1 @@
+"""On-policy distillation: one agent learns from several teachers on its own replies."""

@@ -1,0 +1,75 @@
+"""Teachers: checkpoints of the student's own model, each asked about the replies of its domains.
+
+They are asked one after the other: all stay in memory, or each is loaded for its replies and dropped again. No served
+teacher is asked: the protocol of the rollout servers has log-probabilities of what a server sampled itself, and none of
+given replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from trainer.distill.learner import TaughtReply, log_distributions, pushed_only
+from trainer.modeling.batches import Row
+from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
+from trainer.modeling.model import label_terms, reply_logprobs
+from trainer.modeling.packing import packed, takes_packed
+from trainer.runtime.memory import give_back
+from trainer.runtime.precision import autocast
+from trainer.settings.distill import DistillSettings, Domain
+
+
+class TeacherPanel:
+    """The teachers of all domains. `folders`: checkpoint folders by name."""
+
+    def __init__(self, folders: Mapping[str, Path], settings: DistillSettings, device: str) -> None:
+        self._folders, self._settings, self._device = folders, settings, device
+        self._loaded: dict[str, Checkpoint] = {}
+
+    def ask(
+        self, replies: Sequence[TaughtReply], contexts: Sequence[Row], domains: Sequence[Domain]
+    ) -> list[TaughtReply]:
+        """The replies, in their order, with what the teachers of their domains say of them in their own contexts."""
+        found: dict[int, TaughtReply] = {}
+        teacher_of = self._settings.teachers.of_domains
+        for name in self._settings.teachers.names:
+            own = [place for place, domain in enumerate(domains) if teacher_of[domain] == name]
+            if not own:
+                continue
+            teacher = self._teacher(name)
+            for start in range(0, len(own), self._settings.micro_batch):
+                some = own[start : start + self._settings.micro_batch]
+                asked = [replies[place] for place in some]
+                found |= zip(some, self._said(teacher, asked, [contexts[place] for place in some]), strict=True)
+            del teacher
+            if not self._settings.keep_teachers:
+                self._loaded.clear()
+                give_back()
+        return [found[place] for place in range(len(replies))]
+
+    def _teacher(self, name: str) -> Checkpoint:
+        if name not in self._loaded:
+            loaded = load_checkpoint(self._folders[name], device=self._device)
+            loaded.model.eval().requires_grad_(False)
+            self._loaded[name] = loaded
+        return self._loaded[name]
+
+    @torch.no_grad()
+    def _said(self, teacher: Checkpoint, replies: Sequence[TaughtReply], contexts: Sequence[Row]) -> list[TaughtReply]:
+        model, never = teacher.model, teacher.processor.never
+        batch = teacher.processor.reply_batch(contexts, [one.token_ids for one in replies])
+        batch = (packed(batch) if takes_packed(model) else batch).to(self._device, next(model.parameters()).dtype)
+        with autocast(batch.input_ids.device, self._settings.bf16, ranks=1):
+            if self._settings.divergence == "sampled":
+                taught = reply_logprobs(model, batch, never=never).logprobs.tolist()
+                return [
+                    replace(one, taught=said[: len(one.token_ids)]) for one, said in zip(replies, taught, strict=True)
+                ]
+            chosen = pushed_only(batch, [one.pushes for one in replies])
+            whole = label_terms(model, chosen, log_distributions(never)).values.float().cpu()
+        counts = [sum(weight > 0 for weight in one.pushes) for one in replies]
+        return [replace(one, distributions=part) for one, part in zip(replies, whole.split(counts), strict=True)]
