@@ -16,7 +16,7 @@ from dagster_project.assets import upstream
 from dagster_project.assets.keys import asset_key
 from dagster_project.stages.stage import GraphStage
 
-RETRIES = {"observe_upstream": 0, "train": 5}
+RETRIES = {"observe_upstream": 0, "train": 5, "train_others": 5}
 """How often a run of a job is taken up again when its process died; all others as `dagster.yaml` says."""
 ONE_AT_A_TIME = "vesper/one_at_a_time"
 """Runs whose tag has the same value wait for each other (`dagster.yaml`): two runs of a job would make the same assets,
@@ -25,14 +25,15 @@ and the second one would find their locks taken."""
 
 def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
     """`observe_upstream` (new revisions), `refresh_sources` (raw to gold), `generate_round` and `collect_rounds` (the
-    generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations), `evaluate_suites`,
-    `measure_worth`."""
+    generation loop), `build_corpus` (what sees all sources), `train` (checkpoints, evaluations), `train_others`
+    (checkpoints beside the agent's), `evaluate_suites`, `measure_worth`."""
     facts = {
         "refresh_sources": "Native files to gold, source by source; what hasn't changed is skipped.",
         "generate_round": "One round of the generation loop: catalogue, tasks, trajectories, verdicts.",
         "collect_rounds": "Verified trajectories of all rounds into the corpus and the task pool.",
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
         "train": "Checkpoints, evaluations, episodes, standings, nano judge; the staircase, which nothing else starts.",
+        "train_others": "Checkpoints that the agent isn't made of, with evaluations: distillation, or merges.",
         "evaluate_suites": "The merged agent on worlds, and on the benchmarks whose files are here.",
         "measure_worth": "What sources, rules and mixtures are worth to the agent, by probes.",
     }

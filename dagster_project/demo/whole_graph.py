@@ -1,8 +1,8 @@
 """`vesper demo`: the whole graph on embedded data, with a report of what improved at each stage.
 
 The judge bench with what is built from it, and the staircase, need nothing of the rest: they run beside it, in a second
-process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites and probes
-(`NOT_RUN`) are left out. The first look (`demo.first_look`) runs without the
+process. All else runs in this one, the trainer's stages too, so that torch is loaded once. Suites, probes
+and checkpoints beside the agent's (`NOT_RUN`) are left out. The first look (`demo.first_look`) runs without the
 second process.
 """
 
@@ -31,8 +31,8 @@ from trainer.proving.staircase.stage import ASSET as STAIRCASE
 
 JOBS = ("refresh_sources", "collect_rounds", "build_corpus", "train")
 """One after the other; rounds of the generation loop come before those that use them."""
-NOT_RUN = ("evaluate_suites", "measure_worth")
-"""They would take as long as all of the others."""
+NOT_RUN = ("train_others", "evaluate_suites", "measure_worth")
+"""What nobody waits for; suites and probes would take as long as all of the others."""
 ROUNDS = 2
 MARK = "vesper/demo"
 """Tag of a demo's runs."""

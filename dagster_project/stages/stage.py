@@ -19,6 +19,7 @@ Job = Literal[
     "collect_rounds",
     "build_corpus",
     "train",
+    "train_others",
     "evaluate_suites",
     "measure_worth",
     "run_experiment",

@@ -18,7 +18,7 @@ from trainer.settings.presets import configured
 from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.stages import settings_of
 from trainer.settings.tree import over
-from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
+from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, beside_the_agent, inputs_of
 from trainer.stages.run import run_stage
 from trainer.stages.settings import ranks_of, stage_settings
 
@@ -34,6 +34,7 @@ def stages() -> Iterator[GraphStage]:
         config: Mapping[str, object] | None = trainer_config()
     except (ValueError, TypeError):
         config = None
+    aside = _beside(config)
     for name in STAGES:
         asset = asset_of(name)
         evaluation = name.startswith("evaluations/")
@@ -46,7 +47,7 @@ def stages() -> Iterator[GraphStage]:
         yield GraphStage(
             key=asset,
             deps=_deps(name, config),
-            job="train",
+            job="train_others" if name in aside else "train",
             run=functools.partial(_run, name),
             description=description,
             kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"),
@@ -123,6 +124,14 @@ def _deps(name: str, config: Mapping[str, object] | None) -> tuple[str, ...]:
         return tuple(dict.fromkeys(inputs_of(name, stage_settings(name, config))))
     except (ValueError, TypeError):
         return inputs_of(name)
+
+
+def _beside(config: Mapping[str, object] | None) -> frozenset[str]:
+    """Stages that only their own job starts; see `_deps` for settings that nobody could train with."""
+    try:
+        return beside_the_agent(over(configured(), config or {}))
+    except (ValueError, TypeError):
+        return beside_the_agent()
 
 
 def _ranks(name: str, given: Mapping[str, Any]) -> int:

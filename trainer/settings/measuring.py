@@ -73,6 +73,11 @@ class MergeSettings(Settings):
         48, "Rows of each domain on which densities and lambdas are compared.", ge=0, in_version=ALWAYS
     )
     weights: tuple[Number, ...] | None = setting(None, "One of each specialist; null: all alike.", in_version=ALWAYS)
+    unified: Literal["ties", "distilled"] = setting(
+        "ties",
+        "What `checkpoints/unified` is: the TIES merge, or `checkpoints/distilled` as it is. Suites, promotion and the "
+        "generation loop go by it.",
+    )
     specialists: tuple[Specialist, ...] = setting(
         MERGED, "The specialists that are merged.", min_length=1, in_version=ALWAYS
     )

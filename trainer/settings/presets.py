@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from trainer.settings.distill import DistillSettings
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.measuring import MergeSettings
 from trainer.settings.offline import OfflineSection
@@ -41,6 +42,7 @@ def nano() -> TrainerSettings:
             grpo=OnlineGrpo(max_completion_length=48),
             limits=RolloutLimits(step_factor=1.0, step_extra=2),
         ),
+        distilled=DistillSettings(**rl),
     )
 
 
@@ -106,6 +108,14 @@ def _published(name: Literal["2b", "8b", "30b-a3b"], **midtrain: Any) -> Trainer
             grpo=OnlineGrpo(max_completion_length=512),
         ),
         merge=MergeSettings(validation_rows=256),
+        distilled=DistillSettings(
+            **rl,
+            prompts=64,
+            train_limit=20_000,
+            validation_limit=512,
+            held_out_limit=512,
+            keep_teachers=False,
+        ),
     )
 
 

@@ -101,14 +101,15 @@ LINEAR = TrainerStage(
 UNIFIED = TrainerStage(
     name="unified",
     title="TIES merge",
-    description="One agent of three specialists: TIES against the mid-trained checkpoint.",
-    make="trainer.stages.checkpoints:ties_merge",
+    description="One agent of three specialists: TIES against the mid-trained checkpoint; or the distilled one, where "
+    "the settings say so.",
+    make="trainer.stages.distilled:unified",
     checks=stage_checks.MERGE,
     start=MID_TRAINED.name,
     reads=(CORPUS,),
     settings=("device", "validation_share", "merge"),
     merges=True,
-    compared=(LINEAR.name, MID_TRAINED.name),
+    compared=(LINEAR.name, MID_TRAINED.name, "distilled"),
 )
 DISTILLED = TrainerStage(
     name="distilled",
@@ -121,7 +122,7 @@ DISTILLED = TrainerStage(
     reads=(CORPUS, HELDOUT),
     settings=("device", "validation_share", "distilled"),
     distils=True,
-    compared=(UNIFIED.name, LINEAR.name, MID_TRAINED.name),
+    compared=(LINEAR.name, MID_TRAINED.name),
 )
 
 
@@ -145,8 +146,8 @@ STAGES: dict[str, TrainerStage] = {
         ONLINE_MOBILE,
         ONLINE_WEB,
         LINEAR,
-        UNIFIED,
         DISTILLED,
+        UNIFIED,
         *_of_your_own(),
     )
 }

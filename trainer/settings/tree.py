@@ -22,12 +22,21 @@ from trainer.settings.offline import OfflineSection
 from trainer.settings.online import OnlineSection
 from trainer.settings.own import with_stages
 from trainer.settings.reading import Reading
-from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES, settings_of
+from trainer.settings.stages import DISTILLED, OFFLINE_MOBILE, OFFLINE_WEB, ONLINE, SPECIALISTS, STAGES, settings_of
 from trainer.settings.supervised import MidtrainConfig
 from trainer.settings.worth import WorthSettings
 
 WHERE = "trainer"
 """What the message of a `SettingsError` begins with, unless a file or a flag is named."""
+
+
+ROUTES: dict[str, dict[str, dict[str, Any]]] = {
+    "successor": {
+        "merge": {"unified": DISTILLED.name},
+        "distilled": {"teachers": {"mobile": OFFLINE_MOBILE.name, "web": OFFLINE_WEB.name}},
+    }
+}
+"""Route → the settings that it stands for; the method's own are the defaults."""
 
 
 class TrainerSettings(Settings):
@@ -60,6 +69,12 @@ class TrainerSettings(Settings):
         "the one that nano comes with; empty: random, or a published preset's own. Its files count, not where they "
         "lie.",
         in_version=ALWAYS,
+    )
+    route: Literal["method", "successor"] = setting(
+        "method",
+        "From specialists to the agent: offline and online RL, then a merge; or the successor's short way, offline RL "
+        "of each domain, then distillation, which sets `merge.unified` and `distilled.teachers` unless they are given.",
+        in_version=NEVER,
     )
     device: str = setting(
         "cpu",
@@ -153,6 +168,8 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
     if unknown := sorted(set(given) - set(fields)):
         raise SettingsError(where, {(): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], fields)}"})
     base = preset.set_part()
+    for name, value in ROUTES.get(str(given.get("route", preset.route)), {}).items():
+        base[name] = _over(base[name], value)
     merged = dict(base)
     for name, value in given.items():
         if not isinstance(fields[name].default, Settings):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipelines.store.manifest import Manifest
 from trainer.settings.distill import DistillSettings
-from trainer.settings.stages import CORPUS, HELDOUT, MERGED
+from trainer.settings.stages import CORPUS, DISTILLED, HELDOUT, LINEAR, MERGED, ONLINE, UNIFIED
 from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.tree import TrainerSettings
 
@@ -43,7 +43,19 @@ def inputs_of(stage: str, settings: TrainerSettings | None = None) -> tuple[str,
     if stage not in ENTRIES:
         return (f"checkpoints/{asset_of(stage).partition('/')[2]}", HELDOUT, CORPUS)
     entry = ENTRIES[stage]
+    if stage == UNIFIED.name and settings and settings.merge.unified == DISTILLED.name:
+        return (f"checkpoints/{DISTILLED.name}",)
     merged = (settings.merge.specialists if settings else MERGED) if entry.merges else ()
     taught = (settings.distilled if settings else DistillSettings()).teachers.names if entry.distils else ()
     checkpoints = dict.fromkeys((*((entry.start,) if entry.start else ()), *merged, *taught))
     return (*(f"checkpoints/{name}" for name in checkpoints), *entry.reads)
+
+
+def beside_the_agent(settings: TrainerSettings | None = None) -> frozenset[str]:
+    """Stages that the agent isn't made of, and which start only when they are asked for: distillation beside the TIES
+    merge; merges and online RL beside a distilled agent, unless its teachers are of online RL, and the evaluation of
+    what is evaluated as the agent."""
+    if settings is None or settings.merge.unified != DISTILLED.name:
+        return frozenset({DISTILLED.name, f"evaluations/{DISTILLED.name}"})
+    aside = {LINEAR.name, *ONLINE} - set(settings.distilled.teachers.names)
+    return frozenset({*aside, *(f"evaluations/{name}" for name in (*aside, DISTILLED.name))})

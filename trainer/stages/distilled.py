@@ -1,14 +1,19 @@
-"""The function of the stage `distilled`: several teachers into one agent, on its own replies."""
+"""The functions of the stages `distilled`, several teachers into one agent on its own replies, and `unified`, which is
+that or the TIES merge."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from trainer.distill.train import DomainRows, distill
+from trainer.modeling.checkpoint import LINEAGE, load_checkpoint, read_lineage, write_lineage
+from trainer.modeling.model import parameter_count
 from trainer.runtime.tracking import Watch
 from trainer.settings.stage_checks import TAUGHT_HELD
-from trainer.stages.checkpoints import MODEL
-from trainer.stages.checks import did_not_fall, loads, moved_finitely
+from trainer.settings.stages import DISTILLED
+from trainer.stages.checkpoints import MODEL, ties_merge
+from trainer.stages.checks import did_not_fall, finite, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
 from trainer.stages.rl_rows import rl_rows
 
@@ -49,3 +54,15 @@ def distilled(context: Context, folder: Path) -> StageResult:
         moved_finitely(found),
     ]
     return StageResult(folder, counts, checks)
+
+
+def unified(context: Context, folder: Path) -> StageResult:
+    """The agent: the TIES merge, or the distilled checkpoint with a lineage of its own, as `merge.unified` says."""
+    if context.settings.merge.unified != DISTILLED.name:
+        return ties_merge(context, folder)
+    source, target = context.folder(DISTILLED.name), folder / MODEL
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(LINEAGE))
+    write_lineage(target, {**read_lineage(source), "stage": context.stage, "parents": context.parents})
+    model = load_checkpoint(target).model
+    counts = {"parameters": parameter_count(model), "models": 1, "method": DISTILLED.name}
+    return StageResult(folder, counts, [finite(model), loads(target)])

@@ -117,6 +117,31 @@ def test_a_merge_depends_on_the_specialists_that_the_trainer_is_told(
         assert loaded["checkpoints/unified"].deps == stages["checkpoints/unified"].deps, "it still loads"
 
 
+def test_a_route_says_what_the_agent_is_made_of_and_what_only_its_own_job_starts(
+    settings: deployment.Deployment, stages: dict[str, GraphStage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def others(found: dict[str, GraphStage]) -> set[str]:
+        return {key for key, stage in found.items() if stage.job == "train_others"}
+
+    teachers = {"checkpoints/offline_grounding", "checkpoints/online_mobile", "checkpoints/online_web"}
+    rows = {"mid_training/shards", "evaluations/heldout"}
+    assert set(stages["checkpoints/distilled"].deps) == teachers | rows | {"checkpoints/mid_trained"}
+    assert others(stages) == {"checkpoints/distilled", "evaluations/distilled"}
+    assert "checkpoints/distilled" not in all_above(stages, "checkpoints/unified")
+    monkeypatch.setenv("VESPER_TRAINER", json.dumps({"route": "successor"}))
+    short = graph.stages(settings)
+    assert short["checkpoints/unified"].deps == ("checkpoints/distilled",)
+    made = {key for key in all_above(short, "checkpoints/unified") if key.startswith("checkpoints/")}
+    offline = {f"checkpoints/offline_{name}" for name in ("grounding", "mobile", "web")}
+    assert made == offline | {"checkpoints/base", "checkpoints/mid_trained", "checkpoints/distilled"}
+    merged = {
+        f"{group}/{name}"
+        for group in ("checkpoints", "evaluations")
+        for name in ("linear", "online_mobile", "online_web")
+    }
+    assert others(short) == merged | {"evaluations/distilled"}, "it is evaluated as the agent"
+
+
 def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, GraphStage]) -> None:
     raw = {key for key in stages if key.startswith("raw/")}
     assert raw >= {f"raw/{name}" for name in TEN}

@@ -44,6 +44,9 @@ OTHERS: dict[str, Any] = {
     "merge.weights": [1, 2, 3],
     "merge.specialists": ["offline_web"],
     "online.credit.options": {"gamma": 0.5},
+    "distilled.teachers.grounding": None,
+    "distilled.teachers.mobile": "offline_mobile",
+    "distilled.teachers.web": "offline_web",
     "worth.sigma": [30, 10],
     "worth.thresholds": [9],
 }
@@ -109,7 +112,7 @@ def _usual(stage: str) -> str:
     return digest(over(configured(), {}, stage).of_stage(stage))
 
 
-@pytest.mark.parametrize("path", FIELDS, ids=".".join)
+@pytest.mark.parametrize("path", [path for path in FIELDS if path != ("route",)], ids=".".join)
 def test_each_setting_reaches_what_is_built_and_the_versions_that_it_is_marked_for(path: tuple[str, ...]) -> None:
     field, usual = FIELDS[path], over(configured(), {})
     another = _another(path, field)
@@ -177,4 +180,17 @@ def test_only_the_settings_of_a_stage_are_its_own() -> None:
     assert settings_of("linear") == ("merge",)
     assert settings_of("evaluations/base") == ("device", "evaluate")
     always = {name for name, field in TrainerSettings.model_fields.items() if marked(field, "in_version") is ALWAYS}
-    assert always == set(TrainerSettings.model_fields) - {"ranks", "report_to"}
+    assert always == set(TrainerSettings.model_fields) - {"ranks", "report_to", "route"}
+
+
+def test_a_route_stands_for_other_settings_and_what_is_given_beats_it() -> None:
+    usual, short = (over(configured(), {"route": route} if route else {}) for route in ("", "successor"))
+    assert over(configured(), {"route": "method"}).of_stage("unified") == usual.of_stage("unified")
+    assert usual.merge.unified == "ties" and "unified" not in usual.of_stage("unified")["merge"]
+    assert short.merge.unified == "distilled" and short.merge.density == usual.merge.density
+    assert short.distilled.teachers.names == ("offline_grounding", "offline_mobile", "offline_web")
+    given = {"route": "successor", "merge": {"unified": "ties"}, "distilled": {"teachers": {"web": None}}}
+    found = over(configured("8b"), given)
+    assert found.merge.unified == "ties" and found.distilled.teachers.names == ("offline_grounding", "offline_mobile")
+    with pytest.raises(SettingsError, match="route: expected method or successor"):
+        over(configured(), {"route": "long"})

@@ -7,6 +7,7 @@ are merged.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +27,11 @@ from pipelines.training_data import shards
 from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.evaluation.records import Records
+from trainer.modeling.tensors import WeightFiles
 from trainer.settings.presets import PRESETS, nano
 from trainer.settings.stages import ONLINE, SPECIALISTS
-from trainer.stages import checkpoints as stage_checkpoints
 from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
+from trainer.stages.rl_rows import by_cluster
 from trainer.stages.run import opened, run_stage
 from trainer.stages.settings import preset_from, stage_config, stage_settings
 
@@ -50,6 +52,14 @@ CONFIG: dict[str, Any] = {
         "validation_samples": 1,
     },
     "merge": {"specialists": list(SPECIALISTS)},
+    "distilled": {
+        "threads": 1,
+        "updates": 1,
+        "prompts": 3,
+        "held_out_limit": 8,
+        "validation_limit": 4,
+        "teachers": {"mobile": "offline_mobile", "web": "offline_web"},
+    },
     "evaluate": {"threads": 1, "grounding": 6, "navigation": 4, "max_new_tokens": 8},
 }
 MADE = [name for name in CHECKPOINTS if name not in ONLINE]
@@ -90,6 +100,28 @@ def test_every_stage_is_committed_with_checks_passed_and_inputs_recorded(store: 
     assert {"density": merged["density"][0], "lambda": merged["lambda"]} in [
         {"density": one["density"], "lambda": one["lambda"]} for one in choice
     ]
+
+
+def test_the_distilled_checkpoint_knows_its_teachers(made: dict[str, Any]) -> None:
+    teachers = {f"checkpoints/{name}" for name in SPECIALISTS}
+    rows = {"checkpoints/mid_trained", "mid_training/shards", "evaluations/heldout"}
+    assert set(made["distilled"].inputs) == teachers | rows
+    counts = made["distilled"].counts
+    assert counts["teachers"] == 3 and counts["updates"] == 1
+    for domain in ("grounding", "mobile", "web"):
+        assert 0 <= counts[f"{domain}_success_before"] <= 1 and 0 <= counts[f"{domain}_success_after"] <= 1
+
+
+def test_the_agent_may_be_the_distilled_one(store: Store, made: dict[str, Any], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(store.home, home)
+    config = {**CONFIG, "merge": {**CONFIG["merge"], "unified": "distilled"}}
+    agent = run_stage("unified", home, config, progress=False)
+    assert agent.checks_passed and agent.inputs == {"checkpoints/distilled": made["distilled"].version}
+    taken, own = checkpoint_folder(made["distilled"]), checkpoint_folder(agent)
+    assert WeightFiles(own).digest() == WeightFiles(taken).digest()
+    before, after = (json.loads((folder / "lineage.json").read_text()) for folder in (taken, own))
+    assert after == {**before, "stage": "unified", "parents": agent.inputs}
 
 
 def test_checkpoints_load_plainly_and_lineage_leads_back_to_the_shards(store: Store, made: dict[str, Any]) -> None:
@@ -341,7 +373,7 @@ def test_replay_gets_as_many_episodes_as_it_has_prompts() -> None:
         for episode in range(40)
         for step in range(8)
     ]
-    chosen = stage_checkpoints._by_cluster(rows, 1000, 0, 12)
+    chosen = by_cluster(rows, 1000, 0, 12)
     assert len(chosen) == 12 * 8 and len({row["sample_id"].partition("-")[0] for row in chosen}) == 12
-    assert stage_checkpoints._by_cluster(rows, 50, 0, 12) == chosen[:48]  # and no more rows than it may have
-    assert len(stage_checkpoints._by_cluster(rows, 1000, 0)) == len(rows)
+    assert by_cluster(rows, 50, 0, 12) == chosen[:48]  # and no more rows than it may have
+    assert len(by_cluster(rows, 1000, 0)) == len(rows)
