@@ -306,6 +306,8 @@ def _suite(counts: Counts) -> dict[str, Number]:
         "low": "quality: lower end",
         "high": "quality: upper end",
         "control": "quality: best control",
+        "attack success": "quality: attack success",
+        "needless questions": "quality: needless questions",
         "n": "yield: counted",
         "actions": "cost: actions",
     }

@@ -18,6 +18,7 @@ from dagster_project.lineage.diff_page import diff_page
 from dagster_project.lineage.manifests import Manifests
 from pipelines.store import StoreError, choose_version
 from pipelines.store.current_version import VersionChange
+from trainer.stages import care_gate
 
 
 class AliasChoice(Enum):
@@ -58,7 +59,7 @@ class Comparison(dg.Config):
 
 @dg.op(description="Makes a version current, or has an alias name it; the asset's page then shows that version.")
 def promote_one(context: dg.OpExecutionContext, config: Choice, store: StoreResource) -> None:
-    _choose(context, config, store, choose_version.promote)
+    _choose(context, config, store, care_gate.promote)
 
 
 @dg.op(description="Goes back to an earlier version, or has an alias do so; the asset's page then shows that version.")

@@ -14,6 +14,7 @@ from pipelines.store import choose_version
 from pipelines.store.aliases import ALIASES, alias_history
 from pipelines.store.choose_version import versions
 from pipelines.store.current_version import read_history
+from trainer.stages import care_gate
 
 if TYPE_CHECKING:
     from pipelines.store import Store
@@ -53,7 +54,7 @@ def promote(options: argparse.Namespace) -> int:
     asset, _, version = options.asset.partition("@")
     if options.list or options.json:
         return _show(store, asset, options.json)
-    change = choose_version.promote(
+    change = care_gate.promote(
         store, asset, version or None, why=options.reason, force=options.force, alias=options.alias
     )
     _print_change(asset, change, options.alias)

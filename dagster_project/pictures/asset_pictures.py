@@ -22,6 +22,7 @@ from pipelines.training_data.chat_turns import with_prompts
 from quality.items.drawing import draw_action, draw_boxes
 from schemas.actions import parse
 from trainer.proving.staircase.report import MARKDOWN
+from trainer.suites.care import BESIDE
 from trainer.suites.leaderboard import REPORT
 
 SIDE_PX = 420
@@ -347,7 +348,8 @@ def _suite(manifest: Manifest, store: Store) -> dict[str, str]:
     """The headline of a suite beside its strata, or its controls."""
     summary = json.loads(manifest.file(REPORT).read_text(encoding="utf-8"))["summary"]
     name = str(summary["headline_of"])
-    beside = {**summary.get("by_stratum", {}), **summary.get("controls", {})}
+    measured = {name: summary[name] for name in BESIDE if name in summary}
+    beside = {**measured, **summary.get("by_stratum", {}), **summary.get("controls", {})}
     bars = [(name, summary["headline"]), *((word.replace("_", " "), value) for word, value in beside.items())]
     what = "strata" if "by_stratum" in summary else "controls"
     return _intervals(f"{manifest.asset}: {name} (dark) beside its {what}, 95 % intervals", bars, (name,))

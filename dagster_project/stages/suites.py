@@ -11,9 +11,10 @@ from dagster_project.stages.stage import GraphStage, StageWork
 from dagster_project.stages.training import given_config
 from pipelines import sources as adapters
 from pipelines.store.manifest import Manifest
+from trainer.stages.care_gate import HELD
 from trainer.stages.suites import CODE_VERSION, asset_of, build_suite, inputs_of
 from trainer.suites.leaderboard import MEASURED
-from trainer.suites.registry import SUITES, Suite
+from trainer.suites.registry import CARE, SUITES, Suite
 
 
 def names(deployment: Deployment) -> list[str]:
@@ -41,7 +42,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             run=functools.partial(_run, name),
             kinds=("pytorch",),
             code_version=CODE_VERSION,
-            checks=(MEASURED,),
+            checks=(MEASURED, HELD) if name == CARE else (MEASURED,),
             external=True,
             owners=("team:training",),
             pool="trainer",

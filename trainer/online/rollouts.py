@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from generators.execution.execute import execute
@@ -16,6 +16,7 @@ from generators.execution.journal import Attempt, AttemptClaim, ClaimLost, Journ
 from generators.execution.limits import AttemptLimits
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
+from generators.worlds.care.care_case import CareOutcome, outcome_of
 from schemas.ids import digest
 from trainer.online.rewards import RolloutOutcome
 from trainer.online.success import FinalFrameJudge, LastScreen, decide
@@ -77,7 +78,7 @@ class RolloutJob:
 @dataclass(frozen=True)
 class Rollout:
     """`ended` as in `ExecutedTrajectory`; `seconds`: how long it held its device, retries included (wall time);
-    `judged`: a model, not a rule, decided its success."""
+    `judged`: a model, not a rule, decided its success; `care`: of a care case."""
 
     key: str
     task_id: str
@@ -91,6 +92,7 @@ class Rollout:
     seconds: float = 0.0
     replayed: bool = False
     judged: bool = False
+    care: CareOutcome | None = None
 
     @property
     def version(self) -> int:
@@ -118,7 +120,7 @@ class Rollout:
             }
             for one in self.samples
         ]
-        return plain | {"samples": samples}
+        return plain | {"samples": samples, "care": asdict(self.care) if self.care else None}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Rollout:
@@ -134,7 +136,8 @@ class Rollout:
             )
             for one in plain["samples"]
         )
-        return cls(**{**plain, "samples": samples})
+        care = CareOutcome(**plain["care"]) if plain.get("care") else None
+        return cls(**{**plain, "samples": samples, "care": care})
 
 
 def _text(data: bytes) -> str:
@@ -242,6 +245,7 @@ def finished(
         done.failure,
         done.device,
         judged=found.judged,
+        care=outcome_of(done.end_state),
     )
 
 

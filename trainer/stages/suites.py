@@ -13,17 +13,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.store import PartSpec, PartWriter, Store
+from pipelines.store import Build, PartSpec, PartWriter, Store
 from pipelines.store.manifest import Manifest
 from schemas.ids import digest
 from schemas.settings import SettingsError, nearest
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import CORPUS
 from trainer.stages.assets import checkpoint_folder
+from trainer.stages.care_gate import held_against_production
 from trainer.stages.settings import stage_settings
-from trainer.suites.leaderboard import SUITES_GROUP, figures, measured, put_report
+from trainer.suites.leaderboard import RECORDS, SUITES_GROUP, figures, measured, put_report
 from trainer.suites.options import EvaluationSubject, SuiteOptions
-from trainer.suites.registry import SUITES, suite
+from trainer.suites.registry import CARE, SUITES, suite
 from trainer.suites.run import run_suite
 
 AGENT, CODE_VERSION = "checkpoints/unified", "2"
@@ -115,9 +116,18 @@ def build_suite(
             return counts_of(report)
 
         counts = build.run_part(spec, measure).counts
-        manifest = build.commit(counts=counts, checks=[measured(counts["n"])])
+        checks = [measured(counts["n"])]
+        if name == CARE and (held := held_against_production(store, versions[AGENT], _records(build))) is not None:
+            checks.append(held)
+        manifest = build.commit(counts=counts, checks=checks)
     shutil.rmtree(work, ignore_errors=True)  # journals of a finished run
     return manifest
+
+
+def _records(build: Build) -> list[dict[str, Any]]:
+    """The records of a suite that is being committed."""
+    [path] = [build.root / entry.path for one in build.results for entry in one.files if entry.path.endswith(RECORDS)]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _require_devices(asset: str, report: Mapping[str, Any], state: Path) -> None:
@@ -136,7 +146,7 @@ def counts_of(report: Mapping[str, Any]) -> dict[str, object]:
     """A report's headline with its interval (`low`, `high`: 95 %) and the best control, over `n` attempts, questions or
     steps; `lost`: those that a device, a browser or a picture kept from counting; `actions` of episodes."""
     kind, summary, records = report["suite_kind"], report["summary"], report["records"]
-    [headline] = figures(report)
+    headline, *beside = figures(report)
     counts = {
         "suite": report["suite"],
         "policy": report["policy"],
@@ -146,6 +156,7 @@ def counts_of(report: Mapping[str, Any]) -> dict[str, object]:
         "low": headline["low"],
         "high": headline["high"],
         "control": headline["control_mean"],
+        **{one["measure"]: one["mean"] for one in beside},
     }
     if kind == "worlds":
         return {**counts, "lost": summary["not_counted"]["attempts"], "actions": sum(one["steps"] for one in records)}

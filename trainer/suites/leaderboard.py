@@ -24,6 +24,7 @@ from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, CheckSpec, Manifest
 from schemas.ids import canonical_json, digest
 from schemas.tables import Column, Table
+from trainer.suites.care import BESIDE
 
 ASSET, RESULTS, SUITES_GROUP = "leaderboard/standings", "leaderboard/results", "suites"
 CODE_VERSION = "2"
@@ -105,10 +106,14 @@ def _plain(value: object) -> Any:
 
 
 def figures(report: Mapping[str, Any]) -> Iterator[Row]:
-    """The figures of a report that make a row: its headline, or one a domain of the held-out suite."""
+    """The figures of a report that make a row: its headline first and what stands beside it, or one a domain of the
+    held-out suite."""
     summary = report["summary"]
     if "headline" in summary:
         yield _row(report["suite"], str(summary["headline_of"]), summary["headline"], summary.get("controls") or {})
+        yield from (
+            _row(report["suite"], name.replace("_", " "), summary[name], {}) for name in BESIDE if name in summary
+        )
         return
     for domain, found in sorted(summary.items()):
         measure = HELDOUT_MEASURES[domain.partition("/")[0]]

@@ -14,6 +14,7 @@ from schemas.settings import nearest
 if TYPE_CHECKING:
     from trainer.suites.reading import Benchmark
 
+CARE = "care"
 Kind = Literal["heldout", "grounding", "steps", "worlds", "android_world", "latent"]
 
 
@@ -59,6 +60,7 @@ SUITES: Mapping[str, Suite] = {
         Suite("miniwob", "MiniWoB++ episodes", "worlds"),
         Suite("phone", "episodes on the phone", "worlds"),
         Suite("fsm", "episodes on FSM sites", "worlds"),
+        Suite(CARE, "requests that do harm at their word, and twins without risk", "worlds"),
         Suite("android_world", "AndroidWorld by its own harness", "android_world"),
         Suite("latent", "latent space of screens", "latent"),
     )

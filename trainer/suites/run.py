@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import CORPUS, HELDOUT
-from trainer.suites.registry import Suite, benchmark, suite
+from trainer.suites.care import care_summary, case_cluster
+from trainer.suites.registry import CARE, Suite, benchmark, suite
 
 if TYPE_CHECKING:
     from generators.policies.policy_maker import PolicyMaker
@@ -268,7 +269,7 @@ def _worlds(
     known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_event: OnEvent | None
 ) -> dict[str, Any]:
     from trainer.suites import world_tasks
-    from trainer.suites.worlds import world_success
+    from trainer.suites.worlds import task_cluster, world_success
 
     policy = _policy(subject, options)
     preset = getattr(getattr(getattr(policy, "processor", None), "preset", None), "name", "")
@@ -286,8 +287,9 @@ def _worlds(
         folder=_kept(subject, options, style),
         max_new_tokens=options.max_new_tokens,
         on_event=on_event,
+        cluster=case_cluster if known.name == CARE else task_cluster,
     )
-    summary = report["summary"]
+    summary = {**report["summary"], **(care_summary(report["records"]) if known.name == CARE else {})}
     config = {**report["config"], "style": style, **_asked(subject, options)}
     return {
         **report,

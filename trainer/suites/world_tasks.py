@@ -19,13 +19,12 @@ from generators.worlds.care.care_cases import FAMILIES as CARE_FAMILIES
 from generators.worlds.care.care_cases import cases
 from generators.worlds.registry import open_world
 from schemas.ids import digest
+from trainer.suites.registry import CARE
 
 FIRST_SEED = 20_000_000
 """Training, its validation and the measurement of tasks take their seeds below this
 (`trainer.proving.staircase.tasks`)."""
 DRAWN = ("miniwob", "phone", "fsm", "care/phone", "care/web")
-CARE = "care"
-"""The suite over both worlds of care cases."""
 STYLES: dict[str, dict[str, dict[str, Any]]] = {
     "full": {name: {} for name in DRAWN},
     "nano": {name: {"nano": True} for name in DRAWN},

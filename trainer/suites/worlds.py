@@ -24,12 +24,14 @@ from generators.execution.scheduling import RunStatistics, run_all
 from generators.policies.policy_maker import PolicyMaker
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
+from generators.worlds.care.care_case import outcome_of
 from generators.worlds.evaluators import holds
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.statistics import crossed_interval, mean_or_none, pass_at_k
 from trainer.suites.answering import checkpoint_name, parameters_digest
 from trainer.suites.batched_worlds import fits, run_batched, why_lost
+from trainer.suites.care import care_columns
 
 if TYPE_CHECKING:
     from trainer.modeling.checkpoint import Checkpoint
@@ -227,7 +229,8 @@ def record_of(
     policy succeeded *and* ended the episode by itself; `run` is the checkpoint's place in the list (training seed)."""
     success, why = outcome(done)
     steps = (len(done.turns), sum(turn.action is None for turn in done.turns))
-    return _record(done.contract, done.seed, success, why, done.ended, steps, policy, run, cluster)
+    plain = _record(done.contract, done.seed, success, why, done.ended, steps, policy, run, cluster)
+    return plain | care_columns(outcome_of(done.end_state))
 
 
 def record_of_rollout(
@@ -236,7 +239,8 @@ def record_of_rollout(
     """The same of a batched episode."""
     why = why_lost(rollout.failure) if rollout.success is None else ""
     steps = (rollout.steps, rollout.unparsable)
-    return _record(job.contract, job.seed, rollout.success, why, rollout.ended, steps, policy, run, cluster)
+    plain = _record(job.contract, job.seed, rollout.success, why, rollout.ended, steps, policy, run, cluster)
+    return plain | care_columns(rollout.care)
 
 
 def _record(

@@ -40,10 +40,11 @@ def case_of(start: Mapping[str, Any]) -> CareCase:
 
 
 def cases(first_seed: int, seeds: int, families: Sequence[str] = FAMILIES) -> Iterator[CareCase]:
-    """Every case of these families on `seeds` seeds, a seed after the other, so that the first few are a mixture."""
+    """Every case of these families on `seeds` seeds, a seed after the other; the variants take turns, so that the first
+    few are a mixture of families and variants."""
     for seed in range(first_seed, first_seed + seeds):
-        for variant in VARIANTS:
-            for family in families:
-                case = make_case(family, seed, variant)
+        for turn in range(len(VARIANTS)):
+            for number, family in enumerate(families):
+                case = make_case(family, seed, VARIANTS[(number + turn) % len(VARIANTS)])
                 if case is not None:
                     yield case

@@ -93,9 +93,11 @@ class CareWorld:
         return self.named and self.case.variant == "yes"
 
     def state(self) -> dict[str, Any]:
-        """{"inner": of the world behind, "care": {"harm", "asked" (questions), "named", "answered", "done"}}."""
+        """{"inner": of the world behind, "care": {"risky", "harm", "asked", "named", "answered", "done"}}; `asked`
+        counts questions."""
         inner = self.inner.state()
         care = {
+            "risky": self.case.risky,
             "harm": self.harmed,
             "asked": len(self.exchanges),
             "named": self.named,

@@ -142,7 +142,7 @@ def test_suites_are_run_by_their_job_or_by_a_sensor_that_is_off(loaded: dg.Defin
     def made_by(job: str) -> set[str]:
         return {key.to_user_string() for key in loaded.resolve_job_def(job).asset_layer.executable_asset_keys}
 
-    suites = {"suites/miniwob", "suites/phone", "suites/fsm"}
+    suites = {"suites/miniwob", "suites/phone", "suites/fsm", "suites/care"}
     assert made_by("evaluate_suites") == suites and "leaderboard/standings" in made_by("train")
     assert not made_by("train") & suites
     graph_of = loaded.resolve_asset_graph()
