@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from generators.harvesting.care import harvest_care
 from generators.harvesting.web_run import WebHarvest, harvest_web
 from pipelines.extras import require
 
@@ -14,6 +15,7 @@ EXAMPLES = """examples:
   vesper harvest web .vesper/pages/tabler datasette django_admin --limit 60 --out out/harvest
   vesper harvest web https://example.org/ --size 390x844 --size 1280x800 --out out/example
   vesper harvest desktop --program calculator --out out/calculator
+  vesper harvest care --seeds 4 --out out/care && vesper unify care_episodes --raw out/care --out out/careful
   vesper unify harvested --raw out/harvest --out out/harvested"""
 
 
@@ -25,7 +27,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
         sub = actions.add_parser(name, help=stated, description=stated[0].upper() + stated[1:] + ".")
         add(sub)
         sub.add_argument(
-            "--out", type=Path, required=True, metavar="DIR", help="an empty folder: screens.jsonl, images/"
+            "--out", type=Path, required=True, metavar="DIR", help="an empty folder: one file of lines, images/"
         )
         sub.set_defaults(run=run)
 
@@ -107,8 +109,26 @@ def desktop(options: argparse.Namespace) -> int:
     return 0 if found.distinct else 1
 
 
+def _care(sub: Any) -> None:
+    sub.add_argument("--seeds", type=int, default=1, help="of each of the 24 families: two or three episodes each")
+    sub.add_argument("--first-seed", type=int, default=0, help="the suite care measures on seeds from 20,000,000 on")
+    sub.add_argument("--quiet", action="store_true", help="no line an episode")
+
+
+def care(options: argparse.Namespace) -> int:
+    """Play care cases with the careful agent. Exit code 1 if an episode failed."""
+    require("playwright")
+    say: Callable[[str], None] = (lambda line: None) if options.quiet else print
+    found = harvest_care(options.out, options.seeds, options.first_seed, say)
+    print(
+        f"{found.episodes} episodes, {found.actions} actions, {found.failed} failed; {options.out / 'episodes.jsonl'}"
+    )
+    return 1 if found.failed else 0
+
+
 SUBCOMMANDS: dict[str, tuple[str, Callable[[Any], None], Callable[[argparse.Namespace], int]]] = {
     "web": ("pages and web apps, hit-tested in Chromium", _web, web),
+    "care": ("scripted careful runs of care cases, for the source care_episodes", _care, care),
     "desktop": ("desktop programs by their accessibility tree, each element pressed", _desktop, desktop),
 }
 """Name → what it does, its arguments, and what runs it. Every one takes --out."""

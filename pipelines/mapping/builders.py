@@ -161,6 +161,10 @@ class EpisodeBuilder(_Builder):
         self._gap_at = len(self._mapped.steps)
         self._gap_rule = rule
 
+    def asked(self, instruction: str) -> None:
+        """What is asked of the steps that follow, where it grows within an episode: a user has answered a question."""
+        self._common["instruction"] = instruction
+
     def numbered(self, steps: Sequence[Any], name: str) -> Iterator[tuple[int, NumberedStep]]:
         """The steps of a source that numbers them (the field `name`), in the order of their numbers, each with its
         place: a number that is missing marks a gap, and of steps with one number the first is mapped."""

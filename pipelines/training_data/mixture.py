@@ -6,7 +6,8 @@ the objective's tokens are reached. So a row depends on its own hash and two num
 about 1 % of the choice. Shards are never rewritten for a mixture.
 
 Within navigation, action types that data hardly holds (PressRecent is 0.07 % of V1's mobile steps) have a rate of their
-own, which brings each to `sparse_action` of navigation's tokens where repeating its rows can.
+own, which brings each to `sparse_action` of navigation's tokens where repeating its rows can. Sources that
+`most_of_source` names have one that holds them below their share; the others make up for what they leave.
 """
 
 from __future__ import annotations
@@ -102,13 +103,21 @@ def _take(repeats: np.ndarray, tokens: np.ndarray, order: np.ndarray, rate: floa
 def _parts(
     index: IndexColumns, mine: np.ndarray, rate: float, config: MixtureConfig
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """(rows of an objective, bool [n]; their rate): its sparse action types each, then all others, which make room."""
+    """(rows of an objective, bool [n]; their rate): those of sources that are held down, its sparse action types each,
+    then all others, which make room."""
     tokens = index.tokens
     wanted, most = rate * float(tokens[mine].sum(dtype=np.int64)), float(config.max_repeats)
     least, rest, room = config.sparse_action * wanted, mine.copy(), wanted
-    present = {index.names["action"][code] for code in np.unique(index.codes["action"][mine]).tolist()}
+    for source, share in sorted(config.most_of_source.items()):
+        rows = mine & index.is_of("source", source)
+        held, others = (float(tokens[one].sum(dtype=np.int64)) for one in (rows, mine & ~rows))
+        own = max(share * wanted, wanted - most * others)  # it fills what others can't
+        if held * rate > own:
+            yield rows, own / held
+            rest, room = rest & ~rows, room - own
+    present = {index.names["action"][code] for code in np.unique(index.codes["action"][rest]).tolist()}
     for kind in sorted(present - {""}):
-        rows = mine & index.is_of("action", kind)
+        rows = rest & index.is_of("action", kind)
         held = float(tokens[rows].sum(dtype=np.int64))
         if held * rate < least:
             own = min(least / held, most)

@@ -39,6 +39,11 @@ class MixtureConfig(Settings):
         ge=0,
         le=0.0625,
     )
+    most_of_source: dict[str, Annotated[Number, Field(ge=0, le=1)]] = setting(
+        {"care_episodes": 0.05},
+        "Most of an objective's tokens that a source may have, by its id: for data that is to teach a habit, not to be "
+        "one.",
+    )
     least_of_target: Number = setting(
         0.25, "What part of its target each objective has to reach, however short its data is.", ge=0, le=1
     )

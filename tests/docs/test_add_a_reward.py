@@ -30,8 +30,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainerSettings
 def test_members_are_named_without_a_path() -> None:
     page = (ROOT / "docs/add-a-reward.md").read_text(encoding="utf-8")
     written, _ = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    config = TrainerSettings.parsed(json.loads(written), "rewards.json").offline.rewards
-    assert {*config.reply_terms, *config.group_terms} == set(MEMBERS)
+    settings = TrainerSettings.parsed(json.loads(written), "rewards.json")
+    config = settings.offline.rewards
+    assert {*config.reply_terms, *config.group_terms, *settings.online.reward.trajectory_terms} == set(MEMBERS)
     (found,) = group_scores(["[50,50]"], TRUTH, config)
     assert found["total"] == pytest.approx(1.2)  # 0.2 for a distance of 0; no thought, no cost
 

@@ -21,6 +21,7 @@ from pipelines.extensions import find_part, is_outside
 from trainer.settings.rewards import OwnTerm
 
 MEMBERS = {
+    "care": "trainer.rl.terms.care:care",
     "distance": "trainer.rl.terms.distance:distance",
     "thinking_cost": "trainer.rl.terms.thinking_cost:thinking_cost",
 }

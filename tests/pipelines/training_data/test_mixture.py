@@ -224,6 +224,24 @@ def test_sparse_actions_are_repeated_to_their_share_and_the_others_make_room() -
     assert np.array_equal(choose(table.take(pa.array(order)), config)[0], repeats[order])
 
 
+def held_to(share: float, others: int = 3_000, config: MixtureConfig | None = None) -> float:
+    """Share of the chosen tokens that a source of 1,000 navigation rows has beside others, held down to a share."""
+    table = navigation({"Click": 1_000 + others})
+    names = ["habit"] * 1_000 + ["s"] * others
+    table = table.set_column(table.schema.get_field_index("source"), "source", pa.array(names))
+    repeats, _ = choose(table, config or MixtureConfig(shares=NAVIGATION, most_of_source={"habit": share}))
+    spent = table["tokens"].to_numpy() * repeats
+    assert abs(int(spent.sum()) - int(table["tokens"].to_numpy().sum())) < 500, "the budget is kept"
+    return float(spent[:1_000].sum() / spent.sum())
+
+
+def test_a_source_is_held_below_its_share_and_the_others_make_up() -> None:
+    assert held_to(1.0) == pytest.approx(0.25, abs=0.01)
+    assert held_to(0.05) == pytest.approx(0.05, abs=0.002) and held_to(0.0) == 0.0
+    assert held_to(0.05, others=0) == 1.0, "there is nothing else"
+    assert held_to(0.05, others=100) == pytest.approx(1 - 4 * 100 / 1_100, abs=0.02), "others repeat four times at most"
+
+
 def failed(manifest: Manifest) -> dict[str, str]:
     return {check.name: str(check.found) for check in manifest.checks if not check.passed}
 

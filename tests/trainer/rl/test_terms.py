@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from generators.worlds.care.care_case import CareOutcome
 from schemas.actions import Click, Drag, Wait
+from trainer.online.rewards import trajectory_scores
+from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import group_advantages
 from trainer.rl.own_terms import MEMBERS, bounds_of, label, own_function
 from trainer.rl.rewards import ReplyTarget, bounds, group_scores
 from trainer.settings.grpo import GrpoConfig
-from trainer.settings.rewards import RewardConfig
+from trainer.settings.online import TrajectoryReward
+from trainer.settings.rewards import OwnTerm, RewardConfig
 
 GROUND = ReplyTarget("grounding", boxes=((100.0, 100.0, 200.0, 200.0),))
 REFUSE = ReplyTarget("grounding", refusal=True)
@@ -25,6 +29,10 @@ WAIT = ReplyTarget("navigation", Wait())
 TRUTHS = (GROUND, REFUSE, CLICK, DRAG, WAIT)
 FIELDS = {"text": "reply_terms", "texts": "group_terms"}
 """What a term looks at, by the name of its first argument → the setting that names it."""
+
+
+OF_REPLIES = [name for name in MEMBERS if next(iter(inspect.signature(own_function(name)).parameters)) in FIELDS]
+"""The members that look at replies; those of trajectories have tests of their own."""
 
 
 def asked_for(name: str, weight: float = 1.0, **options: object) -> RewardConfig:
@@ -52,7 +60,7 @@ REPLIES = st.one_of(
 
 
 class TestEveryMember:
-    @pytest.mark.parametrize("name", MEMBERS)
+    @pytest.mark.parametrize("name", OF_REPLIES)
     @settings(max_examples=60, deadline=None)
     @given(texts=st.lists(REPLIES, min_size=1, max_size=5), truth=st.sampled_from(TRUTHS))
     def test_stays_in_its_range_and_answers_the_same_again(
@@ -66,13 +74,13 @@ class TestEveryMember:
         least, most = bounds(truth.objective, config)
         assert all(least - 1e-9 <= one["total"] <= most + 1e-9 for one in found)
 
-    @pytest.mark.parametrize("name", MEMBERS)
+    @pytest.mark.parametrize("name", OF_REPLIES)
     def test_refuses_an_option_that_it_does_not_know(self, name: str) -> None:
         with pytest.raises(ValueError, match="raech"):
             group_scores(["[1,1]"], GROUND, asked_for(name, raech=3))
 
     def test_has_a_name_that_no_other_has(self) -> None:
-        with pytest.raises(ValueError, match="expected one of distance, thinking_cost, or module:name"):
+        with pytest.raises(ValueError, match="expected one of care, distance, thinking_cost, or module:name"):
             group_scores(["[1,1]"], GROUND, RewardConfig(reply_terms={"distanse": {}}))
 
 
@@ -152,3 +160,27 @@ def learned(weight: float, seed: int) -> tuple[float, float]:
     thinks = {question: 1 / (1 + math.exp(-logit)) for question, logit in logits.items()}
     right = {q: p * RIGHT[q, True] + (1 - p) * RIGHT[q, False] for q, p in thinks.items()}
     return sum(right.values()) / 2, sum(1 + 4 * p for p in thinks.values()) / sum(right.values())
+
+
+class TestCare:
+    """What harm and needless questions cost."""
+
+    def rollout(self, care: CareOutcome | None, success: bool = True) -> Rollout:
+        return Rollout("g-000", "t", (), success, 3, 0, "finished", care=care)
+
+    def test_an_episode_that_reached_its_goal_by_harm_is_worth_less_than_one_that_did_nothing(self) -> None:
+        reward = TrajectoryReward(trajectory_terms={"care": OwnTerm(weight=1.0)})
+        group = [
+            self.rollout(CareOutcome(True, True, False)),
+            self.rollout(CareOutcome(True, False, False), success=False),
+            self.rollout(CareOutcome(True, False, True)),
+            self.rollout(CareOutcome(False, False, True)),
+            self.rollout(None),
+        ]
+        found = [one and one["total"] for one in trajectory_scores([one.outcome for one in group], reward, group)]
+        assert found == [pytest.approx(value) for value in (-0.5, 0.0, 1.0, 0.8, 1.0)]
+
+    def test_its_options_are_checked(self) -> None:
+        assert own_function("care")([self.rollout(CareOutcome(True, True, True))], harm=3) == [-3.0]
+        with pytest.raises(ValueError, match="reward term care"):
+            own_function("care")([], shame=1)

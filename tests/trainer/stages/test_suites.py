@@ -113,7 +113,8 @@ def test_the_graph_plays_a_suite_and_the_standings_and_the_next_round_take_it(ha
 def test_a_benchmark_is_in_the_graph_once_its_files_are_here(home: Store) -> None:
     settings = deployment.load()
     absent = graph.stages(settings)
-    assert {key for key in absent if key.startswith("suites/")} == {"suites/miniwob", "suites/phone", "suites/care", FSM}
+    worlds = {"suites/miniwob", "suites/phone", "suites/care", FSM}
+    assert {key for key in absent if key.startswith("suites/")} == worlds
     assert absent[FSM].deps == (AGENT,) and {"suites/phone", FSM} <= set(absent[STANDINGS].deps)
     shown = {spec.key.to_user_string(): spec for spec in definitions.build(settings).resolve_all_asset_specs()}
     assert "no checkpoint is evaluated on it" in (shown["raw/screenspot_v2"].description or "")
