@@ -133,10 +133,13 @@ def _of_a_kind(one: Element, other: Element) -> bool:
 def left_unconfirmed(episode: Episode) -> Finding | None:
     """The last screen doesn't still offer, untouched, the button that carries out what the trace prepared.
 
-    Only for traces that end with Finished. Can't see: buttons in other languages, icons.
+    Only for traces that end with Finished, and in which nobody was asked: a user who was may have said no. Can't see:
+    buttons in other languages, icons.
     """
     if not episode.actions or episode.actions[-1].row["action_type"] != "Finished" or episode.is_prefix:
         return None
+    if episode.actions[-1].row["instruction"] != episode.actions[0].row["instruction"]:
+        return None  # it grew by an answer
     last, words = episode.actions[-1], plain(episode.instruction).split()
     if last.screen is None or len(episode.actions) < 2:
         return None

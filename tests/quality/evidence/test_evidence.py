@@ -379,6 +379,9 @@ def test_another_choice_than_the_goal_s_and_an_early_end_are_found(world):
     wrong = RulesJudge().judge([world.episode(*steps[:2], instruction="Call Grace Lopez")])[0]
     early = RulesJudge().judge([world.episode(*steps, instruction="Call Sam Novak")])[0]
     assert right.reachability >= 8 and "chose_other" in wrong.kinds and "left_unconfirmed" in early.kinds
+    refused = world.episode(*steps, instruction="Call Sam Novak")
+    refused.actions[-1].row["instruction"] += "\nYou asked: Save?\nThe user answered: No."
+    assert "left_unconfirmed" not in RulesJudge().judge([refused])[0].kinds
 
 
 def ev_finished():
