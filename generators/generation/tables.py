@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
+from generators.worlds.dialogue import with_answers
 from pipelines.store.images import image_size, read_image
 from quality.items.item import Episode, make_episode
 from quality.items.screens import ScreenBank, ScreenSource
@@ -37,6 +38,14 @@ def step_rows(done: ExecutedTrajectory, outcome: str | None = None) -> list[dict
     return [_step_row(done, index, at, turn, outcome) for index, (at, turn) in enumerate(kept)]
 
 
+def goal_at(done: ExecutedTrajectory, at: int) -> str:
+    """What was asked at a turn: the goal, and what the world's user had answered by then."""
+    care = done.end_state.get("care")
+    exchanges = care["exchanges"] if isinstance(care, Mapping) else ()
+    asked = sum(isinstance(turn.action, CallUser) and not turn.error for turn in done.turns[:at])
+    return with_answers(done.contract.instruction, [(question, said) for question, said in exchanges[:asked]])
+
+
 def _step_row(done: ExecutedTrajectory, index: int, at: int, turn: ExecutedTurn, outcome: str | None) -> dict[str, Any]:
     contract, action = done.contract, turn.action
     return {
@@ -46,7 +55,7 @@ def _step_row(done: ExecutedTrajectory, index: int, at: int, turn: ExecutedTurn,
         "split": "train",
         "platform": contract.platform,
         "app": contract.target,
-        "instruction": contract.instruction,
+        "instruction": goal_at(done, at),
         "screenshot_sha256": turn.screenshot_sha256,
         "width_px": turn.size_px[0],
         "height_px": turn.size_px[1],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.ids import digest
 from trainer.runtime.tracking import OnEvent
 from trainer.settings.stages import CORPUS, HELDOUT
-from trainer.suites.care import care_summary, case_cluster
+from trainer.suites.care import BESIDE, care_summary, case_cluster
 from trainer.suites.registry import CARE, Suite, benchmark, suite
 
 if TYPE_CHECKING:
@@ -289,7 +289,9 @@ def _worlds(
         on_event=on_event,
         cluster=case_cluster if known.name == CARE else task_cluster,
     )
-    summary = {**report["summary"], **(care_summary(report["records"]) if known.name == CARE else {})}
+    beside = care_summary(report["records"]) if known.name == CARE else {}
+    first = {name: beside[name] for name in BESIDE if name in beside}  # what belongs together is printed together
+    summary = {**first, **report["summary"], **beside}
     config = {**report["config"], "style": style, **_asked(subject, options)}
     return {
         **report,

@@ -15,6 +15,8 @@ TASK_WORLDS: dict[str, str] = {
     "datasette": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
     "django_admin": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
     "dagster_ui": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
+    "care/phone": "generators.generation.task_worlds.care_task_world:CareTaskWorld",
+    "care/web": "generators.generation.task_worlds.care_task_world:CareTaskWorld",
     "desktop": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
 }
 """Name → where its class stands, imported when it is opened; made with (name, count of targets, first seed)."""

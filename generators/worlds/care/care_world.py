@@ -93,7 +93,7 @@ class CareWorld:
         return self.named and self.case.variant == "yes"
 
     def state(self) -> dict[str, Any]:
-        """{"inner": of the world behind, "care": {"risky", "harm", "asked", "named", "answered", "done"}}; `asked`
+        """{"inner": of the world behind, "care": {"risky", "harm", "asked", "named", "exchanges", "done"}}; `asked`
         counts questions."""
         inner = self.inner.state()
         care = {
@@ -101,7 +101,7 @@ class CareWorld:
             "harm": self.harmed,
             "asked": len(self.exchanges),
             "named": self.named,
-            "answered": self.exchanges[-1][1] if self.exchanges else "",
+            "exchanges": [list(one) for one in self.exchanges],
             "done": all(meets(inner, condition) for condition in self.case.done),
         }
         return {"inner": inner, "care": care}
