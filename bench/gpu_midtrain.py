@@ -248,28 +248,11 @@ def _peak_gib(on_gpu: bool) -> float | None:
 
 
 def flops_per_token(config: Any, processor: Any, rows: Sequence[Any]) -> float:
-    """FLOPs of a forward and backward pass by tokens of these rows: 6 a weight that works, and attention's products.
+    """FLOPs of a forward and backward pass by tokens of these rows (`trainer.modeling.flops.batch_flops`)."""
+    from trainer.modeling.flops import batch_flops
 
-    The head counts at labels only, the vision tower at patches, attention over half of the squared length.
-    """
-    text, vision = config.text_config, config.vision_config
     batch = processor.training_batch(rows)
-    lengths = batch.attention_mask.sum(1).tolist()
-    patches = [int(grid.prod()) for grid in batch.image_grid_thw[batch.image_use]]
-    width, inner = text.hidden_size, text.num_attention_heads * text.head_dim
-    attention = width * (2 * inner + 2 * text.num_key_value_heads * text.head_dim)
-    experts = getattr(text, "num_experts_per_tok", None) if hasattr(text, "num_experts") else None
-    mlp = 3 * width * (text.moe_intermediate_size * experts if experts else text.intermediate_size)
-    total = 6.0 * text.num_hidden_layers * (attention + mlp) * sum(lengths)
-    total += 6.0 * text.num_hidden_layers * inner * sum(length**2 for length in lengths)
-    total += 6.0 * width * text.vocab_size * int((batch.labels != -100).sum())
-    seen = 4 * vision.hidden_size**2 + 2 * vision.hidden_size * vision.intermediate_size
-    total += 6.0 * vision.depth * seen * sum(patches)
-    total += 12.0 * vision.depth * vision.hidden_size * sum(count**2 for count in patches)
-    merged = vision.hidden_size * vision.spatial_merge_size**2
-    mergers = 1 + len(vision.deepstack_visual_indexes)
-    total += 6.0 * mergers * merged * (merged + width) * sum(patches) / vision.spatial_merge_size**2
-    return total / sum(lengths)
+    return batch_flops(config, batch) / batch.tokens
 
 
 class Screens:

@@ -11,11 +11,13 @@ from trainer.midtrain.loss import token_losses
 from trainer.midtrain.perplexity import perplexity_weights
 from trainer.midtrain.schedule import learning_rate, sigma_at
 from trainer.modeling.batches import Batch
+from trainer.modeling.flops import batch_flops
 from trainer.modeling.processor import Processor
 from trainer.modeling.routing import Balance, routed
 from trainer.modeling.sharding import norm_of
 from trainer.runtime.parallel import Ranks
 from trainer.runtime.precision import autocast
+from trainer.runtime.rates import set_rate
 from trainer.settings.supervised import MidtrainConfig
 
 if TYPE_CHECKING:
@@ -45,19 +47,19 @@ class OptimiserSteps:
         return self._bad_before + given.after.bad + self._torn
 
     def step(self, given: StepBatches, step: int) -> dict[str, float]:
-        """Train on a step's batches; what goes into the curve."""
+        """Train on a step's batches; what goes into the curve, and the `flops` that it took."""
         config = self._config
-        for one in self._optimiser.param_groups:
-            one["lr"] = learning_rate(step, config)
+        set_rate(self._optimiser, learning_rate(step, config))
         real = [batch for batch in given.batches if batch.samples]
         own = [
             sum(float(batch.weights.sum(dtype=torch.float64)) for batch in real),
             sum(batch.tokens for batch in real),
             sum(batch.samples for batch in real),
             given.torn,
+            sum(batch_flops(self._model.config, batch, frozen_tower=config.freeze_vision) for batch in real),
         ]
         # summed before any gradient: the loss of a step is a mean over the tokens of all ranks and micro-batches
-        weight, tokens, samples, torn = self._group.sums(own)
+        weight, tokens, samples, torn, flops = self._group.sums(own)
         self._torn += int(torn)
         if not weight:
             raise ValueError(f"mid-training: the batch of step {step} has no answer token with a weight above 0")
@@ -86,6 +88,7 @@ class OptimiserSteps:
             "tokens": int(tokens),
             "samples": int(samples),
             "grad_norm": norm.item(),
+            "flops": flops,
             **({"aux_loss": aux_loss} if balance else {}),
             **({"perplexity_weight": harder} if config.perplexity.power else {}),
         }

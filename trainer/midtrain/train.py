@@ -27,12 +27,14 @@ from trainer.midtrain.loss import validate
 from trainer.midtrain.step import OptimiserSteps
 from trainer.modeling.adapters import only_adapters
 from trainer.modeling.batches import Row
+from trainer.modeling.flops import utilisation
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.processor import Processor
 from trainer.modeling.sharding import gather_into, sharded
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import in_bf16
+from trainer.runtime.rates import rate_groups
 from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.runtime.training_state import TrainingState
 from trainer.settings.supervised import MidtrainConfig
@@ -82,7 +84,10 @@ def train(
     processor = labelled(model, processor, config)
     plain, model = model, _readied(model, source, config, group)
     optimiser = torch.optim.AdamW(
-        model.parameters(), config.learning_rate, config.betas, weight_decay=config.weight_decay
+        rate_groups(model, config.learning_rate_scales),
+        config.learning_rate,
+        config.betas,
+        weight_decay=config.weight_decay,
     )
     state = TrainingState(state_dir, digest, group)
     saved = state.load(model, optimiser) or {}
@@ -118,6 +123,7 @@ def train(
             given = next(steps)
             made = run.step(given, step)
             seconds = time.perf_counter() - began
+            flops = made.pop("flops")
             step += 1
             curve.steps.append(made)
             curve.bad_rows = run.bad_rows(given)
@@ -127,6 +133,7 @@ def train(
                 "kind": "step",
                 **made,
                 **speed(made, seconds),
+                **utilisation(flops, seconds, run.device, group.world),
                 "steps": config.max_steps,
                 "num_tokens": num_tokens,
                 "bad_rows": curve.bad_rows,

@@ -73,6 +73,11 @@ def train(
             f"engine trl: expected sigma [0, 0], image_blocks 0 and router_aux_loss_coef 0, found {found}: its loss is "
             "plain cross entropy after the last block (engine own has all three)"
         )
+    if config.learning_rate_scales:
+        raise ValueError(
+            f"engine trl: expected no learning_rate_scales, found {config.learning_rate_scales}: its Trainer has one "
+            "rate for all (engine own has them)"
+        )
     if config.perplexity.power:
         raise ValueError(
             f"engine trl: expected perplexity.power 0, found {config.perplexity.power}: what TRL divides a loss by is "

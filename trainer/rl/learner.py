@@ -33,6 +33,7 @@ from trainer.modeling.sharding import gather_into, norm_of, sharded
 from trainer.rl.grpo import Advantages, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
+from trainer.runtime.rates import rate_groups, set_rate
 from trainer.runtime.training_state import StateFile, read_parts, spread_whole, write_parts
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
 
@@ -87,7 +88,10 @@ class Learner:
         recompute(self._policy, config.gradient_checkpointing)
         self._packs = takes_packed(model)
         self.optimizer = torch.optim.AdamW(
-            self._policy.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
+            rate_groups(self._policy, config.learning_rate_scales),
+            lr=config.learning_rate,
+            betas=(0.9, 0.95),
+            weight_decay=config.weight_decay,
         )
         self._taken_up: Mapping[str, Any] | None = None
 
@@ -196,8 +200,7 @@ class Learner:
         norm = float(norm_of(torch.nn.utils.clip_grad_norm_(self._policy.parameters(), self.config.max_grad_norm)))
         if not math.isfinite(norm):
             raise FloatingPointError(f"RL: the gradient of update {update + 1} isn't finite: {norm}")
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        set_rate(self.optimizer, rate)
         self.optimizer.step()
         self._policy.eval()
         own = [float(sum(loss.loss.detach() for _, loss in losses)), sum(number for number, _ in losses)]

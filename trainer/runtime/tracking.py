@@ -23,6 +23,8 @@ NAMES = {
     "num_tokens": "train/num_tokens",
     "tokens_per_s": "train/tokens_per_second",
     "samples_per_s": "train/samples_per_second",
+    "tflops": "train/tflops_per_second",
+    "mfu": "train/mfu",
     "fill": "train/packing_fill",
     "bad_rows": "train/bad_rows",
 }

@@ -23,6 +23,7 @@ from torch.optim import Optimizer
 
 from pipelines.whole_files import sync, whole_file
 from trainer.runtime.parallel import Ranks
+from trainer.runtime.rates import names_in_order
 
 SINGLE, PARTS = "state.pt", "state.json"
 
@@ -101,7 +102,7 @@ def spread_whole(
     from torch.distributed.checkpoint import state_dict as parts
 
     if moments:  # a plain optimiser numbers its parameters
-        names = [name for name, _ in model.named_parameters()]
+        names = names_in_order(model, optimiser)
         groups = [{**group, "params": [names[place] for place in group["params"]]} for group in moments["param_groups"]]
         moments = {"state": {names[place]: one for place, one in moments["state"].items()}, "param_groups": groups}
     # one after the other: `set_state_dict` takes no weights where a rank has none to give

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from schemas.settings import Flag, Number, Settings, Whole, setting
+from trainer.settings.rate_scales import RateScales
 
 
 class GrpoConfig(Settings):
@@ -38,6 +39,11 @@ class LearnerConfig(Settings):
     grpo: GrpoConfig = setting(GrpoConfig(), "The loss.")
     learning_rate: Number = setting(..., "The rate after `warmup_steps` updates.", gt=0)
     warmup_steps: Whole = setting(2, "Updates in which the rate rises.", ge=0)
+    learning_rate_scales: RateScales = setting(
+        {},
+        "Factors of the rate for parts of the model, as `midtrain.learning_rate_scales`.",
+        neutral=True,
+    )
     weight_decay: Number = setting(0.0, "AdamW's weight decay.", ge=0)
     max_grad_norm: Number = setting(1.0, "Larger gradients are scaled down to this norm.", gt=0)
     entropy_decay: Number = setting(1.0, "σ: by how much the entropy bonus shrinks with every update.", gt=0, le=1)

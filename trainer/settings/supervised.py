@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, setting
+from trainer.settings.rate_scales import RateScales
 
 
 class SpanWeights(Settings):
@@ -57,6 +58,12 @@ class MidtrainConfig(Settings):
         default_factory=lambda given: min(20, given["max_steps"] // 10),
     )
     final_lr_share: Number = setting(0.05, "What is left of the peak at the last step; a cosine leads to it.")
+    learning_rate_scales: RateScales = setting(
+        {},
+        "Factors of the rate for parts of the model: {regular expression: factor}, the first that is found in a "
+        "parameter's name, such as {visual.merger: 1, visual: 0.1}.",
+        neutral=True,
+    )
     betas: tuple[Number, Number] = setting((0.9, 0.95), "Decay of AdamW's two moments.")
     weight_decay: Number = setting(0.0, "AdamW's weight decay.")
     max_grad_norm: Number = setting(1.0, "Larger gradients are scaled down to this norm.")

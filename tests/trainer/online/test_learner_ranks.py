@@ -19,6 +19,7 @@ from trainer.online.train import train_online
 from trainer.rl.grpo import group_advantages
 from trainer.rl.learner import Learner
 from trainer.runtime.parallel import hollow_models, launched
+from trainer.runtime.rates import names_in_order
 from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 GRPO = {"beta": 0.1, "entropy_coef": 0.01, "stale_cap": 2.0}
 FORMS: dict[str, dict[str, Any]] = {
-    "one part each and one over": {"micro_batch": 1},
+    "one part each and one over": {"micro_batch": 1, "learning_rate_scales": {"visual": 0.5, "norm": 2.0}},
     "a rank with nothing to do": {"micro_batch": 8, "freeze_vision": True},
     "several iterations": {"micro_batch": 1, "num_iterations": 2, "mode": "async", "gradient_checkpointing": True},
 }
@@ -75,8 +76,8 @@ def save(learner: OnlineLearner, file: StateFile) -> dict[str, Any]:
     """The learner's state into a file; whole weights, and first moments by parameter."""
     kept = learner.state(file)
     file.save(kept["folder"], learner=kept)
-    names = [name for name, _ in learner.model.named_parameters()]
     if not kept["folder"]:
+        names = names_in_order(learner.model, learner.optimizer)
         moments = {names[place]: one["exp_avg"] for place, one in kept["optimizer"]["state"].items()}
         return {**kept, "moments": moments}
     assert file.path is not None and file.path.stat().st_size < 20_000  # weights and moments lie in their parts

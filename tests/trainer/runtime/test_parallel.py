@@ -220,7 +220,7 @@ def stretch(folder: Path, end: int) -> None:
                 torch.save((curve.steps, model.state_dict()), folder / "end.pt")
 
 
-CHANGING = CONFIG.changed(batch_size=2, save_steps=1)
+CHANGING = CONFIG.changed(batch_size=2, save_steps=1, learning_rate_scales={"visual": 0.5, "norm": 2.0})
 
 
 def test_a_run_goes_on_with_fewer_ranks_and_with_more(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ OTHERS: dict[str, Any] = {
     "device": "cuda",
     "report_to": ["mlflow"],
     "midtrain.schedule": [[1.0, {"grounding": 1.0}]],
+    **{f"{run}.learning_rate_scales": {"visual": 0.5} for run in ("midtrain", "offline", "online")},
     "midtrain.trl": {"weight_decay": 0.1},
     "midtrain.betas": [0.8, 0.9],
     "reading.window": [256, 320],

@@ -1,0 +1,27 @@
+"""Rates of parts of a model, as settings."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from schemas.settings import Number
+
+
+def _checked(scales: dict[str, float]) -> dict[str, float]:
+    for pattern, scale in scales.items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"expected a regular expression, found {pattern!r} ({error})") from error
+        if not (math.isfinite(scale) and scale >= 0):
+            raise ValueError(f"expected a factor of 0 or more for {pattern!r}, found {scale}")
+    return scales
+
+
+RateScales = Annotated[dict[str, Number], AfterValidator(_checked)]
+"""Regular expression → factor of the learning rate of parameters in whose names it is found; the first that is found
+counts (`trainer.runtime.rates`)."""
