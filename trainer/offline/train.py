@@ -25,6 +25,7 @@ from trainer.modeling.processor import Processor
 from trainer.modeling.tensors import WeightFiles
 from trainer.offline.epoch_alignment import as_trained
 from trainer.offline.held_out import Measure, measure
+from trainer.offline.pass_band import in_band
 from trainer.offline.rl_metrics import metrics_of
 from trainer.offline.run import OfflineRun, traces_decide
 from trainer.offline.tasks import RlTask, choose, complete_episodes, tasks_of
@@ -72,6 +73,10 @@ def train_offline(
     train, validation, held_out, unusable = split_tasks(
         loaded.processor, train_rows, validation_rows, held_out_rows, config
     )
+    band: dict[str, int] = {}
+    if config.pass_band:
+        with deterministic(device, config.threads):
+            train, band = in_band(loaded, train, config, config.pass_band)
     emit(
         {
             "kind": "start",
@@ -80,6 +85,7 @@ def train_offline(
             "validation": len(validation),
             "held_out": len(held_out),
             "unusable": unusable,
+            **({"pass_band": band} if band else {}),
             "updates": config.updates,
         }
     )
@@ -97,6 +103,7 @@ def train_offline(
         "validation_traces": len(complete_episodes(validation)),
         "peak_criterion": run.criterion,
         "unusable": unusable,
+        **({"pass_band": band} if band else {}),
     }
     delta = weight_delta(loaded.model, run.start)
     metrics = metrics_of(config, run.state, delta, before, after, held_out, counted)

@@ -37,6 +37,22 @@ class AlignmentConfig(Settings):
     rewards: RewardConfig = setting(RewardConfig(), "When an action counts as right; of a run, its own `rewards`.")
 
 
+class PassBand(Settings):
+    """Tasks that are tried before the run, and left out where the policy hardly ever or nearly always does them."""
+
+    tries: Whole = setting(
+        8, "Sampled replies to each task; tasks with no success, or nothing else, are left out.", ge=2
+    )
+    low: Number = setting(0.0, "Least share of successes.", ge=0, le=1)
+    high: Number = setting(1.0, "Largest share of successes.", ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"expected low <= high, found {self.low} and {self.high}")
+        return self
+
+
 class OfflineSettings(LearnerConfig):
     """What the runs of all specialists are set by; defaults fit the nano preset on two cores in a minute."""
 
@@ -66,6 +82,9 @@ class OfflineSettings(LearnerConfig):
     threads: Whole = setting(2, "CPU threads; results are the same for one number of them only.")
     rewards: RewardConfig = setting(RewardConfig(), "The reward of a reply.")
     difficulty: Number = setting(0.0, "Above 0, questions with small targets get a larger share of an update.", ge=0)
+    pass_band: PassBand | None = setting(
+        None, "Train on the tasks alone that the policy sometimes does, by tries before the run; null: on all."
+    )
     semi_online: SemiOnlineConfig | None = setting(
         None, "Replay whole episodes with the policy's own history; null: single steps with the stored one."
     )
@@ -74,10 +93,10 @@ class OfflineSettings(LearnerConfig):
 
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
-        if self.semi_online and (self.align or self.difficulty):
+        if self.semi_online and (self.align or self.difficulty or self.pass_band):
             raise ValueError(
-                "expected no align and no difficulty beside semi_online, which replays navigation, found align "
-                f"{self.align} and difficulty {self.difficulty}"
+                "expected no align, difficulty or pass_band beside semi_online, which replays whole episodes, found "
+                f"align {self.align}, difficulty {self.difficulty} and pass_band {self.pass_band}"
             )
         return self
 

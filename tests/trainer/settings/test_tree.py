@@ -29,6 +29,7 @@ OTHERS: dict[str, Any] = {
     "reading.window": [256, 320],
     "midtrain.sigma": [30, 10],
     "offline.semi_online": {"patches": 3},
+    "offline.pass_band": {"tries": 4},
     "online.worlds": ["phone"],
     "online.world_options": {"phone": {"size": 1}},
     "online.edges": [3, 9],
@@ -137,7 +138,7 @@ def test_each_setting_has_a_text(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", FIELDS, ids=".".join)
 def test_a_value_that_cannot_be_is_told_with_file_setting_expected_and_found(path: tuple[str, ...]) -> None:
-    impossible = 3 if path[-1] in ("world_options", "semi_online", "trl", "options") else {"no": "such"}
+    impossible = 3 if path[-1] in ("world_options", "semi_online", "pass_band", "trl", "options") else {"no": "such"}
     with pytest.raises(SettingsError, match=rf"^run\.json: {'.'.join(path)}\b.*expected .*, found ") as told:
         over(configured(), _given(path, impossible), where="run.json")
     assert "\n" not in str(told.value)
@@ -169,7 +170,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         ({"ranks": 2, "device": "cuda:1"}, "device: expected cpu or cuda with ranks 2"),
         ({"pixels": [2, 1]}, r"pixels: expected \[least, largest\]"),
         ({"midtrain": {"max_steps": 3, "warmup_steps": 4}}, "midtrain: expected warmup_steps <= max_steps"),
-        ({"offline": {"semi_online": {}, "align": True}}, "expected no align and no difficulty"),
+        ({"offline": {"semi_online": {}, "align": True}}, "expected no align, difficulty or pass_band"),
         ({"offline": {"rewards": {"delta2": 200}}}, "offline.rewards: expected delta2 <= delta1"),
         ({"online": {"edges": [4, 2]}}, "online: expected edges"),
     ):

@@ -1,0 +1,93 @@
+"""Tasks that the policy always or never does are left out before a run of offline RL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drawn import make_rows, scroll_rows
+
+from trainer.data.row_sources import ListSource
+from trainer.midtrain.train import train
+from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
+from trainer.offline.pass_band import in_band, weights_of
+from trainer.offline.tasks import tasks_of
+from trainer.offline.train import train_offline
+from trainer.settings.offline import OfflineConfig, PassBand
+from trainer.settings.supervised import MidtrainConfig
+
+CONFIG = OfflineConfig(
+    domain="web",
+    updates=1,
+    prompts=2,
+    num_generations=2,
+    validation_limit=3,
+    held_out_limit=3,
+    threads=1,
+    pass_band=PassBand(tries=6),
+)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.0, 1.0, [0, 1, 1, 1, 0]),
+        (0.25, 0.5, [0, 1, 1, 0, 0]),
+        (0.3, 1.0, [0, 0, 1, 1, 0]),
+        (0.0, 0.0, [0, 0, 0, 0, 0]),
+    ],
+)
+def test_no_task_at_either_end_is_left_whatever_the_band(low: float, high: float, expected: list[float]) -> None:
+    assert weights_of(range(5), PassBand(tries=4, low=low, high=high)) == expected
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected 0 to 4 successes of 4 tries, found 5"):
+        weights_of([0, 5], PassBand(tries=4))
+    with pytest.raises(ValueError, match="expected low <= high"):
+        PassBand(low=0.5, high=0.4)
+    with pytest.raises(ValueError, match="pass_band beside semi_online"):
+        CONFIG.changed(semi_online={})
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory, tiny_preset: Any, processor: Any) -> Path:
+    """A checkpoint that scrolls up twice as often as down, and always finishes where it should."""
+    from trainer.modeling.model import build_model
+
+    folder, model = tmp_path_factory.mktemp("start"), build_model(tiny_preset, processor.tokenizer, seed=1)
+    rows = scroll_rows(16, 1, habit=True) + make_rows(16, 1)
+    settings = MidtrainConfig(max_steps=120, batch_size=16, learning_rate=4e-3, warmup_steps=5, threads=1)
+    train(model, processor, ListSource(rows), settings, progress=False)
+    save_checkpoint(folder, model, processor, lineage("mid_training", tiny_preset))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(start: Path) -> Checkpoint:
+    return load_checkpoint(start)
+
+
+@pytest.mark.slow
+def test_what_is_sometimes_done_is_trained_on(loaded: Checkpoint, start: Path, tmp_path: Path) -> None:
+    tasks = tasks_of(scroll_rows(8, 2), "web", loaded.processor)[0]
+    kept, counted = in_band(loaded, tasks, CONFIG, PassBand(tries=6))
+    assert sum(counted.values()) == len(tasks) == 24
+    assert len(kept) == 24 - counted.get("0/6", 0) - counted.get("6/6", 0)
+    assert 0 < len(kept) < 24
+    assert in_band(loaded, tasks, CONFIG, PassBand(tries=6)) == (kept, counted)
+    events: list[dict[str, Any]] = []
+    metrics = train_offline(
+        start, scroll_rows(12, 2), scroll_rows(4, 3), tmp_path / "out", CONFIG, on_event=events.append
+    ).metrics
+    tried = metrics["pass_band"]
+    assert metrics["tasks"]["train"] == sum(tried.values()) - tried.get("0/6", 0) - tried.get("6/6", 0)
+    assert events[0]["pass_band"] == tried
+
+
+@pytest.mark.slow
+def test_a_band_without_a_task_is_told(loaded: Checkpoint) -> None:
+    tasks = tasks_of(scroll_rows(3, 2), "web", loaded.processor)[0]
+    with pytest.raises(ValueError, match=r"pass_band: no task of 9 lies within 0.0 to 0.0; found \{'"):
+        in_band(loaded, tasks, CONFIG, PassBand(tries=6, high=0.0))

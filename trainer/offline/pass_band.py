@@ -1,0 +1,53 @@
+"""Which tasks are worth a run of RL: those that the policy neither always nor never does (MagicGUI, POINTS-GUI-G).
+
+A group whose replies all succeed, or all fail, has no advantage; tasks are tried before the run, and those outside of a
+band of success are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+
+from trainer.modeling.checkpoint import Checkpoint
+from trainer.modeling.generation import generate, reply_limit
+from trainer.offline.tasks import REPLIES, RlTask
+from trainer.rl.rewards import succeeds
+from trainer.settings.offline import OfflineConfig, PassBand
+
+
+def weights_of(successes: Sequence[int], band: PassBand) -> list[float]:
+    """Successes in `band.tries` tries of each task → its weight: 1 within the band, ends included, and 0 outside; of
+    0/k and k/k always 0. Raises `ValueError` for more successes than tries."""
+    if wrong := [count for count in successes if not 0 <= count <= band.tries]:
+        raise ValueError(f"pass band: expected 0 to {band.tries} successes of {band.tries} tries, found {wrong[0]}")
+    return [float(0 < count < band.tries and band.low <= count / band.tries <= band.high) for count in successes]
+
+
+def in_band(
+    loaded: Checkpoint, tasks: Sequence[RlTask], config: OfflineConfig, band: PassBand
+) -> tuple[list[RlTask], dict[str, int]]:
+    """The tasks that the policy does often enough and not too often, in their order, and how many of all there were at
+    each number of successes. A pure function of weights, tasks and `config.seed`. Raises `ValueError` if none is left.
+    """
+    objective = tasks[0].truth.objective
+    rewards, most = config.rewards, loaded.processor.preset.max_answer_tokens
+    replies = generate(
+        loaded.model,
+        loaded.processor,
+        [task.row for task in tasks],
+        group=band.tries,
+        temperature=1.0,
+        max_new_tokens=reply_limit(most, objective, rewards.wide, rewards.free_form),
+        generator=torch.Generator(device=next(loaded.model.parameters()).device).manual_seed(config.seed + 41),
+        batch_size=REPLIES,
+    )
+    done = Counter(one.row for one in replies if succeeds(one.text, tasks[one.row].truth, rewards))
+    successes = [done[place] for place in range(len(tasks))]
+    found = dict(sorted(Counter(f"{count}/{band.tries}" for count in successes).items()))
+    kept = [task for task, weight in zip(tasks, weights_of(successes, band), strict=True) if weight]
+    if not kept:
+        raise ValueError(f"pass_band: no task of {len(tasks)} lies within {band.low} to {band.high}; found {found}")
+    return kept, found
