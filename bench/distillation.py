@@ -1,11 +1,12 @@
 """Distillation beside merging, at equal cost: python bench/distillation.py --out DIR [--seeds 3] [--small]
 
-Nano learns a drawn world of three domains with bad habits (`bench/distillation_world.py`), and for every seed:
+nano-base learns a drawn world of three domains with bad habits (`bench/distillation_world.py`), and for every seed:
 
-    teachers     a specialist of each domain by offline RL, U updates
+    teacher      a specialist of each domain by offline RL, `Sizes.updates` updates
     distilled    the mid-trained model, distilled from the teachers; by each of `DISTILLED`
-    merged       specialists of the same seed that are trained on with as many replies as distillation samples, by TIES
-                 (density and lambda chosen on validation, as the stage does) and linear
+    trained on   the same specialists after as many replies more as distillation samples, of which are merged
+    TIES         (density and lambda chosen on validation, as the stage does) and
+    linear
 
 Held-out success is greedy; intervals are of a bootstrap over rows and, independently, over seeds
 (`trainer.statistics.crossed_interval`). CPU seconds of training are of the process, sampling and validation included.
@@ -22,19 +23,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bench.distillation_world import DOMAINS, rows, supervised
-from bench.tiny import processor_of
 from trainer.data.row_sources import ListSource
 from trainer.distill.train import DomainRows, distill
 from trainer.merging.merge import merge
 from trainer.merging.merge_choice import candidates, choose_ties, validation_tasks
 from trainer.midtrain.train import train
 from trainer.modeling.checkpoint import LINEAGE, lineage, load_checkpoint, save_checkpoint
-from trainer.modeling.model import build_model
 from trainer.offline.held_out import measure
+from trainer.offline.run import FILE
 from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
-from trainer.presets import preset
+from trainer.presets import NANO_BASE
 from trainer.settings.distill import DistillSettings, Domain, Teachers
 from trainer.settings.measuring import MergeSettings
 from trainer.settings.offline import OfflineConfig
@@ -47,7 +49,6 @@ NAMES: dict[Domain, str] = {"grounding": "offline_grounding", "mobile": "offline
 DISTILLED: dict[str, dict[str, Any]] = {
     "distilled, sampled": {"divergence": "sampled"},
     "distilled, full": {"divergence": "full"},
-    "distilled, full, untold": {"divergence": "full", "told_type": False},
 }
 MEANS = "mean"
 
@@ -56,10 +57,10 @@ MEANS = "mean"
 class Sizes:
     """How much is trained and measured; rows are of each domain."""
 
-    midtrain_steps: int = 240
+    midtrain_steps: int = 160
     supervised: int = 400
     train: int = 400
-    validation: int = 48
+    validation: int = 24
     held_out: int = 120
     updates: int = 8
     prompts: int = 16
@@ -93,11 +94,11 @@ class Bench:
             self._note(f"seconds {name}", time.process_time() - began)
         return folder
 
-    def success(self, name: str, folder: Path) -> Mapping[Domain, list[bool]]:
-        """Greedy success on the held-out rows of each domain."""
+    def success(self, name: str, folder: Path, domains: tuple[Domain, ...] = DOMAINS) -> Mapping[Domain, list[bool]]:
+        """Greedy success on the held-out rows of the domains."""
         if name not in self.measured:
             loaded, found = load_checkpoint(folder), {}
-            for domain in DOMAINS:
+            for domain in domains:
                 tasks = tasks_of(rows(domain, self.sizes.held_out, 3), domain, loaded.processor)[0]
                 made = measure(loaded.model, loaded.processor, tasks, samples=0, seed=0, config=RewardConfig())
                 found[domain] = list(map(bool, made.success))
@@ -113,39 +114,49 @@ class Bench:
 
 
 def mid_trained(bench: Bench, out: Path) -> None:
-    """Nano on the supervised rows, habits and all."""
-    sizes = bench.sizes
-    data = list(supervised(sizes.supervised, 1))
-    nano = replace(preset("nano"), max_answer_tokens=48)
-    processor = processor_of(nano, data)
-    model = build_model(nano, processor.tokenizer, seed=0)
+    """nano-base, which can see, on the supervised rows, habits and all."""
+    sizes, loaded = bench.sizes, load_checkpoint(NANO_BASE)
+    loaded.processor.preset = replace(loaded.processor.preset, max_answer_tokens=48)
     config = MidtrainConfig(
-        max_steps=sizes.midtrain_steps, batch_size=24, learning_rate=2e-3, warmup_steps=4, sigma=(40, 15), threads=1
+        max_steps=sizes.midtrain_steps, batch_size=24, learning_rate=1e-3, warmup_steps=4, sigma=(40, 15), threads=1
     )
-    train(model, processor, ListSource(data), config, progress=False, state_dir=out.with_suffix(".state"))
-    save_checkpoint(out, model, processor, lineage("mid_trained", nano))
+    source = ListSource(list(supervised(sizes.supervised, 1)))
+    train(loaded.model, loaded.processor, source, config, progress=False, state_dir=out.with_suffix(".state"))
+    save_checkpoint(out, loaded.model, loaded.processor, lineage("mid_trained", loaded.processor.preset))
 
 
-def specialist(bench: Bench, start: Path, domain: Domain, seed: int, updates: int, out: Path) -> None:
-    """Offline RL of a domain, with what the nano preset trains of the model."""
-    sizes = bench.sizes
+def specialist(bench: Bench, start: Path, domain: Domain, seed: int, out: Path) -> None:
+    """Offline RL of a domain, with what the nano preset trains of the model. The teacher, in the folder `teacher` of
+    `out`, is the same run after `updates` of its updates."""
+    sizes, state = bench.sizes, out.with_suffix(".state")
     config = OfflineConfig(
         domain=domain,
-        updates=updates,
+        updates=sizes.updates + sizes.more_updates,
         prompts=sizes.prompts,
         num_generations=sizes.replies,
         trainable=NORMS,
         learning_rate=4e-3,
-        validation_limit=sizes.validation,
-        held_out_limit=sizes.validation,
-        eval_steps=4,
-        patience=9,
+        validation_limit=4,
+        validation_samples=0,
+        held_out_limit=4,
+        eval_steps=100,
+        keep="last",
+        save_steps=sizes.updates,
         seed=seed,
         threads=1,
     )
+
+    def saved(event: dict[str, Any]) -> None:
+        if event["kind"] == "saved" and event["update"] == sizes.updates:
+            loaded = load_checkpoint(start)
+            weights = torch.load(state / FILE, weights_only=True)["learner"]["model"]
+            loaded.model.load_state_dict(weights)
+            made = lineage(f"teacher of {domain}", loaded.processor.preset)
+            save_checkpoint(out.with_name(f"{out.name}-teacher"), loaded.model, loaded.processor, made)
+
     own = rows(domain, sizes.train, 2)
-    validation, reported = (rows(domain, sizes.validation, number) for number in (4, 5))
-    train_offline(start, own, reported, out, config, validation_rows=validation, state_dir=out.with_suffix(".state"))
+    validation, reported = (rows(domain, 4, number) for number in (4, 5))
+    train_offline(start, own, reported, out, config, validation_rows=validation, state_dir=state, on_event=saved)
 
 
 def distilled(bench: Bench, start: Path, teachers: Mapping[Domain, Path], seed: int, out: Path, **how: Any) -> None:
@@ -158,15 +169,16 @@ def distilled(bench: Bench, start: Path, teachers: Mapping[Domain, Path], seed: 
         trainable=NORMS,
         learning_rate=4e-3,
         validation_limit=sizes.validation,
-        held_out_limit=sizes.validation,
+        validation_samples=0,
+        held_out_limit=4,
+        held_out_samples=0,
+        eval_steps=8,
         seed=seed,
         threads=1,
         **how,
     )
     data = {
-        domain: DomainRows(
-            rows(domain, sizes.train, 2), rows(domain, sizes.validation, 5), rows(domain, sizes.validation, 4)
-        )
+        domain: DomainRows(rows(domain, sizes.train, 2), rows(domain, 4, 5), rows(domain, sizes.validation, 4))
         for domain in DOMAINS
     }
     named = {NAMES[domain]: folder for domain, folder in teachers.items()}
@@ -182,16 +194,13 @@ def ties(bench: Bench, start: Path, experts: list[Path], out: Path) -> None:
 
 def of_seed(bench: Bench, start: Path, seed: int) -> dict[str, Mapping[Domain, list[bool]]]:
     """Everything of one seed: name → held-out success by domain."""
-    sizes, found = bench.sizes, {}
-    groups: dict[str, dict[Domain, Path]] = {}
-    for group, updates in (("teacher", sizes.updates), ("longer", sizes.updates + sizes.more_updates)):
-        groups[group] = {
-            domain: bench.model(
-                f"{seed}-{group}-{domain}", lambda out, d=domain, n=updates: specialist(bench, start, d, seed, n, out)
-            )
-            for domain in DOMAINS
-        }
-    experts = list(groups["longer"].values())
+    found: dict[str, Mapping[Domain, list[bool]]] = {}
+    longer = {
+        domain: bench.model(f"{seed}-{domain}", lambda out, d=domain: specialist(bench, start, d, seed, out))
+        for domain in DOMAINS
+    }
+    teachers = {domain: folder.with_name(f"{folder.name}-teacher") for domain, folder in longer.items()}
+    experts = list(longer.values())
     models = {
         "linear": bench.model(f"{seed}-linear", lambda out: merge("linear", start, experts, out)),
         "TIES": bench.model(f"{seed}-ties", lambda out: ties(bench, start, experts, out)),
@@ -199,11 +208,13 @@ def of_seed(bench: Bench, start: Path, seed: int) -> dict[str, Mapping[Domain, l
     for name, how in DISTILLED.items():
         models[name] = bench.model(
             f"{seed}-{name.replace(', ', '-')}",
-            lambda out, how=how: distilled(bench, start, groups["teacher"], seed, out, **how),
+            lambda out, how=how: distilled(bench, start, teachers, seed, out, **how),
         )
-    for group in ("teacher", "longer"):
-        own = {domain: bench.success(f"{seed}-{group}-{domain}", folder) for domain, folder in groups[group].items()}
-        found[group] = {domain: own[domain][domain] for domain in DOMAINS}
+    for group, folders in (("teacher", teachers), ("trained on", longer)):
+        found[group] = {
+            domain: bench.success(f"{seed} {group} {domain}", folder, (domain,))[domain]
+            for domain, folder in folders.items()
+        }
     return {**found, **{name: bench.success(f"{seed} {name}", folder) for name, folder in models.items()}}
 
 
