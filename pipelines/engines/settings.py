@@ -19,6 +19,13 @@ class EngineChoice(Settings):
     workers: Whole | None = setting(
         None, "Parts that are run at a time; null: one a core, with beam as its options say.", in_version=NEVER, ge=1
     )
+    part_bytes: Whole = setting(
+        64 << 20,
+        "Bytes of native files, with the pictures beside them, that unified maps in one part: smaller files are "
+        "joined; larger ones are cut where the source allows it, between row groups of parquet or lines.",
+        in_version=NEVER,
+        ge=1,
+    )
     options: tuple[str, ...] = setting((), "What the engine itself is told; beam: its flags.", in_version=NEVER)
 
 

@@ -185,9 +185,12 @@ class Adapter(ABC):
     descriptor: ClassVar[Descriptor]
     version: ClassVar[int]
     patterns: ClassVar[tuple[str, ...]]
-    """Globs of the native files; each file is a part of its own."""
+    """Globs of the native files, each of which stands alone."""
     reader: ClassVar[Reader]
     """Streams the records of one file (see `pipelines.native.record_readers`)."""
+    rows_alone: ClassVar[tuple[str, ...]] = ()
+    """Endings of files that `parquet_rows` or `json_lines` alone read, where what comes of a row depends on no other
+    row: a large one is read in pieces, each a part of its own."""
     side_lists: ClassVar[tuple[str, ...]] = ()
     """Globs of files that every part depends on where they are there, such as a split list."""
     items_at: ClassVar[tuple[str, ...]] = ()
@@ -195,7 +198,8 @@ class Adapter(ABC):
     the payload itself), whose lengths are added. Empty: a record is one item."""
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
-        """Groups of relative file names; no episode may span two. Side files (split lists) need not be named."""
+        """Groups of relative file names; no episode may span two. Side files (split lists) need not be named. Small
+        groups are joined to one part of the stage (see `pipelines.unify.parts_by_cost`)."""
         return [(name,) for pattern in self.patterns for name in raw.files(pattern)]
 
     def side_files(self, raw: Raw) -> list[str]:

@@ -15,6 +15,16 @@ from typing import Any
 from pipelines.mapping.record_error import RecordError, is_of_the_name
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of a native file whose records stand alone: row groups of parquet, or bytes of whole lines."""
+
+    first: int
+    past: int
+    before: int
+    """Rows or lines that stand in front of it."""
+
+
 @dataclass(frozen=True)
 class Raw:
     """A source's native files, and the folders of its companions (such as Rico's screens)."""
@@ -35,6 +45,11 @@ class Raw:
     @functools.cached_property
     def _inside_of_folder(self) -> dict[str, bool]:
         return {}
+
+    def piece(self, relative: str) -> Piece | None:
+        """The range of a file that is to be read; None: all of it."""
+        del relative
+        return None
 
     def files(self, pattern: str) -> list[str]:
         """Files below the root that match a glob, as sorted relative POSIX paths. Hidden ones are left out."""

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from pipelines.decompression import BombError, open_plain
 from pipelines.mapping.adapter import Broken, Raw, Record
+from pipelines.mapping.raw_files import Piece
 from pipelines.native import json_array
 
 ItemCount = Callable[[str], int]
@@ -84,10 +85,11 @@ def json_document(
 
 def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = one_item) -> Iterator[Record | Broken]:
     """Lines of JSON (a name in .gz is unpacked on the way); a bad line costs that line. Blank lines are passed over."""
-    number = 0
+    piece = raw.piece(file)
+    before = number = piece.before if piece else 0
     try:
         with _open(raw, file) as lines:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(_lines_of(lines, piece), before + 1):
                 if line.strip():
                     text = line.decode("utf-8", "backslashreplace")
                     text = text.removeprefix(BOM) if number == 1 else text
@@ -99,6 +101,16 @@ def json_lines(raw: Raw, file: str, *, of_id: IdOf = no_id, count: ItemCount = o
         yield Broken(file, f"line {number + 1}", "truncated_record", f"gzip: {error}", 0, ends=True)
     except BombError as error:
         yield Broken(file, f"line {number + 1}", "bad_value", str(error), 0, ends=True)
+
+
+def _lines_of(lines: IO[bytes], piece: Piece | None) -> Iterator[bytes]:
+    if piece is None:
+        yield from lines
+        return
+    left = piece.past - lines.seek(piece.first)
+    while left > 0 and (line := lines.readline()):
+        left -= len(line)
+        yield line
 
 
 def holds_json_lines(raw: Raw, file: str) -> bool:
@@ -150,22 +162,39 @@ def last_may_end(found: Iterable[Record | Broken]) -> Iterator[Record | Broken]:
 
 
 def parquet_rows(raw: Raw, file: str, *, of_id: IdOf = no_id) -> Iterator[Record | Broken]:
-    """Rows of a parquet file as plain dicts, a few at a time (pictures are bytes)."""
-    number = 0
+    """Rows of a parquet file as plain dicts, a few at a time (pictures are bytes). A row group that can't be read on
+    costs its rows; the next one is read."""
+    piece = raw.piece(file)
+    number = piece.before if piece else 0
     try:
         with pq.ParquetFile(raw.path(file), pre_buffer=False) as table:  # else it keeps all bytes read
-            for batch in table.iter_batches(batch_size=BATCH_ROWS):
-                for row in python_rows(batch):
-                    where = f"row {number}"
-                    if isinstance(row, Exception):
-                        yield Broken(file, where, "bad_value", f"parquet: {type(row).__name__}: {row}"[:200], 1)
-                    else:
-                        yield _record(file, where, row, of_id)
-                    number += 1
+            groups = range(piece.first, piece.past) if piece else range(table.num_row_groups)
+            for group in groups:
+                yield from _group_rows(table, group, number, file, of_id)
+                number += table.metadata.row_group(group).num_rows
     except (pa.ArrowException, OSError) as error:
-        lost = _parquet_rows_left(raw, file, number)
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        yield Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost, ends=True)
+        yield _parquet_damage(file, number, error, _parquet_rows_left(raw, file, number))
+
+
+def _group_rows(table: pq.ParquetFile, group: int, number: int, file: str, of_id: IdOf) -> Iterator[Record | Broken]:
+    """Rows of a row group, the first of which is the file's row `number`."""
+    past = number + table.metadata.row_group(group).num_rows
+    try:
+        for batch in table.iter_batches(batch_size=BATCH_ROWS, row_groups=[group]):
+            for row in python_rows(batch):
+                where = f"row {number}"
+                if isinstance(row, Exception):
+                    yield Broken(file, where, "bad_value", f"parquet: {type(row).__name__}: {row}"[:200], 1)
+                else:
+                    yield _record(file, where, row, of_id)
+                number += 1
+    except (pa.ArrowException, OSError) as error:
+        yield _parquet_damage(file, number, error, past - number)
+
+
+def _parquet_damage(file: str, number: int, error: Exception, lost: int) -> Broken:
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return Broken(file, f"row {number}", "truncated_record", f"parquet: {first[:200]}", lost, ends=True)
 
 
 def python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, object] | Exception]:

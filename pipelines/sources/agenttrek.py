@@ -93,6 +93,7 @@ class AgenttrekAdapter(Adapter):
     descriptor = DESCRIPTOR
     version = 1
     patterns = ("**/*.json", "**/*.jsonl", "**/*.parquet")
+    rows_alone = (".jsonl",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One row at a time."""

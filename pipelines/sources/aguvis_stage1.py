@@ -66,6 +66,7 @@ class AguvisStage1Adapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 1
+    rows_alone = (".parquet",)
     items_at = ("texts",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:

@@ -62,6 +62,7 @@ class Groundui18kAdapter(FlatRowAdapter):
     version = 3
     patterns = ("**/*.jsonl",)
     reader = json_lines
+    rows_alone = (".jsonl",)
     word = "instruction"
     columns = Columns(
         required=("image",),

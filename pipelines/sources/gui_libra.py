@@ -113,6 +113,7 @@ class GuiLibraAdapter(Adapter):
 
     descriptor = DESCRIPTOR
     version = 3
+    rows_alone = (".parquet",)
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """One part per parquet or JSON file."""

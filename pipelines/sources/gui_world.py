@@ -86,6 +86,7 @@ class GuiWorldAdapter(Adapter):
     descriptor = DESCRIPTOR
     version = 1
     patterns = ("**/*.jsonl", "**/*.json", "**/*.parquet")
+    rows_alone = (".jsonl",)
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """One video at a time."""

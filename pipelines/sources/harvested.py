@@ -78,6 +78,7 @@ class HarvestedAdapter(Adapter):
     items_at = ("elements", "absent")
     patterns = ("**/screens.jsonl",)
     reader = partial(json_lines, of_id=field_id("screenshot"), count=count_of('"box_px"'))
+    rows_alone = (".jsonl",)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One screen → samples. Raises `RecordError`: missing_field, unknown_platform, bad_value, bad_frame,

@@ -134,6 +134,7 @@ class OsGenesisMobileAdapter(Adapter):
     version = 2
     patterns = ("**/*.jsonl",)
     reader = json_lines
+    rows_alone = (".jsonl",)
 
     def map(self, record: Record, raw: Raw) -> Mapped:
         """One step → its rows. Raises `RecordError`: missing_field, empty_text, unsafe_path."""

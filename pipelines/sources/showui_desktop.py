@@ -60,6 +60,7 @@ class ShowuiDesktopAdapter(FlatRowAdapter):
     version = 2
     patterns = ("**/*.parquet",)
     reader = parquet_rows
+    rows_alone = (".parquet",)
     columns = Columns(required=("instruction", "bbox"), rules=("type",), unused=("image_url", "point"))
 
     def samples(self, builder: SampleBuilder, row: Row, screen: RecordScreen) -> None:

@@ -71,6 +71,7 @@ class UgroundAdapter(Adapter):
     version = 1
     patterns = ("**/*.parquet",)
     reader = parquet_rows
+    rows_alone = (".parquet",)
     """One row at a time; rows have no id that a page confirms."""
 
     def count_items(self, record: Record) -> int:

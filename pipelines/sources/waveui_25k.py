@@ -64,6 +64,7 @@ class Waveui25kAdapter(FlatRowAdapter):
     version = 2
     patterns = ("**/*.parquet",)
     reader = parquet_rows
+    rows_alone = (".parquet",)
     columns = Columns(
         required=("image", "instruction", "bbox"),
         platform="platform",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -27,12 +26,14 @@ from pipelines.mapping.adapter import (
     RecordScreen,
     RejectedUnit,
 )
+from pipelines.mapping.raw_files import Piece
 from pipelines.mapping.record_error import is_of_the_name, with_fields
 from pipelines.mapping.unicode_text import element_without_nul
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.known_pictures import using
 from pipelines.takedown.withdrawn import REASON, taken_of
 from pipelines.unify.chunks import ChunkWriter
+from pipelines.unify.counts import Counts, FileLook
 from pipelines.unify.record_ids import OTHER, REPEAT, RecordIds
 from pipelines.unify.refused import CAUSED_BY_NO_RECORD, bounded, refused_items
 from pipelines.unify.tracked_raw import TrackedRaw
@@ -41,8 +42,6 @@ from schemas.tables import Samples, Steps, check_rows
 
 IDS, READS = "ids", "reads"
 """Side files of a part: digests of its records (see `record_ids`), and what it read (see `tracked`)."""
-DAMAGES_NAMED = 20
-"""Damaged files of a part that its counts name."""
 logger = logging.getLogger(__name__)
 
 
@@ -57,10 +56,18 @@ class PartArguments:
     spec: PartSpec
     root: str
     companions: dict[str, str]
-    files: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+    """Native files: the adapter reads a group at a time."""
+    piece: Piece | None = None
+    """Of the only file, where that isn't read whole."""
     side_files: tuple[str, ...] = ()
     decided: dict[int, str] = field(default_factory=dict)
     """Number of a record in the part → what `record_ids.across_parts` decided of its id."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All native files of the part."""
+        return tuple(file for group in self.groups for file in group)
 
     @property
     def stem(self) -> str:
@@ -68,49 +75,24 @@ class PartArguments:
         return f"{self.spec.key}.{digest(sorted(self.decided.items()))[:8]}" if self.decided else self.spec.key
 
 
-@dataclass
-class Counts:
-    """Native units of one part: records and items, in and out."""
-
-    records_in: int = 0
-    records_mapped: int = 0
-    items_in: int = 0
-    items_mapped: int = 0
-    items_quarantined: int = 0
-    records_quarantined: int = 0
-    images_missing: int = 0
-    images_broken: int = 0
-    texts_cleaned: int = 0
-    """Texts of rows out of which U+0000 was left."""
-    files: int = 0
-    damaged_files: int = 0
-    """Native files that can't be read to their end, or of which no record could be read."""
-    damages: Counter[str] = field(default_factory=Counter)
-    """`<file>: <reason>` of some of them."""
-    actions: Counter[str] = field(default_factory=Counter)
-    """Action type → steps."""
-    reasons: Counter[str] = field(default_factory=Counter)
-    losses: Counter[str] = field(default_factory=Counter)
-
-    def plain(self) -> dict[str, Any]:
-        return {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(self).items()}
-
-
 def unify_part(item: PartArguments, out: PartWriter) -> dict[str, object]:
     """Map a part's files and write its tables; returns its counts."""
     adapter = sources.get(item.source)
     store = Store(item.home)
     companions = {name: Path(path) for name, path in item.companions.items()}
-    raw = TrackedRaw(Path(item.root), companions, own=frozenset(item.files) | frozenset(item.side_files))
+    pieces = {item.files[0]: item.piece} if item.piece else {}
+    raw = TrackedRaw(Path(item.root), companions, frozenset(item.files) | frozenset(item.side_files), pieces)
     with using(store.known_pictures()), _without_collector():
         part = _Part(item, adapter, raw, store, out)
-        if isinstance(adapter, BatchAdapter):
-            for found in _to_the_end(adapter.batches(raw, item.files), item.files):
-                part.batch(adapter, found) if isinstance(found, RecordBatch) else part.one(found)
-        else:
-            for record in _to_the_end(adapter.records(raw, item.files), item.files):
-                part.one(record)
-        counts = part.finish(item.files)
+        for group in item.groups:
+            if isinstance(adapter, BatchAdapter):
+                for found in _to_the_end(adapter.batches(raw, group), group):
+                    part.batch(adapter, found) if isinstance(found, RecordBatch) else part.one(found)
+            else:
+                for record in _to_the_end(adapter.records(raw, group), group):
+                    part.one(record)
+            part.ids.end_group()
+        counts = part.finish(item)
     out.side(IDS, part.ids.dump())
     if (reads := raw.reads()) is not None:
         out.arrow(READS, reads)
@@ -166,16 +148,15 @@ class _Part:
         self._damaged: dict[str, str] = {}
         self._taken = taken_of(store.home, item.source)
 
-    def finish(self, files: Sequence[str]) -> Counts:
+    def finish(self, item: PartArguments) -> Counts:
         """Write the rest; all counts."""
         self._chunks.flush()
-        counts = self._counts
-        counts.images_missing = self._chunks.images_missing
-        counts.texts_cleaned = self._chunks.texts_cleaned
-        damaged = {file: why for file, why in self._broken.items() if file not in self._read} | self._damaged
-        counts.files, counts.damaged_files = len(files), len(damaged)
-        counts.damages.update(_storable(f"{file}: {damaged[file]}") for file in sorted(damaged)[:DAMAGES_NAMED])
-        return counts
+        self._counts.images_missing = self._chunks.images_missing
+        self._counts.texts_cleaned = self._chunks.texts_cleaned
+        read, broken, damaged = self._read, self._broken, self._damaged
+        looks = [FileLook(_storable(file), file in read, broken.get(file), damaged.get(file)) for file in item.files]
+        self._counts.add_files(looks, whole=item.piece is None)
+        return self._counts
 
     def batch(self, adapter: BatchAdapter, found: RecordBatch) -> None:
         """Records by column; those whose id must change are mapped alone."""
@@ -212,9 +193,9 @@ class _Part:
             self._counts.records_quarantined += 1
             items = bounded(record.items)
             self._counts.items_in += items
-            self._broken.setdefault(record.file, record.reason)
+            self._broken.setdefault(record.file, _storable(record.reason))
             if record.ends:
-                self._damaged.setdefault(record.file, record.reason)
+                self._damaged.setdefault(record.file, _storable(record.reason))
             reject = RejectedUnit("record", items, record.reason, record.detail, record.native)
             self._quarantine(record.file, record.locator, reject)
         else:

@@ -8,7 +8,8 @@ from the digests alone, and tells each part which of its records (by number) mus
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,11 @@ class RecordIds:
         self._rows: list[np.ndarray] = []
         self._keys = np.zeros(0, np.uint64)
         self._count = 0
+        self._sizes: list[int] = []
+
+    def end_group(self) -> None:
+        """All records of a group of files were checked."""
+        self._sizes.append(self._count - sum(self._sizes))
 
     def check(self, native_ids: Sequence[str], contents: Sequence[bytes]) -> dict[int, str]:
         """The next records → {place in this call: `REPEAT` or `OTHER`} of those that don't keep their name."""
@@ -105,8 +111,10 @@ class RecordIds:
         return found
 
     def dump(self) -> bytes:
-        """All digests, 32 bytes a record: what `across_parts` reads."""
-        return b"".join(rows.tobytes() for rows in self._rows)
+        """All digests, 32 bytes a record, behind the number of groups and the records of each: what `across_parts`
+        reads."""
+        head = np.array([len(self._sizes), *self._sizes], np.uint64)
+        return head.tobytes() + b"".join(rows.tobytes() for rows in self._rows)
 
 
 def _split(row: np.ndarray) -> _Row:
@@ -114,25 +122,48 @@ def _split(row: np.ndarray) -> _Row:
     return packed[:16], packed[16:]
 
 
-def across_parts(files: Sequence[Path | None]) -> dict[int, dict[int, str]]:
-    """Dumps of all parts in order → {part: {number of the record: `REPEAT` or `OTHER`}} where names meet across parts.
+_Place = tuple[int, int]
+"""Where a group of files, or a piece of one, stands among all of its source."""
 
-    The first record of a name, in the order of parts, keeps it. Decisions that a part takes by itself are left out.
+
+def across_parts(files: Sequence[Path | None], places: Sequence[Sequence[_Place]]) -> dict[int, dict[int, str]]:
+    """Dumps of all parts → {part: {number of the record: `REPEAT` or `OTHER`}} where names meet across parts.
+
+    The first record of a name keeps it, in the order of `places`, which has one of each group of each part: so it is
+    the same one whichever groups make up a part. Decisions that a part takes by itself are left out.
     """
-    parts = [np.fromfile(path, np.uint64).reshape(-1, 4) if path else np.zeros((0, 4), np.uint64) for path in files]
-    keys = np.concatenate([part[:, 0] for part in parts]) if parts else np.zeros(0, np.uint64)
-    order = np.sort(keys)
-    shared = np.unique(order[1:][order[1:] == order[:-1]])
+    groups = sorted(_groups(files, places), key=lambda group: group.place)
+    keys = np.sort(np.concatenate([np.zeros(0, np.uint64), *(group.rows[:, 0] for group in groups)]))
+    shared = np.unique(keys[1:][keys[1:] == keys[:-1]])
     if not shared.size:
         return {}
     names: dict[bytes, _Name] = {}
+    alone: dict[tuple[int, bytes], _Name] = {}
     found: dict[int, dict[int, str]] = {}
-    for number, part in enumerate(parts):
-        alone: dict[bytes, _Name] = {}
-        for place in np.flatnonzero(np.isin(part[:, 0], shared)).tolist():
-            name, content = _split(part[place])
+    for group in groups:
+        for row in np.flatnonzero(np.isin(group.rows[:, 0], shared)).tolist():
+            name, content = _split(group.rows[row])
             decision = names.setdefault(name, _Name()).decide(content)
-            by_itself = alone.setdefault(name, _Name()).decide(content)
+            by_itself = alone.setdefault((group.part, name), _Name()).decide(content)
             if decision is not None and decision != by_itself:
-                found.setdefault(number, {})[place] = decision
+                found.setdefault(group.part, {})[group.first + row] = decision
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupIds:
+    place: _Place
+    part: int
+    first: int
+    """Number of its first record within the part."""
+    rows: np.ndarray
+
+
+def _groups(files: Sequence[Path | None], places: Sequence[Sequence[_Place]]) -> Iterator[_GroupIds]:
+    for part, (file, of_part) in enumerate(zip(files, places, strict=True)):
+        held = np.fromfile(file, np.uint64) if file else np.zeros(1, np.uint64)
+        sizes = held[1 : 1 + int(held[0])].astype(int).tolist()
+        rows, first = held[1 + len(sizes) :].reshape(-1, 4), 0
+        for place, size in zip(of_part, sizes, strict=file is not None):
+            yield _GroupIds(place, part, first, rows[first : first + size])
+            first += size

@@ -1,6 +1,6 @@
 """`mapped/<source>` → `unified/<source>`: the rows of all parts, regrouped into buckets.
 
-What adapters wrote lies in parts that follow the native files. Here each bucket (`pipelines.unify.buckets`) is read out
+What adapters wrote lies in parts of native files. Here each bucket (`pipelines.unify.buckets`) is read out
 of all of them and becomes a part of `unified/<source>`, sorted by key: what later stages compare stands in one part,
 and its bytes don't depend on where the native files were cut. Several buckets are read at once, as each reading opens
 every mapped file.

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pipelines.mapping.adapter import Raw, RecordError
+from pipelines.mapping.raw_files import Piece
 from pipelines.mapping.record_error import is_of_the_name
 from pipelines.raw.file_hashes import RECENT
 from pipelines.store.files import file_sha256
@@ -71,6 +72,8 @@ class TrackedRaw(Raw):
     it is there, and its hash, is found out at the end."""
 
     own: frozenset[str] = frozenset()
+    pieces: Mapping[str, Piece] = field(default_factory=dict, compare=False)
+    """Of files that aren't to be read whole."""
     _seen: dict[_Key, str | Literal[False] | None] = field(default_factory=dict, compare=False)
     _folders: Folders = field(default_factory=Folders, compare=False)
     _listings: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
@@ -89,6 +92,9 @@ class TrackedRaw(Raw):
             with contextlib.suppress(RecordError):  # not there, as `changes` sees it too, until it is no link
                 self._seen["file", companion, *_inner(*self._resolve(relative, companion))] = False
             raise
+
+    def piece(self, relative: str) -> Piece | None:
+        return self.pieces.get(relative)
 
     def files(self, pattern: str) -> list[str]:
         found = super().files(pattern)

@@ -19,7 +19,8 @@ from pipelines.unify import mapped as mapping
 from pipelines.unify import regroup as regrouping
 from pipelines.unify.changes import CHECKS as CHANGE_CHECKS
 from pipelines.unify.changes import ChangeBands, change_checks, mapped_share
-from pipelines.unify.mapped import map_source, sum_counts
+from pipelines.unify.counts import sum_counts
+from pipelines.unify.mapped import map_source
 from pipelines.unify.origin import NATIVE
 from pipelines.unify.regroup import bucket_specs, regroup
 
@@ -46,8 +47,8 @@ def unify_source(
 ) -> Manifest:
     """Map a source's native files to `unified/<source>`: tables steps, samples, screens, quarantine.
 
-    Adapters write `mapped/<source>`, in parts that follow the native files; from there the rows go into buckets, which
-    are the same however the files were cut (`pipelines.unify.regroup`).
+    Adapters write `mapped/<source>`, in parts of native files (`pipelines.unify.parts_by_cost`); from there the rows go
+    into buckets, which are the same however the files were cut (`pipelines.unify.regroup`).
 
     `raw` is the folder with its companions; `execution` says who runs the parts.
     Native units are counted, each exactly once: in = mapped + quarantined; the manifest's counts hold the report.

@@ -73,9 +73,9 @@ def _all(home: Path, raw: Path, execution: Execution) -> dict[str, tuple[str, st
 @pytest.mark.timeout(600)
 def test_any_number_of_workers_makes_the_same(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "BUCKET_ROWS", 2)  # several parts of so few rows
-    here = _all(tmp_path / "here", raw, Execution(EngineSettings(runner=IN_PROCESS)))
+    here = _all(tmp_path / "here", raw, Execution(EngineSettings(runner=IN_PROCESS, part_bytes=1)))
     for workers in (1, 2, 4):
         told: list[object] = []
-        by = Execution(EngineSettings(runner=PROCESSES, workers=workers), told.append)
+        by = Execution(EngineSettings(runner=PROCESSES, workers=workers, part_bytes=1), told.append)
         assert _all(tmp_path / f"by-{workers}", raw, by) == here
         assert len(told) >= 2 * len(here), "each stage had several parts run"

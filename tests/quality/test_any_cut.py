@@ -10,6 +10,8 @@ import pytest
 
 from bench.native import nested
 from pipelines import sources
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import EngineSettings
 from pipelines.mapping.adapter import Raw
 from pipelines.raw.rawdata import register_raw
 from pipelines.store import Store
@@ -83,7 +85,8 @@ def made(home: Path, raw: Path, parts: int, monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patched:
         patched.setattr(type(adapter), "parts", lambda self, raw: groups)
         patched.setattr(buckets, "BUCKET_ROWS", 60)
-        unify_source(store, SOURCE, Raw(raw), inputs=inputs)
+        each = Execution(EngineSettings(runner="in-process", part_bytes=1))
+        unify_source(store, SOURCE, Raw(raw), inputs=inputs, execution=each)
     assert len(store.require(f"mapped/{SOURCE}").paths("steps")) == parts
     return corpus(store)
 

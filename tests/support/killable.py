@@ -33,14 +33,17 @@ def raw(home: Path, on_event: Any = None) -> Any:
 
 
 def unified(home: Path, on_event: Any = None) -> Any:
-    """With few rows to a bucket, so that every stage from here on has several parts."""
+    """Each native file, and few rows, a part, so that every stage from here on has several."""
+    from pipelines.engines.run_parts import Execution
+    from pipelines.engines.settings import EngineSettings
     from pipelines.mapping.adapter import Raw
     from pipelines.store import Store
     from pipelines.unify import buckets
     from pipelines.unify.unify import unify_source
 
     with mock.patch.object(buckets, "BUCKET_ROWS", 5):
-        return unify_source(Store(home), "aitz", Raw(home / "raw" / "aitz"))
+        by = Execution(EngineSettings(part_bytes=1))
+        return unify_source(Store(home), "aitz", Raw(home / "raw" / "aitz"), execution=by)
 
 
 def mapped(home: Path, on_event: Any = None) -> Any:

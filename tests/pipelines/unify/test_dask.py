@@ -28,7 +28,8 @@ def test_two_dask_workers_give_the_same_bytes(tmp_path: Path) -> None:
         (tmp_path / "all").mkdir(exist_ok=True)
         (tmp_path / str(number) / "raw").rename(tmp_path / "all" / str(number))
     raw = Raw(tmp_path / "all")
-    one = unify_source(Store(tmp_path / "one"), "aitw", raw)
+    here = Execution(EngineSettings(runner="in-process", part_bytes=1))
+    one = unify_source(Store(tmp_path / "one"), "aitw", raw, execution=here)
     with distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=1,
@@ -38,7 +39,7 @@ def test_two_dask_workers_give_the_same_bytes(tmp_path: Path) -> None:
         local_directory=str(tmp_path / "dask"),
     ) as cluster:
         flags = ["--runner=DaskRunner", f"--dask_client_address={cluster.scheduler_address}"]
-        on_dask = Execution(EngineSettings(runner="beam", options=tuple(flags)))
+        on_dask = Execution(EngineSettings(runner="beam", options=tuple(flags), part_bytes=1))
         two = unify_source(Store(tmp_path / "two"), "aitw", raw, execution=on_dask)
         cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers can't import a test
         with distributed.Client(cluster.scheduler_address) as client:

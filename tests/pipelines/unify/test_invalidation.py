@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from pipelines import sources
+from pipelines.engines.run_parts import Execution
+from pipelines.engines.settings import EngineSettings
 from pipelines.mapping.adapter import Raw, RecordError
 from pipelines.store import Store, images
 from pipelines.store.images import encode_png
@@ -79,6 +81,11 @@ def write(path: Path, *episodes: tuple[str, list[str]]) -> None:
     path.write_text("".join(json.dumps({"id": name, "images": shown}) + "\n" for name, shown in episodes))
 
 
+def by_file(store: Store, raw: Raw) -> Manifest:
+    """Unified, each native file a part of its own."""
+    return unify_source(store, "dots", raw, execution=Execution(EngineSettings(part_bytes=1)))
+
+
 def mapped(store: Store) -> Manifest:
     """The rows of the last ingest, in parts that follow the native files."""
     found = store.current("mapped/dots")
@@ -108,50 +115,50 @@ def two(raw: Path) -> Path:
 
 def test_one_picture_redoes_the_parts_that_read_it(two: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
-    first = unify_source(store, "dots", Raw(two))
+    first = by_file(store, Raw(two))
     parts = mapped(store)
     assert shown(first) == [True, False, False, True]
-    assert unify_source(store, "dots", Raw(two)) == first
+    assert by_file(store, Raw(two)) == first
     picture(two / "shots/9.png", 90)  # nobody reads it
     (two / "shots/new.png").write_bytes(b"new")
-    assert unify_source(store, "dots", Raw(two)) == first
+    assert by_file(store, Raw(two)) == first
     picture(two / "shots/4.png", 40)
-    second = unify_source(store, "dots", Raw(two))
+    second = by_file(store, Raw(two))
     assert ran(parts, mapped(store)) == {"b"} and second.data_version != first.data_version
     picture(two / "shots/4.png", 4)  # back again: that was done before
-    assert unify_source(store, "dots", Raw(two)).data_version == first.data_version
+    assert by_file(store, Raw(two)).data_version == first.data_version
 
 
 @pytest.mark.parametrize("name", ["shots/2.png", "gone/3.png"])
 def test_a_missing_picture_that_appears_redoes_the_part_that_asked(two: Path, tmp_path: Path, name: str) -> None:
     store = Store(tmp_path / "home")
-    first = unify_source(store, "dots", Raw(two))
+    first = by_file(store, Raw(two))
     parts = mapped(store)
     picture(two / name, 7)
-    second = unify_source(store, "dots", Raw(two))
+    second = by_file(store, Raw(two))
     assert ran(parts, mapped(store)) == {"a"} and sum(shown(second)) == 3
     (two / name).unlink()
-    third = unify_source(store, "dots", Raw(two))
+    third = by_file(store, Raw(two))
     assert third.data_version == first.data_version and sum(shown(third)) == 2
 
 
 def test_a_picture_that_is_only_touched_costs_nothing(two: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
-    first = unify_source(store, "dots", Raw(two))
+    first = by_file(store, Raw(two))
     os.utime(two / "shots/1.png", ns=(1, 1))
-    assert unify_source(store, "dots", Raw(two)) == first
+    assert by_file(store, Raw(two)) == first
 
 
 def test_companions_are_followed_picture_by_picture(two: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
     with_companion = Raw(two, {"pictures": tmp_path / "pictures"})
     (tmp_path / "pictures/shots").mkdir(parents=True)
-    first = unify_source(store, "dots", with_companion)
+    first = by_file(store, with_companion)
     parts = mapped(store)
     picture(tmp_path / "pictures/shots/5.png", 5)
-    assert unify_source(store, "dots", with_companion) == first
+    assert by_file(store, with_companion) == first
     picture(tmp_path / "pictures/shots/2.png", 2)
-    second = unify_source(store, "dots", with_companion)
+    second = by_file(store, with_companion)
     assert ran(parts, mapped(store)) == {"a"} and sum(shown(second)) == 3
 
 
@@ -160,10 +167,10 @@ def test_a_known_picture_is_not_decoded_again(two: Path, tmp_path: Path, monkeyp
     real = images._decode
     monkeypatch.setattr(images, "_decode", lambda data: decoded.append(data) or real(data))
     store = Store(tmp_path / "home")
-    first = unify_source(store, "dots", Raw(two))
+    first = by_file(store, Raw(two))
     assert len(decoded) == 2, "each once: verified and stored"
     write(two / "c.jsonl", ("c", ["shots/1.png", "shots/9.png"]))
-    second = unify_source(store, "dots", Raw(two))
+    second = by_file(store, Raw(two))
     assert len(decoded) == 3 and second.counts["images"] == first.counts["images"] + 1
     screens = {row["screenshot_sha256"]: row for row in second.read("screens").to_pylist()}
     for sha, row in screens.items():

@@ -105,7 +105,7 @@ def test_an_odd_value_costs_its_record_at_most(source: str, tmp_path: Path) -> N
         pytest.skip("its records are no JSON values")
     store = Store(tmp_path / "home")
     spec = PartSpec("odd", "1")
-    arguments = PartArguments(source, str(store.home), f"unified/{source}", "v", spec, str(raw.root), {}, ("f",))
+    arguments = PartArguments(source, str(store.home), f"unified/{source}", "v", spec, str(raw.root), {}, (("f",),))
     out = PartWriter(tmp_path / "out", "v", "odd")
     with using(store.known_pictures()):
         part = _Part(arguments, sources.get(source), raw, store, out)
@@ -113,7 +113,7 @@ def test_an_odd_value_costs_its_record_at_most(source: str, tmp_path: Path) -> N
         for record in tried:
             part.one(record)
         part.one(Broken("f", "end", "bad_json", "lone \ud800", 3, {"\ud800": object()}))
-        counts = part.finish(("f",))
+        counts = part.finish(arguments)
     raw.reads()
     assert counts.records_in == counts.records_mapped + counts.records_quarantined == len(tried) + 1
     assert counts.items_in == counts.items_mapped + counts.items_quarantined

@@ -152,17 +152,17 @@ def test_repeats_are_quarantined_and_other_content_under_one_id_gets_another(toy
 
 
 def test_a_rerun_works_nothing_twice_and_a_new_file_costs_one_part(toy: Path, tmp_path: Path) -> None:
-    store = Store(tmp_path / "home")
+    store, by_file = Store(tmp_path / "home"), Execution(EngineSettings(part_bytes=1))
     _write(toy / "1.jsonl", _episode("a", (1, 1)))
     _write(toy / "2.jsonl", _episode("b", (2, 2)))
-    first = unify_source(store, "toy", Raw(toy))
+    first = unify_source(store, "toy", Raw(toy), execution=by_file)
     mapped = store.require("mapped/toy")
     written = set(store.home.rglob("*.parquet"))
-    assert unify_source(store, "toy", Raw(toy)) == first
+    assert unify_source(store, "toy", Raw(toy), execution=by_file) == first
     assert set(store.home.rglob("*.parquet")) == written
     _write(toy / "3.jsonl", _episode("c", (3, 3)))
     # The other parts' files don't list 3.jsonl among what they may read: it is a part of its own.
-    third = unify_source(store, "toy", Raw(toy))
+    third = unify_source(store, "toy", Raw(toy), execution=by_file)
     assert third.data_version != first.data_version
     assert {entry.path for entry in mapped.files} < {entry.path for entry in store.require("mapped/toy").files}
 
@@ -172,9 +172,10 @@ def test_workers_give_the_same_bytes_as_one_process(toy: Path, tmp_path: Path, e
     for number in range(4):
         _write(toy / f"{number}.jsonl", _episode(f"e{number}", (number, 1)))
     _write(toy / "5.jsonl", _episode("e0", (7, 1)))  # an id of the first: this part is run again
-    one = unify_source(Store(tmp_path / "one"), "toy", Raw(toy))
+    here = Execution(EngineSettings(runner="in-process", part_bytes=1))
+    one = unify_source(Store(tmp_path / "one"), "toy", Raw(toy), execution=here)
     runner, workers = engine
-    by_workers = Execution(EngineSettings(runner=runner, workers=workers))
+    by_workers = Execution(EngineSettings(runner=runner, workers=workers, part_bytes=1))
     two = unify_source(Store(tmp_path / "two"), "toy", Raw(toy), execution=by_workers)
     assert (two.data_version, two.version, two.counts) == (one.data_version, one.version, one.counts)
     assert [entry.sha256 for entry in two.files] == [entry.sha256 for entry in one.files]
