@@ -47,8 +47,9 @@ from trainer.statistics import crossed_interval
 
 NAMES: dict[Domain, str] = {"grounding": "offline_grounding", "mobile": "offline_mobile", "web": "offline_web"}
 DISTILLED: dict[str, dict[str, Any]] = {
-    "distilled, sampled": {"divergence": "sampled"},
+    "distilled, full, untold": {"divergence": "full", "told_type": False},
     "distilled, full": {"divergence": "full"},
+    "distilled, sampled": {"divergence": "sampled"},
 }
 MEANS = "mean"
 
