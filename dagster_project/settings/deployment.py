@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from dagster_project.settings.environment import Environment
+from pipelines.derivers.trajectory_config import TrajectoryConfig
 from pipelines.engines.settings import EngineSettings
 from pipelines.exports.filters import Filters
 from pipelines.home import default_home as home
@@ -267,6 +268,9 @@ class Deployment(Settings):
     )
     derivers: tuple[str, ...] = setting(
         (), "Derivers of your own (module:name or path/to/file.py:name), which make samples of a source's gold, too."
+    )
+    trajectories: TrajectoryConfig = setting(
+        TrajectoryConfig(), "Samples of whole runs of the generation loop, failures included (gold/generated)."
     )
     personal_data: dict[str, Literal["report", "quarantine"]] = setting(
         {},

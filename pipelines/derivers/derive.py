@@ -7,7 +7,7 @@ A deriver is one entry in `DERIVERS`; one that stands outside this tree is named
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import pyarrow as pa
@@ -82,7 +82,7 @@ def derive_samples(
     for view in views:
         for element in view.uniquely_named(config):
             pool.add(element.name)
-    facts = ScreenFacts(_sizes(rows, screens), _phashes(screens), config)
+    facts = screen_facts(rows, screens, config)
     episodes = [list(group) for _, group in groupby(rows, key=lambda row: (row["source"], row["episode_id"]))]
     found: list[DerivedSample] = []
     for deriver in [*DERIVERS.values(), *map(find_deriver, config.derivers)]:
@@ -91,7 +91,7 @@ def derive_samples(
         else:
             found += (sample for view in views for sample in deriver.derive(view, pool, config))
     keyed = sorted(((c.objective, c.id, c) for c in found), key=lambda item: item[:2])
-    return Samples.table(_row(c, identifier, licence, synthetic, config) for _, identifier, c in keyed)
+    return Samples.table(sample_row(c, identifier, licence, synthetic, config.seed) for _, identifier, c in keyed)
 
 
 def find_deriver(name: str) -> Deriver:
@@ -103,16 +103,25 @@ def find_deriver(name: str) -> Deriver:
     return found
 
 
-def _row(candidate: DerivedSample, identifier: str, licence: str, synthetic: bool, config: DeriveConfig) -> SampleRow:
+def sample_row(
+    candidate: DerivedSample,
+    identifier: str,
+    licence: str,
+    synthetic: bool,
+    seed: int,
+    more: Mapping[str, object] | None = None,
+) -> SampleRow:
+    """A row of `Samples` of a candidate; `more` is said of it in its provenance, too."""
     provenance = {
         "deriver": candidate.deriver,
         "version": candidate.version,
         "k": candidate.k,
         "prompt": PROMPT_VERSION,
-        "seed": config.seed,
+        "seed": seed,
         "episode": candidate.episode_id,
         "step": candidate.step_index,
         "rules": list(candidate.rules),
+        **(more or {}),
     }
     chat = messages(candidate.objective, candidate.text, images=len(candidate.images))
     return {
@@ -131,6 +140,11 @@ def _row(candidate: DerivedSample, identifier: str, licence: str, synthetic: boo
         "synthetic": synthetic,
         "provenance": canonical_json(provenance),
     }
+
+
+def screen_facts(rows: Episode, screens: pa.Table, config: DeriveConfig) -> ScreenFacts:
+    """What derivers of steps know of the pictures of a `Screens` table, and of those that only rows name."""
+    return ScreenFacts(_sizes(rows, screens), _phashes(screens), config)
 
 
 def _sizes(rows: Episode, screens: pa.Table) -> dict[str, tuple[int, int]]:
@@ -184,7 +198,7 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
             continue
         done.add(sha)
         split, platform, parent, key = seen[sha]
-        elements = tuple(_elements(screen["elements"]))
+        elements = tuple(usable_elements(screen["elements"]))
         if elements:
             yield ScreenView(
                 sha,
@@ -199,7 +213,8 @@ def _views(screens: pa.Table, rows: Episode, samples: pa.Table | None) -> Iterat
             )
 
 
-def _elements(listed: Sequence[ElementRow]) -> Iterator[IndexedElement]:
+def usable_elements(listed: Sequence[ElementRow]) -> Iterator[IndexedElement]:
+    """The elements of a row of `screens` that have a box with an inside, as derivers see them."""
     for index, element in enumerate(listed):
         box = element["box"]
         if box is None or not (box[0] < box[2] and box[1] < box[3]):

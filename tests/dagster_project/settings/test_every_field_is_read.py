@@ -20,7 +20,7 @@ from trainer.settings.tree import TrainerSettings
 
 ROOT = Path(__file__).parents[3]
 READERS = {
-    Deployment: ("dagster_project", "pipelines"),
+    Deployment: ("dagster_project", "pipelines", "generators"),
     Environment: ("dagster_project",),
     TrainerSettings: ("trainer", "generators", "dagster_project"),
 }

@@ -35,6 +35,7 @@ from generators.tasks.task_pool import build_shards
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.evaluators import holds
+from pipelines.derivers.trajectory_config import TrajectoryConfig
 from pipelines.store import Check, Store, StoreError
 from pipelines.store.frozen import freeze
 from schemas.tables import Samples, Screens, Steps, Tasks, Trajectories
@@ -166,6 +167,34 @@ def test_verified_trajectories_become_gold_and_tasks(store: Store) -> None:
     shards = build_shards(store)
     assert shards.checks_passed and shards.counts["tasks"] == len(tasks)
     assert store.screens_of("generated") == gold
+
+
+def test_whole_runs_give_samples_beside_those_of_gold(store: Store, tmp_path: Path) -> None:
+    other = Store(tmp_path / "home")
+    shutil.copytree(store.home, other.home)
+    plain = build_generated(other)
+    config = TrajectoryConfig(derivers=("step_data",), rough_from=5)
+    made = build_generated(other, config)
+    assert made.checks_passed and made.version != plain.version
+    names = {"every sample has one destination", "no failure teaches its end"}
+    assert names <= {check.name for check in made.checks} and not names & {check.name for check in plain.checks}
+    before, after = (one.read("samples", Samples.schema).to_pylist() for one in (plain, made))
+    of_runs = [row for row in after if "kind" in json.loads(row["provenance"])]
+    assert [row for row in after if row not in of_runs] == before
+    assert len(of_runs) == made.counts["of trajectories"] > 0
+    judged = made.read("judge_samples", Samples.schema).to_pylist()
+    assert len(judged) == made.counts["judge_samples"]
+    runs = {
+        f"episode:generated/{row['trajectory_id']}"
+        for name in rounds_of(other, VERIFIED)
+        for row in other.require(f"{VERIFIED}/{name}").read("trajectories", Trajectories.schema).to_pylist()
+    }
+    assert {row["parents"][0] for row in [*of_runs, *judged]} <= runs
+    shown = {sha for row in [*of_runs, *judged] for sha in row["images"]}
+    assert shown <= set(made.read("screens", Screens.schema)["screenshot_sha256"].to_pylist())
+    assert build_generated(other, config).version == made.version
+    with pytest.raises(ValueError, match="no_such"):
+        build_generated(other, TrajectoryConfig(derivers=("no_such",)))
 
 
 def test_what_is_done_to_the_worlds_is_a_setting_of_the_round(tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""Derivers of whole trajectories: pure, valid, and held to what may be taught, whatever they return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.derivers.base import DeriveConfig, IndexedElement
+from pipelines.derivers.derive import screen_facts
+from pipelines.derivers.trajectories import TRAJECTORY_DERIVERS, derive_trajectories, find_trajectory_deriver
+from pipelines.derivers.trajectory import (
+    JudgedTrajectory,
+    RunVerdict,
+    TrajectoryDeriver,
+    TrajectorySample,
+    refusal,
+    trajectory_sample,
+)
+from pipelines.prompts import reply_text
+from schemas.action_types import Click
+from schemas.actions import parse
+from schemas.ids import item_episode
+from schemas.tables import Samples, Screens
+
+ACTIONS = ("Click(box=(500,150))", "Click(box=(500,450))", "Finished(content='')")
+
+
+def run(verdict: RunVerdict) -> JudgedTrajectory:
+    """A run over three screens; on the first one stands Cart, on the second one Pay, too."""
+    names = (("Cart",), ("Cart", "Pay"), ("Thanks",))
+    rows = [
+        {
+            "source": "generated",
+            "episode_id": "run",
+            "step_index": n,
+            "split": "train",
+            "platform": "web",
+            "instruction": "Buy it",
+            "screenshot_sha256": f"{n}" * 64,
+            "width_px": 100,
+            "height_px": 100,
+            "action_text": text,
+            "target_box": None,
+        }
+        for n, text in enumerate(ACTIONS)
+    ]
+    shown = {
+        f"{n}" * 64: tuple(
+            IndexedElement(k, (400, 100 + 300 * k, 600, 200 + 300 * k), "button", name, name)
+            for k, name in enumerate(found)
+        )
+        for n, found in enumerate(names)
+    }
+    return JudgedTrajectory(rows, verdict, screen_facts(rows, Screens.table([]), DeriveConfig()), shown)  # type: ignore[arg-type]
+
+
+SUCCESS, FAILURE = RunVerdict(10, "success", True), RunVerdict(0, "failure", True)
+ROUGH, LOCATED = RunVerdict(5, "rough"), RunVerdict(0, "failure", True, frozenset({1}), {1: "Click(box=(9,9))"})
+
+
+def act(of: JudgedTrajectory, step: int, text: str, stage: str = "offline_rl") -> TrajectorySample:
+    objective = "navigation" if stage == "offline_rl" else "vqa"
+    answer = reply_text(parse(text), "web")
+    made = trajectory_sample(of, [of.steps[step]], "state", stage, 1, "Do it.", answer, objective=objective)  # type: ignore[arg-type]
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("name", TRAJECTORY_DERIVERS)
+@pytest.mark.parametrize("verdict", [SUCCESS, FAILURE, ROUGH, LOCATED])
+def test_a_member_is_pure_and_all_that_it_makes_is_accepted(name: str, verdict: RunVerdict) -> None:
+    made = [derive_trajectories([run(verdict)], [name], licence="MIT") for _ in range(2)]
+    assert made[0].corpus.equals(made[1].corpus) and made[0].judges.equals(made[1].judges)
+    assert made[0].kinds and not made[0].refused
+    for table in (made[0].corpus, made[0].judges):
+        Samples.check(table)
+        assert all(parents[0] == item_episode("generated", "run") for parents in table["parents"].to_pylist())
+
+
+def test_step_data_says_what_the_screens_show() -> None:
+    made = derive_trajectories([run(SUCCESS)], ["step_data"], licence="MIT")
+    answers = {
+        (row["images"][0][0], row["provenance"].partition('"kind":"')[2].partition('"')[0]): row["answer"]
+        for row in made.corpus.to_pylist()
+    }
+    assert answers["0", "effect"] == '"Pay"' and answers["1", "effect"] == '"Thanks"'
+    assert answers["0", "intent"] == 'Click the button "Cart"' and "Click" in answers["1", "action"]
+    assert made.kinds["progress"] == 3
+
+
+def test_actions_are_taught_only_where_they_were_right() -> None:
+    for verdict, step, text, taught in (
+        (SUCCESS, 0, ACTIONS[0], True),
+        (SUCCESS, 0, ACTIONS[1], False),  # not what was done there
+        (FAILURE, 0, ACTIONS[0], False),
+        (LOCATED, 0, ACTIONS[0], True),  # before the first error
+        (LOCATED, 1, ACTIONS[1], False),
+        (LOCATED, 1, "Click(box=(9,9))", True),  # its correction
+        (LOCATED, 2, ACTIONS[2], False),
+        (RunVerdict(10, "success", True, frozenset({1})), 1, ACTIONS[1], False),
+        (RunVerdict(0, "failure", True, undo={0: "PressBack()"}), 1, "PressBack()", True),
+        (RunVerdict(0, "failure", True, undo={0: "PressBack()"}), 0, "PressBack()", False),
+    ):
+        of = run(verdict)
+        assert (refusal(of, act(of, step, text)) == "") == taught, (verdict, step, text)
+        assert (refusal(of, act(of, step, text, "mid_training")) == "") == taught, "whatever kind and objective it has"
+
+
+def test_a_rough_run_trains_mid_training_only() -> None:
+    of = run(ROUGH)
+    assert refusal(of, act(of, 0, ACTIONS[0])) == "a rough run's, for RL"
+    assert refusal(of, act(of, 0, ACTIONS[0], "mid_training")) == ""
+    made = derive_trajectories([of], ["step_data"], licence="MIT")
+    assert made.kinds["action"] and "navigation" not in made.corpus["objective"].to_pylist()
+
+
+def test_a_deriver_of_a_file_is_held_to_the_same(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from pipelines.derivers.trajectory import TrajectoryDeriver, trajectory_sample\n"
+        "@TrajectoryDeriver\n"
+        "def own(run):\n"
+        "    for row in run.steps:\n"
+        "        yield trajectory_sample(run, [row], 'own', 'mid_training', 1, 'Next?', row['action_text'])\n",
+        encoding="utf-8",
+    )
+    name = f"{tmp_path}/own.py:own"
+    assert derive_trajectories([run(FAILURE)], [name], licence="MIT").refused == {
+        "an action of a failure that may be wrong": 3
+    }
+    assert derive_trajectories([run(SUCCESS)], [name], licence="MIT").kinds == {"own": 3}
+    with pytest.raises(ValueError, match="did you mean step_data"):
+        find_trajectory_deriver("step_dat")
+
+
+def test_pictures_that_are_missing_give_no_sample() -> None:
+    of = run(SUCCESS)
+    of.steps[0]["screenshot_sha256"] = None
+    assert trajectory_sample(of, [of.steps[0]], "effect", "mid_training", 1, "What?", "x") is None
+    assert isinstance(TRAJECTORY_DERIVERS["step_data"], TrajectoryDeriver) and isinstance(parse(ACTIONS[0]), Click)
