@@ -96,6 +96,7 @@ def test_jobs_say_how_often(tmp_path: Path) -> None:
         **dict.fromkeys(jobs),
         "observe_upstream": "0",
         "train": "5",
+        "train_others": "5",
     }
 
 
