@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from native import write_parquet
 from webnative import png
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 CHECK = """

@@ -34,6 +34,8 @@ from quality.refinement.rewriters import build_rewriter
 from quality.review.queue import build_queue
 from quality.safety.scan import scan_sources
 
+pytestmark = pytest.mark.slow
+
 SOURCE = "aitz"
 EPISODES = 41
 

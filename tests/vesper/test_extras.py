@@ -15,6 +15,8 @@ from dagster_project.cli import COMMANDS
 from pipelines.extras import EXTRAS, MissingExtra, install_line, require, without_extra
 from trainer.presets import NANO_BASE
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).parents[2]
 FOLDERS = ("schemas", "pipelines", "quality", "generators", "trainer", "dagster_project", "vesper")
 BASE = {

@@ -20,6 +20,8 @@ from pipelines.engines.settings import EngineChoice, EngineSettings
 from pipelines.engines.worker_processes import WorkerProcesses
 from pipelines.store import Store
 
+pytestmark = pytest.mark.slow
+
 each_engine = pytest.mark.parametrize("name", ENGINES)
 
 

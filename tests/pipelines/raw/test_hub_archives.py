@@ -20,6 +20,8 @@ from pipelines.raw.remote_file import PullError
 from pipelines.raw.unpacked import unpacked_folders
 from schemas.ids import digest
 
+pytestmark = pytest.mark.slow
+
 
 def tarred(members: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()

@@ -21,6 +21,8 @@ from pipelines.store.known_pictures import using
 from pipelines.unify.part import PartArguments, _Part
 from pipelines.unify.tracked_raw import TrackedRaw
 
+pytestmark = pytest.mark.slow
+
 ODD: tuple[Any, ...] = (
     None,
     "",

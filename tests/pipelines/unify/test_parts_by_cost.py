@@ -22,6 +22,8 @@ from pipelines.unify import parts_by_cost
 from pipelines.unify.changes import ChangeBands
 from pipelines.unify.unify import unify_source
 
+pytestmark = pytest.mark.slow
+
 ADAPTER = """
 import json
 from pipelines.mapping.adapter import Adapter, RecordScreen

@@ -18,6 +18,8 @@ from pipelines.store import Store
 from pipelines.store.images import encode_png
 from pipelines.unify.unify import unify_source
 
+pytestmark = pytest.mark.slow
+
 ADAPTER = """
 import json
 from pipelines.mapping.adapter import Adapter, Broken, Record, RecordError, RecordScreen

@@ -20,6 +20,8 @@ from trainer.modeling.packing import packed
 from trainer.modeling.sharding import sharded
 from trainer.runtime.parallel import launched
 
+pytestmark = pytest.mark.slow
+
 Found = tuple[torch.Tensor, dict[str, Any]]
 
 

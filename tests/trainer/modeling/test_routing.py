@@ -25,6 +25,8 @@ from trainer.presets import preset
 from trainer.runtime.parallel import Ranks, launched
 from trainer.settings.supervised import MidtrainConfig
 
+pytestmark = pytest.mark.slow
+
 CONFIG = MidtrainConfig(
     max_steps=12,
     batch_size=4,

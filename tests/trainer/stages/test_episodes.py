@@ -25,6 +25,8 @@ from trainer.stages import play_episodes as stage
 from trainer.stages.episodes import AGENT, ASSET, BOTH, PLAYED
 from trainer.stages.play_episodes import build_episodes
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {"episodes": {"world": "fsm", "attempts": 2}}
 
 

@@ -25,6 +25,8 @@ from trainer.stages import suites as stage
 from trainer.stages.suites import AGENT, build_suite, suite_settings
 from trainer.suites import leaderboard
 
+pytestmark = pytest.mark.slow
+
 FSM, STANDINGS = "suites/fsm", "leaderboard/standings"
 
 
