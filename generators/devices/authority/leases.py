@@ -278,9 +278,7 @@ class Leases:
     def is_wanted(self, lease: str) -> bool:
         """Whether the holder of a live lease should give its device back when it has done what it is at: another of the
         same priority waits for such a device and holds fewer. Nobody is made to. Raises `Unknown`."""
-        self.lease(lease)
-        row = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
-        return is_wanted(self._db, row)
+        return is_wanted(self._db, self._row(lease))
 
     def release(self, lease: str, fence: int) -> None:
         """The holder is done; if it reported no failure, the device's failures in a row are over. Raises `LeaseEnded`,
@@ -294,10 +292,13 @@ class Leases:
 
     def lease(self, lease: str) -> DeviceLease:
         """A lease, live or ended. Raises `Unknown` (ended ones are forgotten after `Rules.keep_ended_s`)."""
-        row = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
+        return read_lease(self._row(lease))
+
+    def _row(self, lease: str) -> sqlite3.Row:
+        row: sqlite3.Row | None = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
         if row is None:
             raise Unknown(f"lease {lease[:80]}: unknown")
-        return read_lease(row)
+        return row
 
     def live(self) -> list[DeviceLease]:
         """All live leases, by device."""
