@@ -37,7 +37,9 @@ from trainer.offline.run import FILE
 from trainer.offline.tasks import tasks_of
 from trainer.offline.train import train_offline
 from trainer.presets import NANO_BASE
-from trainer.settings.distill import DistillSettings, Domain, Teachers
+from trainer.settings.distill import DistillSettings, Teachers
+from trainer.settings.domains import DOMAINS as TABLE
+from trainer.settings.domains import DomainName
 from trainer.settings.measuring import MergeSettings
 from trainer.settings.offline import OfflineConfig
 from trainer.settings.presets import NORMS
@@ -45,7 +47,7 @@ from trainer.settings.rewards import RewardConfig
 from trainer.settings.supervised import MidtrainConfig
 from trainer.statistics import crossed_interval
 
-NAMES: dict[Domain, str] = {"grounding": "offline_grounding", "mobile": "offline_mobile", "web": "offline_web"}
+NAMES: dict[DomainName, str] = {name: TABLE[name].offline for name in DOMAINS}
 DISTILLED: dict[str, dict[str, Any]] = {
     "distilled, full, untold": {"divergence": "full", "told_type": False},
     "distilled, full": {"divergence": "full"},
@@ -95,7 +97,9 @@ class Bench:
             self._note(f"seconds {name}", time.process_time() - began)
         return folder
 
-    def success(self, name: str, folder: Path, domains: tuple[Domain, ...] = DOMAINS) -> Mapping[Domain, list[bool]]:
+    def success(
+        self, name: str, folder: Path, domains: tuple[DomainName, ...] = DOMAINS
+    ) -> Mapping[DomainName, list[bool]]:
         """Greedy success on the held-out rows of the domains."""
         if name not in self.measured:
             loaded, found = load_checkpoint(folder), {}
@@ -126,7 +130,7 @@ def mid_trained(bench: Bench, out: Path) -> None:
     save_checkpoint(out, loaded.model, loaded.processor, lineage("mid_trained", loaded.processor.preset))
 
 
-def specialist(bench: Bench, start: Path, domain: Domain, seed: int, out: Path) -> None:
+def specialist(bench: Bench, start: Path, domain: DomainName, seed: int, out: Path) -> None:
     """Offline RL of a domain, with what the nano preset trains of the model. The teacher, in the folder `teacher` of
     `out`, is the same run after `updates` of its updates."""
     sizes, state = bench.sizes, out.with_suffix(".state")
@@ -160,11 +164,11 @@ def specialist(bench: Bench, start: Path, domain: Domain, seed: int, out: Path) 
     train_offline(start, own, reported, out, config, validation_rows=validation, state_dir=state, on_event=saved)
 
 
-def distilled(bench: Bench, start: Path, teachers: Mapping[Domain, Path], seed: int, out: Path, **how: Any) -> None:
+def distilled(bench: Bench, start: Path, teachers: Mapping[DomainName, Path], seed: int, out: Path, **how: Any) -> None:
     """Distillation from the teachers, of the same weights as RL trains."""
     sizes = bench.sizes
     settings = DistillSettings(
-        teachers=Teachers(mobile=NAMES["mobile"], web=NAMES["web"]),
+        teachers=Teachers.parsed(NAMES),
         updates=sizes.distill_updates,
         prompts=sizes.distill_prompts,
         trainable=NORMS,
@@ -193,9 +197,9 @@ def ties(bench: Bench, start: Path, experts: list[Path], out: Path) -> None:
     choose_ties(start, experts, out, candidates(settings.density, settings.lam), tasks)
 
 
-def of_seed(bench: Bench, start: Path, seed: int) -> dict[str, Mapping[Domain, list[bool]]]:
+def of_seed(bench: Bench, start: Path, seed: int) -> dict[str, Mapping[DomainName, list[bool]]]:
     """Everything of one seed: name → held-out success by domain."""
-    found: dict[str, Mapping[Domain, list[bool]]] = {}
+    found: dict[str, Mapping[DomainName, list[bool]]] = {}
     longer = {
         domain: bench.model(f"{seed}-{domain}", lambda out, d=domain: specialist(bench, start, d, seed, out))
         for domain in DOMAINS
@@ -219,7 +223,9 @@ def of_seed(bench: Bench, start: Path, seed: int) -> dict[str, Mapping[Domain, l
     return {**found, **{name: bench.success(f"{seed} {name}", folder) for name, folder in models.items()}}
 
 
-def table(start: Mapping[Domain, list[bool]], seeds: list[dict[str, Mapping[Domain, list[bool]]]]) -> Iterator[str]:
+def table(
+    start: Mapping[DomainName, list[bool]], seeds: list[dict[str, Mapping[DomainName, list[bool]]]]
+) -> Iterator[str]:
     """Success in per cent with 95 % intervals, and the differences that are asked about."""
     yield "| agent | " + " | ".join((*DOMAINS, MEANS)) + " |"
     yield "|---" * (len(DOMAINS) + 2) + "|"
@@ -239,7 +245,7 @@ def table(start: Mapping[Domain, list[bool]], seeds: list[dict[str, Mapping[Doma
             yield f"| {name} − {other} | " + " | ".join([""] * len(DOMAINS)) + f" | {_cell(gaps, share=False)} |"
 
 
-def _values(found: Mapping[Domain, list[bool]], which: str) -> list[float]:
+def _values(found: Mapping[DomainName, list[bool]], which: str) -> list[float]:
     if which != MEANS:
         return [float(done) for done in found[which]]  # type: ignore[index]
     return [float(done) for domain in DOMAINS for done in found[domain]]

@@ -18,15 +18,15 @@ from PIL import Image, ImageDraw
 from bench.tiny import COLOURS
 from pipelines.prompts import grounding_text, messages, navigation_text, reply_text
 from schemas.actions import Action, Click, Finished, LongPress, PressBack, PressHome, Scroll
-from trainer.settings.distill import Domain
+from trainer.settings.domains import DomainName
 
 SIZE, SIDE = (128, 96), 32
-DOMAINS: tuple[Domain, ...] = ("grounding", "mobile", "web")
+DOMAINS: tuple[DomainName, ...] = ("grounding", "mobile", "web")
 HABITS = {"grounding": 0.3, "mobile": 0.6, "web": 0.6}
 """Share of the supervised rows of a domain in which the habit stands in place of the truth."""
 
 
-def rows(domain: Domain, count: int, seed: int, *, habit: bool = False) -> list[dict[str, Any]]:
+def rows(domain: DomainName, count: int, seed: int, *, habit: bool = False) -> list[dict[str, Any]]:
     """Rows of a domain as the shards hold them; seeded. With `habit` as the supervised data has them."""
     rng = random.Random(f"{seed}/{domain}")
     return [_row(domain, f"{seed}-{domain}-{index}", rng, habit) for index in range(count)]
@@ -38,7 +38,7 @@ def supervised(count: int, seed: int) -> Iterator[dict[str, Any]]:
         yield from made
 
 
-def _row(domain: Domain, name: str, rng: random.Random, habit: bool) -> dict[str, Any]:
+def _row(domain: DomainName, name: str, rng: random.Random, habit: bool) -> dict[str, Any]:
     places = [(x, y) for x in (2, 46, 92) for y in (4, 56)]
     boxes = dict(zip(rng.sample(sorted(COLOURS), 3), rng.sample(places, 3), strict=True))
     asked, other, *_ = boxes
@@ -69,7 +69,7 @@ def _row(domain: Domain, name: str, rng: random.Random, habit: bool) -> dict[str
 
 
 def _step(
-    domain: Domain, asked: str, point: tuple[int, int], wrong: bool, rng: random.Random
+    domain: DomainName, asked: str, point: tuple[int, int], wrong: bool, rng: random.Random
 ) -> tuple[str, Action, bool]:
     """(goal, action, whether it is at a box) of one of a domain's three kinds of steps."""
     kind, where = rng.randrange(3), "the phone" if domain == "mobile" else "the page"

@@ -19,11 +19,11 @@ from generators.worlds.registry import open_world
 from pipelines.home import default_home
 from pipelines.store import Store
 from schemas.tables import Tasks
-from trainer.offline.tasks import DOMAINS
+from trainer.settings.domains import DOMAINS
 from trainer.stages.assets import BROWSER_WORLDS
 from trainer.stages.online import runnable_tasks
 
-PLATFORMS = tuple(dict.fromkeys(name for _, platforms in DOMAINS.values() for name in platforms))
+PLATFORMS = tuple(dict.fromkeys(name for one in DOMAINS.values() for name in one.platforms))
 
 
 def opened(tasks: Sequence[TaskSpec]) -> Counter[str]:

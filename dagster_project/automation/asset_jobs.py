@@ -33,7 +33,8 @@ def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
         "collect_rounds": "Verified trajectories of all rounds into the corpus and the task pool.",
         "build_corpus": "Hygiene, shards, mixture, task pool, from each source's last good gold.",
         "train": "Checkpoints, evaluations, episodes, standings, nano judge; the staircase, which nothing else starts.",
-        "train_others": "Checkpoints that the agent isn't made of, with evaluations: distillation, or merges.",
+        "train_others": "Checkpoints that the agent isn't made of, with evaluations: distillation, or merges; other "
+        "domains' specialists.",
         "evaluate_suites": "The merged agent on worlds, and on the benchmarks whose files are here.",
         "measure_worth": "What sources, rules and mixtures are worth to the agent, by probes.",
     }

@@ -41,7 +41,7 @@ BROWSER_GROUNDS = ("fsm", "phone", "datasette", "django_admin", "dagster_ui")
 Probe = Callable[[GraphStage, StageWork], list[str]]
 
 
-OWN = ("files", "browser", "trainer")
+OWN = ("files", "browser", "trainer", "devices")
 """Needs that aren't the same for all stages that have them."""
 Known = dict[tuple[str, str], list[str]]
 
@@ -220,16 +220,16 @@ def devices(stage: GraphStage, work: StageWork) -> list[str]:
     """What online RL's rollouts run on: gateways of $VESPER_DEVICES that answer, for worlds here a browser, and the
     judge of their success where one was named."""
     try:
-        worlds, model = trainer_worlds(), success_judge()
+        worlds, model = trainer_worlds(stage.key), success_judge()
     except ValueError as error:
         return [f"trainer: {error}"]
     where = DevicePlaces.of()
-    found = gateways_missing(where, worlds or BROWSER_WORLDS)
+    found = gateways_missing(where, worlds)
     if model and not (address := os.environ.get("VESPER_JUDGE_BASE_URL", "")):
         found.append(f"trainer: the success judge {model!r:.80} needs an endpoint: set $VESPER_JUDGE_BASE_URL")
     elif model:
         found += _endpoint(address, model, "online.success_judge of $VESPER_TRAINER")
-    return found + browser(stage, work) if where.local and not worlds else found
+    return found + browser(stage, work) if where.local and set(worlds) & set(BROWSER_WORLDS) else found
 
 
 def trainer(stage: GraphStage, work: StageWork) -> list[str]:

@@ -18,7 +18,7 @@ from trainer.settings.presets import configured
 from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.stages import settings_of
 from trainer.settings.tree import over
-from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, beside_the_agent, inputs_of
+from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, beside_the_agent, inputs_of, worlds_of
 from trainer.stages.run import run_stage
 from trainer.stages.settings import ranks_of, stage_settings
 
@@ -92,9 +92,11 @@ def trainer_config(given: Mapping[str, object] | None = None) -> dict[str, objec
     return dict(config)
 
 
-def trainer_worlds() -> tuple[str, ...]:
-    """The worlds that online RL was told to use; none: those in a browser."""
-    return over(configured(), trainer_config()).online.worlds or ()
+def trainer_worlds(key: str) -> tuple[str, ...]:
+    """The worlds that online RL opens in a stage, by its key."""
+    name = key.partition("/")[2]
+    named = over(configured(), trainer_config(), name).online.worlds
+    return worlds_of(ENTRIES[name].domain if name in ENTRIES else "", named)
 
 
 def success_judge() -> str:

@@ -78,13 +78,21 @@ def step_row(episode: str, index: int, sha: str | None, action: Any = CLICK, **m
 
 
 def episodes(
-    store: Store, source: str, count: int, *, seed: int = 0, length: int = 3, instructions: list[str] | None = None
+    store: Store,
+    source: str,
+    count: int,
+    *,
+    seed: int = 0,
+    length: int = 3,
+    instructions: list[str] | None = None,
+    platforms: tuple[str, ...] = ("web", "mobile"),
 ) -> tuple[pa.Table, pa.Table]:
-    """(steps, screens) of `count` episodes on own pictures; every fifth episode is a test one."""
+    """(steps, screens) of `count` episodes on own pictures, on the platforms in turn; every fifth episode is a test
+    one."""
     steps, screens = [], []
     for number in range(count):
         split = "test" if number % 5 == 4 else "train"
-        platform = ("web", "mobile")[number % 2]
+        platform = platforms[number % len(platforms)]
         for index in range(length):
             shown = screen_row(store, seed * 100_000 + number * 100 + index, source)
             screens.append(shown)

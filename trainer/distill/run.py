@@ -31,10 +31,11 @@ from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
 from trainer.runtime.training_state import StateFile
-from trainer.settings.distill import DistillSettings, Domain
+from trainer.settings.distill import DistillSettings
+from trainer.settings.domains import DomainName
 
 Event = dict[str, Any]
-Tasks = Mapping[Domain, list[RlTask]]
+Tasks = Mapping[DomainName, list[RlTask]]
 FILE = "distillation.pt"
 
 
@@ -57,7 +58,7 @@ class _Asked:
     reply: TaughtReply
     pushes: Pushes
     context: Row
-    domain: Domain
+    domain: DomainName
 
 
 class DistillRun:
@@ -130,7 +131,7 @@ class DistillRun:
         self.state.curve.append(event)
         self.emit(event)
 
-    def _replies(self, domain: Domain) -> list[_Asked]:
+    def _replies(self, domain: DomainName) -> list[_Asked]:
         """The student's replies to this update's prompts of a domain."""
         settings = self.settings
         tasks = self._prompts(domain)
@@ -152,7 +153,7 @@ class DistillRun:
         )
         return [self._asked(tasks[one.row], domain, one) for one in replies]
 
-    def _prompts(self, domain: Domain) -> list[RlTask]:
+    def _prompts(self, domain: DomainName) -> list[RlTask]:
         """Prompts of this update: the domain's tasks in an order drawn anew each epoch."""
         tasks, chosen = self.train[domain], []
         for place in range(self.state.update * self.settings.prompts, (self.state.update + 1) * self.settings.prompts):
@@ -161,7 +162,7 @@ class DistillRun:
             chosen.append(tasks[int(torch.randperm(len(tasks), generator=generator)[at])])
         return chosen
 
-    def _asked(self, task: RlTask, domain: Domain, said: Completion) -> _Asked:
+    def _asked(self, task: RlTask, domain: DomainName, said: Completion) -> _Asked:
         settings, context, text, ids = self.settings, task.row, said.text, said.token_ids
         if settings.objective == "hindsight":
             pushes = all_pushed(text, ids, task.truth, settings.rewards)

@@ -20,7 +20,8 @@ from trainer.modeling.model import label_terms, reply_logprobs
 from trainer.modeling.packing import packed, takes_packed
 from trainer.runtime.memory import give_back
 from trainer.runtime.precision import autocast
-from trainer.settings.distill import DistillSettings, Domain
+from trainer.settings.distill import DistillSettings
+from trainer.settings.domains import DomainName
 
 
 class TeacherPanel:
@@ -31,7 +32,7 @@ class TeacherPanel:
         self._loaded: dict[str, Checkpoint] = {}
 
     def ask(
-        self, replies: Sequence[TaughtReply], contexts: Sequence[Row], domains: Sequence[Domain]
+        self, replies: Sequence[TaughtReply], contexts: Sequence[Row], domains: Sequence[DomainName]
     ) -> list[TaughtReply]:
         """The replies, in their order, with what the teachers of their domains say of them in their own contexts."""
         found: dict[int, TaughtReply] = {}

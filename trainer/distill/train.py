@@ -27,7 +27,8 @@ from trainer.offline.train import split_tasks
 from trainer.rl.weight_change import weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.tracking import OnEvent
-from trainer.settings.distill import DistillSettings, Domain
+from trainer.settings.distill import DistillSettings
+from trainer.settings.domains import DomainName
 from trainer.settings.stages import DISTILLED
 from trainer.statistics import paired
 
@@ -54,7 +55,7 @@ class DistillResult:
 def distill(
     start: str | Path,
     teachers: Mapping[str, str | Path],
-    rows: Mapping[Domain, DomainRows],
+    rows: Mapping[DomainName, DomainRows],
     out: str | Path,
     settings: DistillSettings,
     *,
@@ -132,12 +133,12 @@ def _folders(start: str | Path, teachers: Mapping[str, str | Path], settings: Di
 
 
 def _tasks(
-    loaded: Checkpoint, rows: Mapping[Domain, DomainRows], settings: DistillSettings
-) -> tuple[Tasks, Tasks, Tasks, dict[Domain, dict[str, dict[str, int]]]]:
-    """Domain → tasks to train on, to find the peak on, to report on, and why others couldn't be used."""
-    train: dict[Domain, list[RlTask]] = {}
+    loaded: Checkpoint, rows: Mapping[DomainName, DomainRows], settings: DistillSettings
+) -> tuple[Tasks, Tasks, Tasks, dict[DomainName, dict[str, dict[str, int]]]]:
+    """DomainName → tasks to train on, to find the peak on, to report on, and why others couldn't be used."""
+    train: dict[DomainName, list[RlTask]] = {}
     validation, held_out = dict(train), dict(train)
-    unusable: dict[Domain, dict[str, dict[str, int]]] = {}
+    unusable: dict[DomainName, dict[str, dict[str, int]]] = {}
     for domain in settings.teachers.of_domains:
         if domain not in rows:
             raise ValueError(f"distillation: expected rows of {domain}, which is taught, found those of {sorted(rows)}")
@@ -150,7 +151,7 @@ def _tasks(
     return train, validation, held_out, unusable
 
 
-def _hinted(domain: Domain, tasks: Sequence[RlTask], unusable: dict[str, int]) -> list[RlTask]:
+def _hinted(domain: DomainName, tasks: Sequence[RlTask], unusable: dict[str, int]) -> list[RlTask]:
     """The tasks of which is known what followed; the others are counted."""
     found = [task for task in tasks if with_hindsight(task.row, task.truth) is not None]
     unusable["no_hint"] = len(tasks) - len(found)
@@ -159,7 +160,7 @@ def _hinted(domain: Domain, tasks: Sequence[RlTask], unusable: dict[str, int]) -
     return found
 
 
-def _held_out(loaded: Checkpoint, tasks: Tasks, settings: DistillSettings) -> dict[Domain, Measure]:
+def _held_out(loaded: Checkpoint, tasks: Tasks, settings: DistillSettings) -> dict[DomainName, Measure]:
     return {
         domain: measure(
             loaded.model,
@@ -173,7 +174,7 @@ def _held_out(loaded: Checkpoint, tasks: Tasks, settings: DistillSettings) -> di
     }
 
 
-def _success(found: Mapping[Domain, Measure]) -> dict[str, float | int | None]:
+def _success(found: Mapping[DomainName, Measure]) -> dict[str, float | int | None]:
     return {f"{domain}_success": one.summary()["step_success"] for domain, one in found.items()}
 
 
@@ -188,7 +189,7 @@ def _gains(before: Measure, after: Measure, tasks: Sequence[RlTask], settings: D
 
 
 def _gain_of_all(
-    before: Mapping[Domain, Measure], after: Mapping[Domain, Measure], tasks: Tasks, settings: DistillSettings
+    before: Mapping[DomainName, Measure], after: Mapping[DomainName, Measure], tasks: Tasks, settings: DistillSettings
 ) -> dict[str, Any]:
     """Of greedy success, over the tasks of all domains together."""
     first, second = ([done for domain in tasks for done in found[domain].success] for found in (after, before))

@@ -13,9 +13,11 @@ from typing import Any
 from trainer.merging.merge import MergeReport, merge
 from trainer.modeling.checkpoint import load_checkpoint, load_processor
 from trainer.offline.held_out import measure
-from trainer.offline.tasks import DOMAINS, RlTask, choose, tasks_of
+from trainer.offline.tasks import RlTask, choose, tasks_of
 from trainer.runtime.tracking import OnEvent
+from trainer.settings.domains import DOMAINS
 from trainer.settings.rewards import RewardConfig
+from trainer.settings.stages import STAGES
 
 Density = float | Sequence[float]
 """Of all models, or of each."""
@@ -48,8 +50,8 @@ def candidates(density: Density | Sequence[Density], lam: float | Sequence[float
 
 
 def merged_domains(specialists: Sequence[str]) -> list[str]:
-    """The domains that the specialists' names end with, each once."""
-    named = {name.partition("_")[2] for name in specialists}
+    """The domains that the specialists are of, each once."""
+    named = {STAGES[name].domain for name in specialists}
     return [domain for domain in DOMAINS if domain in named]
 
 

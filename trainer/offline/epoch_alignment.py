@@ -20,8 +20,9 @@ from trainer.modeling.batches import BadSample
 from trainer.modeling.generation import reply_limit
 from trainer.modeling.processor import Processor
 from trainer.offline.alignment import align, model_rollouts
-from trainer.offline.tasks import DOMAINS, REPLIES, RlTask
+from trainer.offline.tasks import REPLIES, RlTask
 from trainer.presets import Preset
+from trainer.settings.domains import DOMAINS
 from trainer.settings.offline import AlignmentConfig
 
 CHANGED = ("sample_id", "messages", "parents", "provenance", "tokens", "synthetic")
@@ -32,7 +33,7 @@ def wanted(asked: bool | None, domain: str, preset: Preset) -> bool:
     """Whether a run aligns: as it was asked; None: for published presets. A preset from scratch (`shape`) learns from
     histories of actions alone and thinks nothing, so it would pay for replies that hold no thought. Grounding has no
     histories: never there."""
-    if DOMAINS[domain][0] != "navigation":
+    if DOMAINS[domain].objective != "navigation":
         return False
     return preset.shape is None if asked is None else asked
 

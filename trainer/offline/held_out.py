@@ -15,9 +15,10 @@ import torch
 from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.processor import Processor
 from trainer.offline.semi_online import answering, sop_progress
-from trainer.offline.tasks import DOMAINS, REPLIES, RlTask, complete_episodes
+from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
 from trainer.rl.rewards import bounds, reward, succeeds
 from trainer.rl.unreadable import unreadable_share
+from trainer.settings.domains import DOMAINS
 from trainer.settings.rewards import RewardConfig
 
 if TYPE_CHECKING:
@@ -103,4 +104,4 @@ def measure(
 
 def reward_bounds(domain: str, config: RewardConfig) -> tuple[float, float]:
     """The range of rewards in a domain, to read the figures by."""
-    return bounds(DOMAINS[domain][0], config)
+    return bounds(DOMAINS[domain].objective, config)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from pipelines.prompts import with_asked_form
@@ -18,17 +18,9 @@ from trainer.data.window_rows import cut_row
 from trainer.modeling.batches import BadSample, Row
 from trainer.modeling.processor import Processor
 from trainer.rl.rewards import DEFAULT, ReplyTarget
+from trainer.settings.domains import DOMAINS, USUAL, platforms_of
 from trainer.settings.rewards import RewardConfig
 
-DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "grounding": ("grounding", ("mobile", "web", "desktop")),
-    "mobile": ("navigation", ("mobile",)),
-    "web": ("navigation", ("web", "desktop")),
-}
-"""The three specialists: objective and platforms of the rows that train them.
-
-Desktop has none of its own: that of web, where screens and actions are most alike, trains on desktop rows too.
-"""
 REPLIES = 128
 """Replies of a model in flight."""
 
@@ -44,11 +36,10 @@ class RlTask:
     step: int = -1
 
 
-def rows_of(rows: Sequence[Row], domain: str) -> list[Row]:
-    """The rows of a domain. Raises `ValueError` for an unknown one."""
-    if domain not in DOMAINS:
-        raise ValueError(f"offline RL: expected a domain of {', '.join(DOMAINS)}, found {domain!r}")
-    objective, platforms = DOMAINS[domain]
+def rows_of(rows: Sequence[Row], domain: str, trained: Container[str] = USUAL) -> list[Row]:
+    """The rows of a domain, beside specialists of the domains `trained`. Raises `ValueError` for an unknown one."""
+    platforms = platforms_of(domain, trained)
+    objective = DOMAINS[domain].objective
     return [row for row in rows if row["objective"] == objective and row["platform"] in platforms]
 
 

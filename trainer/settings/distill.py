@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
-from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
+from schemas.settings import ALWAYS, WHERE_SET, Flag, Number, Settings, Whole, other_default, setting
+from trainer.settings.domains import DOMAINS, Domain, DomainName
 from trainer.settings.grpo import LearnerConfig
 from trainer.settings.offline import OfflineConfig, OfflineSettings
+from trainer.settings.own import with_fields
 from trainer.settings.rewards import RewardConfig
-from trainer.settings.stages import MERGED, Specialist
-
-Domain = Literal["grounding", "mobile", "web"]
+from trainer.settings.stages import Specialist
 
 
 class Teachers(Settings):
     """Domain → the specialist that teaches it; null: nobody, and the domain isn't asked about."""
-
-    grounding: Specialist | None = setting(MERGED[0], "Who teaches grounding.", in_version=ALWAYS)
-    mobile: Specialist | None = setting(MERGED[1], "Who teaches steps on phones.", in_version=ALWAYS)
-    web: Specialist | None = setting(MERGED[2], "Who teaches steps on web and desktop.", in_version=ALWAYS)
 
     @model_validator(mode="after")
     def _somebody(self) -> Self:
@@ -29,15 +25,25 @@ class Teachers(Settings):
         return self
 
     @property
-    def of_domains(self) -> dict[Domain, str]:
+    def of_domains(self) -> dict[DomainName, str]:
         """Domain → its teacher, of those that are taught."""
-        found: dict[Domain, str | None] = {"grounding": self.grounding, "mobile": self.mobile, "web": self.web}
+        found: dict[DomainName, str | None] = {domain: getattr(self, domain) for domain in DOMAINS}
         return {domain: name for domain, name in found.items() if name is not None}
 
     @property
     def names(self) -> tuple[str, ...]:
         """The teachers, each once."""
         return tuple(dict.fromkeys(self.of_domains.values()))
+
+
+def _teacher(domain: Domain) -> tuple[object, object]:
+    """Type and field; one that nobody teaches by default enters versions where it is set."""
+    text, usual = f"Who teaches {domain.learns}.", domain.last if domain.by_default else None
+    return Specialist | None, setting(usual, text, in_version=ALWAYS if domain.by_default else WHERE_SET)
+
+
+if not TYPE_CHECKING:  # which knows the fields that are written down
+    Teachers = with_fields(Teachers, {name: _teacher(one) for name, one in DOMAINS.items()})
 
 
 class SpanPushes(Settings):
@@ -96,7 +102,7 @@ class DistillSettings(LearnerConfig):
             )
         return self
 
-    def of_domain(self, domain: Domain) -> OfflineConfig:
+    def of_domain(self, domain: DomainName) -> OfflineConfig:
         """The same run as one of offline RL, for what chooses rows."""
         common = set(OfflineSettings.model_fields) & set(type(self).model_fields) - set(LearnerConfig.model_fields)
         given = {name: getattr(self, name) for name in common if name != "num_generations"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import model_validator
 
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
+from trainer.settings.domains import DOMAINS, DomainName
 from trainer.settings.grpo import LearnerConfig
 from trainer.settings.own import with_own
 from trainer.settings.rewards import RewardConfig
@@ -104,12 +105,12 @@ class OfflineSettings(LearnerConfig):
 class OfflineConfig(OfflineSettings):
     """The run of one specialist."""
 
-    domain: Literal["grounding", "mobile", "web"] = setting(..., "What the specialist is of.")
+    domain: DomainName = setting(..., "What the specialist is of.")
 
     @model_validator(mode="after")
     def _domain(self) -> Self:
-        if self.semi_online and self.domain == "grounding":
-            raise ValueError("expected no semi_online of grounding: it replays navigation, found it set")
+        if self.semi_online and DOMAINS[self.domain].objective != "navigation":
+            raise ValueError(f"expected no semi_online of {self.domain}: it replays navigation, found it set")
         return self
 
 

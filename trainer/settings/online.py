@@ -212,11 +212,13 @@ class OnlineConfig(LearnerConfig):
 
 
 class OnlineSection(OnlineConfig):
-    """`online` of the trainer's settings: what both specialists share, what is one's own, which wins, and where and on
+    """`online` of the trainer's settings: what all specialists share, what is one's own, which wins, and where and on
     what they train."""
 
     worlds: tuple[str, ...] | None = setting(
-        None, "Worlds to use; null: those that a Chromium is enough for.", in_version=ALWAYS
+        None,
+        "Worlds to use; null: those that a Chromium is enough for, and for computers the desktop.",
+        in_version=ALWAYS,
     )
     world_options: dict[str, dict[str, Any]] = setting(
         {}, "World → what it is opened with on this machine.", in_version=ALWAYS

@@ -18,7 +18,7 @@ OwnSettings = dict[str, Any]
 def with_own(section: Section, specialists: Sequence[str]) -> Section:
     """A section of settings that specialists share, with a field for each of them."""
     text = "Settings of this specialist alone; these win."
-    return _with_fields(section, {name: (OwnSettings, setting({}, text)) for name in specialists})
+    return with_fields(section, {name: (OwnSettings, setting({}, text)) for name in specialists})
 
 
 def with_stages(tree: Section, stages: Mapping[str, TrainerStage]) -> Section:
@@ -28,10 +28,11 @@ def with_stages(tree: Section, stages: Mapping[str, TrainerStage]) -> Section:
         for stage in stages.values()
         if stage.own_settings
     }
-    return _with_fields(tree, fields) if fields else tree
+    return with_fields(tree, fields) if fields else tree
 
 
-def _with_fields(model: Section, fields: Mapping[str, Any]) -> Section:
+def with_fields(model: Section, fields: Mapping[str, Any]) -> Section:
+    """A model of settings with more fields: name → (type, `setting(…)`)."""
     made: Any = create_model(
         model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **fields
     )

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from trainer.settings.distill import DistillSettings
+from trainer.settings.domains import DOMAINS
 from trainer.settings.grpo import GrpoConfig
 from trainer.settings.measuring import MergeSettings
 from trainer.settings.offline import OfflineSection
 from trainer.settings.online import OnlineGrpo, OnlineSection, ReferenceConfig, RolloutLimits
-from trainer.settings.stages import OFFLINE_GROUNDING
 from trainer.settings.supervised import MidtrainConfig
 from trainer.settings.tree import TrainerSettings
 
@@ -26,7 +26,7 @@ def nano() -> TrainerSettings:
     # so few replies say little about all of its weights: RL of them unlearned grounding (docs/decisions/rl.md)
     rl: dict[str, Any] = {"trainable": NORMS, "learning_rate": 4e-3}
     grounding: dict[str, Any] = {
-        OFFLINE_GROUNDING.name: {"updates": 16, "prompts": 16, "eval_steps": 8}  # its replies are short
+        DOMAINS["grounding"].offline: {"updates": 16, "prompts": 16, "eval_steps": 8}  # its replies are short
     }
     return TrainerSettings(
         midtrain=MidtrainConfig(sigma=(40, 15)),

@@ -32,7 +32,7 @@ class TrainerStage:
     section: str = ""
     """The settings that specialists share (`offline` or `online`), in which its own stand under its name and win."""
     domain: str = ""
-    """What a specialist is of: grounding, mobile or web; "" for what is none."""
+    """What a specialist is of, a name of `trainer.settings.domains.DOMAINS`; "" for what is none."""
     merges: bool = False
     """Whether it reads the specialists that `merge.specialists` names."""
     distils: bool = False

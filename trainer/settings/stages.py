@@ -7,11 +7,12 @@ Stages of your own are named in $VESPER_STAGES, separated by commas: module:stag
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.extensions import find_part
 from trainer.settings import stage_checks
+from trainer.settings.domains import DOMAINS, USUAL, Domain, carries
 from trainer.settings.stage import TrainerStage
 
 VARIABLE = "VESPER_STAGES"
@@ -44,53 +45,49 @@ MID_TRAINED = TrainerStage(
 )
 
 
-def _offline(name: str, domain: str, title: str, description: str) -> TrainerStage:
+def _offline(domain: Domain) -> TrainerStage:
     return TrainerStage(
-        name=name,
-        title=title,
-        description=description,
+        name=domain.offline,
+        title=f"RL {domain.name}",
+        description=f"Specialist by single-step GRPO: {domain.learns}.",
         make="trainer.stages.checkpoints:specialist",
         checks=stage_checks.SPECIALIST,
         start=MID_TRAINED.name,
         reads=(CORPUS, HELDOUT),
-        settings=("device", "validation_share", "offline"),
+        settings=("device", "validation_share", "offline", *_trained_beside(domain)),
         section="offline",
-        domain=domain,
+        domain=domain.name,
         shared=True,
     )
 
 
-def _online(name: str, domain: str, title: str, start: TrainerStage) -> TrainerStage:
+def _online(domain: Domain) -> TrainerStage:
     return TrainerStage(
-        name=name,
-        title=title,
-        description=f"Online RL on whole trajectories: the {domain} specialist acts in worlds on tasks of the pool.",
+        name=domain.last,
+        title=f"online RL {domain.name}",
+        description=f"Online RL on whole trajectories: the {domain.name} specialist acts in worlds on tasks of the "
+        "pool.",
         make="trainer.stages.online:online",
         checks=stage_checks.ONLINE,
-        start=start.name,
+        start=domain.offline,
         reads=(TASKS,),
-        settings=("device", "online"),
+        settings=("device", "online", *_trained_beside(domain)),
         section="online",
-        domain=domain,
+        domain=domain.name,
         shared=True,
         needs=("devices",),
     )
 
 
-OFFLINE_GROUNDING = _offline(
-    "offline_grounding",
-    "grounding",
-    "RL grounding",
-    "Specialist by single-step GRPO on grounding: point in box, refusal.",
-)
-OFFLINE_MOBILE = _offline("offline_mobile", "mobile", "RL mobile", "Specialist by single-step GRPO on phone steps.")
-OFFLINE_WEB = _offline("offline_web", "web", "RL web", "Specialist by single-step GRPO on web and desktop steps.")
-ONLINE_MOBILE = _online("online_mobile", "mobile", "online RL mobile", OFFLINE_MOBILE)
-ONLINE_WEB = _online("online_web", "web", "online RL web", OFFLINE_WEB)
+def _trained_beside(domain: Domain) -> tuple[str, ...]:
+    """The setting that says which rows of other domains ride in it, where any may."""
+    return ("domains",) if carries(domain.name) else ()
+
+
 LINEAR = TrainerStage(
     name="linear",
     title="linear merge",
-    description="The three specialists' mean, to compare TIES with.",
+    description="The specialists' mean, to compare TIES with.",
     make="trainer.stages.checkpoints:linear_merge",
     checks=stage_checks.MERGE,
     start=MID_TRAINED.name,
@@ -101,7 +98,7 @@ LINEAR = TrainerStage(
 UNIFIED = TrainerStage(
     name="unified",
     title="TIES merge",
-    description="One agent of three specialists: TIES against the mid-trained checkpoint; or the distilled one, where "
+    description="One agent of the specialists: TIES against the mid-trained checkpoint; or the distilled one, where "
     "the settings say so.",
     make="trainer.stages.distilled:unified",
     checks=stage_checks.MERGE,
@@ -140,11 +137,8 @@ STAGES: dict[str, TrainerStage] = {
     for stage in (
         BASE,
         MID_TRAINED,
-        OFFLINE_GROUNDING,
-        OFFLINE_MOBILE,
-        OFFLINE_WEB,
-        ONLINE_MOBILE,
-        ONLINE_WEB,
+        *(_offline(domain) for domain in DOMAINS.values()),
+        *(_online(domain) for domain in DOMAINS.values() if domain.acts),
         LINEAR,
         DISTILLED,
         UNIFIED,
@@ -179,5 +173,12 @@ if TYPE_CHECKING:
     Specialist = str
 else:
     Specialist = Literal[tuple(name for name, stage in STAGES.items() if stage.domain)]
-MERGED: tuple[Specialist, ...] = (OFFLINE_GROUNDING.name, ONLINE_MOBILE.name, ONLINE_WEB.name)
+
+
+def merged_of(trained: Container[str]) -> tuple[Specialist, ...]:
+    """The specialists that are merged where those of the domains `trained` are trained."""
+    return tuple(one.last for one in DOMAINS.values() if one.name in trained)
+
+
+MERGED = merged_of(USUAL)
 """The specialists that are merged, unless the configuration names others."""

@@ -8,21 +8,22 @@ and nothing of the others' parts does.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from schemas.ids import canonical_json
 from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Whole, nearest, setting
 from trainer.settings.distill import DistillSettings
+from trainer.settings.domains import DOMAINS, USUAL, DomainName
 from trainer.settings.measuring import EpisodesSettings, EvalConfig, MergeSettings, StaircaseForm, SuitesSection
 from trainer.settings.model_shape import Shape
 from trainer.settings.offline import OfflineSection
 from trainer.settings.online import OnlineSection
 from trainer.settings.own import with_stages
 from trainer.settings.reading import Reading
-from trainer.settings.stages import DISTILLED, OFFLINE_MOBILE, OFFLINE_WEB, ONLINE, SPECIALISTS, STAGES, settings_of
+from trainer.settings.stages import DISTILLED, ONLINE, SPECIALISTS, STAGES, merged_of, settings_of
 from trainer.settings.supervised import MidtrainConfig
 from trainer.settings.worth import WorthSettings
 
@@ -30,13 +31,18 @@ WHERE = "trainer"
 """What the message of a `SettingsError` begins with, unless a file or a flag is named."""
 
 
-ROUTES: dict[str, dict[str, dict[str, Any]]] = {
-    "successor": {
-        "merge": {"unified": DISTILLED.name},
-        "distilled": {"teachers": {"mobile": OFFLINE_MOBILE.name, "web": OFFLINE_WEB.name}},
+def _stood_for(route: object, trained: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The settings that a route and the domains that are trained stand for, where they aren't the defaults."""
+    short = route == "successor"
+    usual = DistillSettings().teachers.of_domains
+    wanted = {
+        one.name: (one.offline if short else one.last) if one.name in trained else None for one in DOMAINS.values()
     }
-}
-"""Route → the settings that it stands for; the method's own are the defaults."""
+    merge: dict[str, Any] = {"unified": DISTILLED.name} if short else {}
+    if set(trained) != set(USUAL):
+        merge["specialists"] = merged_of(trained)
+    teachers = {domain: name for domain, name in wanted.items() if name != usual.get(domain)}
+    return {"merge": merge, "distilled": {"teachers": teachers} if teachers else {}}
 
 
 class TrainerSettings(Settings):
@@ -76,6 +82,13 @@ class TrainerSettings(Settings):
         "of each domain, then distillation, which sets `merge.unified` and `distilled.teachers` unless they are given.",
         in_version=NEVER,
     )
+    domains: tuple[DomainName, ...] = setting(
+        USUAL,
+        "Whose specialists are trained, and merged or distilled: it sets `merge.specialists` and `distilled.teachers` "
+        "unless they are given. Rows and tasks of computers train the specialist of the web unless `computer` is "
+        "among them.",
+        min_length=1,
+    )
     device: str = setting(
         "cpu",
         "Where one process computes: cpu, cuda or cuda:<number>; under torchrun each rank has its own.",
@@ -105,9 +118,7 @@ class TrainerSettings(Settings):
     )
     validation_rows: Whole = setting(32, "Rows of these that mid-training validates on.", ge=0, in_version=ALWAYS)
     offline: OfflineSection = setting(OfflineSection(), "Offline RL of the specialists.", in_version=ALWAYS)
-    online: OnlineSection = setting(
-        OnlineSection(), "Online RL of the specialists of phones and web.", in_version=ALWAYS
-    )
+    online: OnlineSection = setting(OnlineSection(), "Online RL of the specialists that act.", in_version=ALWAYS)
     merge: MergeSettings = setting(MergeSettings(), "Several specialists into one agent.", in_version=ALWAYS)
     distilled: DistillSettings = setting(
         DistillSettings(), "Several specialists into one agent, by distillation on its own replies.", in_version=ALWAYS
@@ -130,6 +141,12 @@ class TrainerSettings(Settings):
         WorthSettings(), "Probes that measure what data is worth to the agent.", in_version=ALWAYS
     )
 
+    @field_validator("domains")
+    @classmethod
+    def _each_once(cls, given: tuple[DomainName, ...]) -> tuple[DomainName, ...]:
+        """In the order of the table, whichever they are said in: it is the same training."""
+        return tuple(name for name in DOMAINS if name in given)
+
     @model_validator(mode="after")
     def _contradictions(self) -> Self:
         if self.pixels is not None and not 0 < self.pixels[0] <= self.pixels[1]:
@@ -145,7 +162,7 @@ class TrainerSettings(Settings):
         """The settings that a stage depends on, as plain JSON values: they enter the version of what it makes."""
         part = self.version_part()
         own = {*SPECIALISTS, *ONLINE}
-        chosen = {name: part[name] for name in settings_of(stage)}
+        chosen = {name: part[name] for name in settings_of(stage) if name in part}
         for name in ("offline", "online"):
             if name in chosen:
                 chosen[name] = {word: value for word, value in chosen[name].items() if word not in own}
@@ -167,8 +184,9 @@ def over(preset: TrainerSettings, given: Mapping[str, Any], stage: str = "", whe
     fields = TrainerSettings.model_fields
     if unknown := sorted(set(given) - set(fields)):
         raise SettingsError(where, {(): f"unknown {unknown[0]!r:.60}; {nearest(unknown[0], fields)}"})
-    base = preset.set_part()
-    for name, value in ROUTES.get(str(given.get("route", preset.route)), {}).items():
+    base, said = preset.set_part(), given.get("domains")
+    trained = [one for one in DOMAINS if one in said] if isinstance(said, list | tuple) else []
+    for name, value in _stood_for(given.get("route", preset.route), trained or preset.domains).items():
         base[name] = _over(base[name], value)
     merged = dict(base)
     for name, value in given.items():

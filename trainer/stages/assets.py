@@ -8,10 +8,12 @@ Names and inputs alone: the graph reads them without loading what makes them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.store.manifest import Manifest
 from trainer.settings.distill import DistillSettings
+from trainer.settings.domains import DOMAINS, USUAL
 from trainer.settings.stages import CORPUS, DISTILLED, HELDOUT, LINEAR, MERGED, ONLINE, UNIFIED
 from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.tree import TrainerSettings
@@ -19,10 +21,17 @@ from trainer.settings.tree import TrainerSettings
 CODE_VERSION = "2"
 
 BROWSER_WORLDS = ("phone", "fsm", "pages/phone", "pages/desktop", "pages/web", "miniwob")
-"""Worlds of online RL unless its settings name others: those that a Chromium is enough for."""
+"""Worlds that a Chromium is enough for."""
 CHECKPOINTS = tuple(ENTRIES)
 STAGES = (*CHECKPOINTS, *(f"evaluations/{name}" for name in CHECKPOINTS))
 """Stages in an order that satisfies their inputs."""
+
+
+def worlds_of(domain: str, named: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The worlds of a domain's online RL: those that its settings name, or those that a Chromium is enough for and the
+    domain's own."""
+    own = DOMAINS[domain].worlds if domain in DOMAINS else ()
+    return tuple(named or (*BROWSER_WORLDS, *own))
 
 
 def checkpoint_folder(manifest: Manifest) -> Path:
@@ -52,10 +61,14 @@ def inputs_of(stage: str, settings: TrainerSettings | None = None) -> tuple[str,
 
 
 def beside_the_agent(settings: TrainerSettings | None = None) -> frozenset[str]:
-    """Stages that the agent isn't made of, and which start only when they are asked for: distillation beside the TIES
-    merge; merges and online RL beside a distilled agent, unless its teachers are of online RL, and the evaluation of
-    what is evaluated as the agent."""
+    """Stages that the agent isn't made of, and which start only when they are asked for: specialists of domains that
+    aren't trained, unless they are named; distillation beside the TIES merge; merges and online RL beside a distilled
+    agent, unless its teachers are of online RL, and the evaluation of what is evaluated as the agent."""
+    trained = settings.domains if settings else USUAL
+    aside = {name for name, stage in ENTRIES.items() if stage.domain and stage.domain not in trained}
     if settings is None or settings.merge.unified != DISTILLED.name:
-        return frozenset({DISTILLED.name, f"evaluations/{DISTILLED.name}"})
-    aside = {LINEAR.name, *ONLINE} - set(settings.distilled.teachers.names)
+        aside, named = aside | {DISTILLED.name}, settings.merge.specialists if settings else MERGED
+    else:
+        aside, named = aside | {LINEAR.name, *ONLINE}, settings.distilled.teachers.names
+    aside -= {*named, *(ENTRIES[name].start for name in named)}
     return frozenset({*aside, *(f"evaluations/{name}" for name in (*aside, DISTILLED.name))})

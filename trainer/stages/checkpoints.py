@@ -28,6 +28,7 @@ from trainer.offline.tasks import rows_of
 from trainer.offline.train import train_offline
 from trainer.presets import Preset, image_processor
 from trainer.runtime.tracking import Watch
+from trainer.settings.domains import DOMAINS
 from trainer.settings.stage_checks import ALL_STEPS, HAS_TEXTS, LOSS_FELL, NANO_SIZE, REWARD_HELD, TRACES_DECIDE
 from trainer.settings.stages import CORPUS, MIXTURE
 from trainer.stages.checks import did_not_fall, finite, loads, moved_finitely
@@ -207,7 +208,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
     """Offline RL of one domain from the mid-trained checkpoint."""
     config = context.settings.offline.of_domain(context.domain)
 
-    rows = rl_rows(context, config)
+    rows = rl_rows(context, config, context.settings.domains)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = train_offline(
             context.start,
@@ -221,7 +222,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
             on_event=watch,
             device=context.device,
         )
-    found = result.metrics
+    found, has_episodes = result.metrics, DOMAINS[context.domain].objective == "navigation"
     gain = found["reward_gain"]
     counts = {
         "updates": found["updates"],
@@ -251,7 +252,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
         folder,
         counts,
         [
-            *([traces] if config.warn_without_traces and context.domain != "grounding" else []),  # it has no episodes
+            *([traces] if config.warn_without_traces and has_episodes else []),
             loads(folder / MODEL),
             REWARD_HELD.check(*did_not_fall(gain, f"{gain['mean']:.4f}")),
             moved_finitely(found),
@@ -302,9 +303,9 @@ def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     settings, shards = context.settings.merge, context.inputs[CORPUS]
     limit = settings.validation_rows
     aside = set_aside(light_rows(shards, ("train",)), context.settings.validation_share)
+    domains = merged_domains(settings.specialists)
     rows = {
-        domain: with_pictures(shards, by_cluster(rows_of(aside, domain), 2 * limit, 0))
-        for domain in merged_domains(settings.specialists)
+        domain: with_pictures(shards, by_cluster(rows_of(aside, domain, domains), 2 * limit, 0)) for domain in domains
     }
     return validation_tasks(rows, context.start, limit)
 

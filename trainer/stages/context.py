@@ -60,7 +60,7 @@ class Context:
 
     @property
     def domain(self) -> str:
-        """Of a stage of RL: grounding, mobile or web."""
+        """Of a stage of RL, a name of `trainer.settings.domains.DOMAINS`."""
         return self.entry.domain
 
     @property

@@ -22,8 +22,9 @@ def distilled(context: Context, folder: Path) -> StageResult:
     """Distillation from the mid-trained checkpoint; the teachers are those of `distilled.teachers`."""
     settings = context.settings.distilled
     rows = {}
-    for domain in settings.teachers.of_domains:
-        stored = rl_rows(context, settings.of_domain(domain))
+    taught = settings.teachers.of_domains
+    for domain in taught:
+        stored = rl_rows(context, settings.of_domain(domain), taught)
         rows[domain] = DomainRows(stored.train, stored.held_out, stored.validation)
     with Watch(context.state_dir, context.on_event, progress=context.progress, label=context.stage) as watch:
         result = distill(

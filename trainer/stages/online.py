@@ -12,21 +12,22 @@ from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.device_sources import DEVICES, LOCAL, DevicePlaces, open_pool
 from generators.tasks.task_spec import TaskSpec, has_rule
 from generators.tasks.world_interface import World
+from generators.worlds.desktop.session import find_missing
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
 from schemas.ids import digest
 from schemas.tables import Tasks
 from trainer.modeling.checkpoint import read_preset
-from trainer.offline.tasks import DOMAINS
 from trainer.online.strata import edges_for
 from trainer.online.success import judge_of
 from trainer.online.train import train_online
 from trainer.runtime.parallel import ranks
 from trainer.runtime.tracking import Watch
+from trainer.settings.domains import platforms_of
 from trainer.settings.online import OnlineConfig
 from trainer.settings.stage_checks import DEVICES_HELD, GROUPS_COMPARE, SUCCESS_HELD
 from trainer.settings.stages import TASKS
-from trainer.stages.assets import BROWSER_WORLDS
+from trainer.stages.assets import worlds_of
 from trainer.stages.checkpoints import MODEL
 from trainer.stages.checks import did_not_fall, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
@@ -45,16 +46,17 @@ def online_config(context: Context) -> OnlineConfig:
 def online(context: Context, folder: Path) -> StageResult:
     """Online RL of one domain, from its offline specialist, in worlds of this machine or on leased devices.
 
-    Of the settings, `worlds` names those to use (None: `BROWSER_WORLDS`), `world_options` what they are opened with
-    here, `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
+    Of the settings, `worlds` names those to use (None: `worlds_of` its domain), `world_options` what they are opened
+    with here, `validation_share` the tasks that are kept for validation; the rest is `OnlineConfig`, among it the
     rollout engine. Where devices stand is no part of it: the environment says
     (`generators.execution.device_sources`). Raises `ValueError` if the pool holds no task of the domain that
     runs here, or one that no device of the environment's runs.
     """
     config, settings = online_config(context), context.settings.online
-    worlds, options = settings.worlds or BROWSER_WORLDS, settings.world_options
+    worlds, options = worlds_of(context.domain, settings.worlds), settings.world_options
+    platforms = platforms_of(context.domain, context.settings.domains)
     rows = context.inputs[TASKS].read("tasks", Tasks.schema).to_pylist()
-    usable, left_out = runnable_tasks(rows, DOMAINS[context.domain][1], worlds, judged=bool(config.success_judge))
+    usable, left_out = runnable_tasks(rows, platforms, worlds, judged=bool(config.success_judge))
     train, validation = split_tasks(usable, settings.validation_share, config.seed)
     if not train:
         raise ValueError(
@@ -62,6 +64,7 @@ def online(context: Context, folder: Path) -> StageResult:
             f"here, others {dict(left_out)}; build more tasks, or name more worlds"
         )
     places = DevicePlaces.of()
+    _require_desktop(context.stage, usable, places)
 
     def local() -> LocalPool:
         return LocalPool({name: _opener(name, options.get(name, {})) for name in worlds})
@@ -169,6 +172,15 @@ def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[TaskSpec], pl
                 f"{stage}: {error}; ${DEVICES} is {named}: add {LOCAL} or another gateway to it, or name "
                 "the worlds to use (online.worlds)"
             ) from None
+
+
+def _require_desktop(stage: str, tasks: Sequence[TaskSpec], places: DevicePlaces) -> None:
+    """Raises `ValueError` for tasks on the desktop of a machine that lacks its packages."""
+    if places.devices == (LOCAL,) and "desktop" in {task.world for task in tasks} and (lacking := find_missing()):
+        raise ValueError(
+            f"{stage}: tasks on the desktop need packages that are missing here: {' '.join(lacking)}; install them, "
+            "or name the worlds to use (online.worlds)"
+        )
 
 
 def _opener(name: str, options: Mapping[str, object]) -> Callable[[], AbstractContextManager[World]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,9 @@ class RlRows:
     validation: list[dict[str, Any]]
 
 
-def rl_rows(context: Context, config: OfflineConfig) -> RlRows:
-    """The rows of a run's domain, no more of them than it can use: every row's picture is decoded."""
+def rl_rows(context: Context, config: OfflineConfig, trained: Container[str]) -> RlRows:
+    """The rows of a run's domain beside specialists of the domains `trained`, no more of them than it can use: every
+    row's picture is decoded."""
 
     def some(
         asset: str, rows: Sequence[Mapping[str, object]], limit: int, clusters: int | None = None
@@ -39,18 +40,18 @@ def rl_rows(context: Context, config: OfflineConfig) -> RlRows:
     shards = light_rows(context.inputs[CORPUS], ("train",))
     aside = set_aside(shards, context.settings.validation_share)
     kept_out = {row["sample_id"] for row in aside}
-    train_rows = [row for row in rows_of(shards, config.domain) if row["sample_id"] not in kept_out]
+    train_rows = [row for row in rows_of(shards, config.domain, trained) if row["sample_id"] not in kept_out]
     prompts = 2 * config.updates * config.prompts
     replayed = prompts if config.semi_online else None  # then a prompt is a whole episode
     needed = config.train_limit if replayed else min(config.train_limit, prompts)
-    validation = rows_of(aside, config.domain)
+    validation = rows_of(aside, config.domain, trained)
     if len(validation) < MIN_VALIDATION:  # the trainer then sets a tenth of what it gets aside
         needed = min(config.train_limit, needed + 10 * config.validation_limit)
         validation = []
     # twice what it validates on, as some may prove unusable: whole episodes first, whose traces decide the peak
     light, _ = tasks_of(validation, config.domain, None)
     validating = choose(light, 2 * config.validation_limit, config.seed, traces=2 * config.min_traces)
-    held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), config.domain)
+    held_out = rows_of(light_rows(context.inputs[HELDOUT], ("test",)), config.domain, trained)
     return RlRows(
         some(CORPUS, train_rows, needed, replayed),
         some(HELDOUT, held_out, 2 * config.held_out_limit),

@@ -126,7 +126,12 @@ def test_a_route_says_what_the_agent_is_made_of_and_what_only_its_own_job_starts
     teachers = {"checkpoints/offline_grounding", "checkpoints/online_mobile", "checkpoints/online_web"}
     rows = {"mid_training/shards", "evaluations/heldout"}
     assert set(stages["checkpoints/distilled"].deps) == teachers | rows | {"checkpoints/mid_trained"}
-    assert others(stages) == {"checkpoints/distilled", "evaluations/distilled"}
+    beside = {
+        f"{group}/{name}"
+        for group in ("checkpoints", "evaluations")
+        for name in ("offline_computer", "online_computer")
+    }
+    assert others(stages) == beside | {"checkpoints/distilled", "evaluations/distilled"}
     assert "checkpoints/distilled" not in all_above(stages, "checkpoints/unified")
     monkeypatch.setenv("VESPER_TRAINER", json.dumps({"route": "successor"}))
     short = graph.stages(settings)
@@ -139,7 +144,15 @@ def test_a_route_says_what_the_agent_is_made_of_and_what_only_its_own_job_starts
         for group in ("checkpoints", "evaluations")
         for name in ("linear", "online_mobile", "online_web")
     }
-    assert others(short) == merged | {"evaluations/distilled"}, "it is evaluated as the agent"
+    assert others(short) == beside | merged | {"evaluations/distilled"}, "it is evaluated as the agent"
+    monkeypatch.setenv("VESPER_TRAINER", json.dumps({"domains": ["grounding", "mobile", "web", "computer"]}))
+    four = graph.stages(settings)
+    assert others(four) == {"checkpoints/distilled", "evaluations/distilled"}
+    assert set(four["checkpoints/online_computer"].deps) == {"checkpoints/offline_computer", "task_pool/shards"}
+    assert {"checkpoints/offline_computer", "checkpoints/online_computer"} <= all_above(four, "checkpoints/unified")
+    assert "checkpoints/online_computer" in four["checkpoints/distilled"].deps
+    monkeypatch.setenv("VESPER_TRAINER", json.dumps({"merge": {"specialists": ["offline_web", "online_computer"]}}))
+    assert not others(graph.stages(settings)) & beside, "a merge reads them, whoever named them"
 
 
 def test_upstream_of_the_unified_agent_is_every_raw_dataset(stages: dict[str, GraphStage]) -> None:

@@ -50,6 +50,8 @@ OTHERS: dict[str, Any] = {
     "distilled.teachers.grounding": None,
     "distilled.teachers.mobile": "offline_mobile",
     "distilled.teachers.web": "offline_web",
+    "distilled.teachers.computer": "offline_computer",
+    "domains": ["mobile"],
     "worth.sigma": [30, 10],
     "worth.thresholds": [9],
 }
@@ -125,7 +127,7 @@ def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     return {**first, **second, **nested}
 
 
-@pytest.mark.parametrize("path", [path for path in FIELDS if path != ("route",)], ids=".".join)
+@pytest.mark.parametrize("path", [path for path in FIELDS if path[0] not in ("route", "domains")], ids=".".join)
 def test_each_setting_reaches_what_is_built_and_the_versions_that_it_is_marked_for(path: tuple[str, ...]) -> None:
     name = ".".join(path)
     field, usual = FIELDS[path], over(configured(), BESIDE.get(name, {}))
@@ -195,7 +197,7 @@ def test_only_the_settings_of_a_stage_are_its_own() -> None:
     assert settings_of("linear") == ("merge",)
     assert settings_of("evaluations/base") == ("device", "evaluate")
     always = {name for name, field in TrainerSettings.model_fields.items() if marked(field, "in_version") is ALWAYS}
-    assert always == set(TrainerSettings.model_fields) - {"ranks", "report_to", "route"}
+    assert always == set(TrainerSettings.model_fields) - {"ranks", "report_to", "route", "domains"}
 
 
 def test_a_route_stands_for_other_settings_and_what_is_given_beats_it() -> None:
@@ -209,3 +211,37 @@ def test_a_route_stands_for_other_settings_and_what_is_given_beats_it() -> None:
     assert found.merge.unified == "ties" and found.distilled.teachers.names == ("offline_grounding", "offline_mobile")
     with pytest.raises(SettingsError, match="route: expected method or successor"):
         over(configured(), {"route": "long"})
+
+
+FOUR = ["computer", "grounding", "mobile", "web"]
+
+
+def test_domains_say_whose_specialists_are_merged_or_teach_and_what_is_given_beats_them() -> None:
+    usual, four = over(configured(), {}), over(configured(), {"domains": FOUR})
+    assert over(configured(), {"domains": FOUR[::-1]}) == four, "in whichever order they are said"
+    assert usual.merge.specialists == ("offline_grounding", "online_mobile", "online_web")
+    assert four.merge.specialists == (*usual.merge.specialists, "online_computer")
+    assert four.distilled.teachers.of_domains == {**usual.distilled.teachers.of_domains, "computer": "online_computer"}
+    short = over(configured(), {"domains": FOUR, "route": "successor"})
+    assert short.distilled.teachers.names == tuple(f"offline_{name}" for name in FOUR[1:]) + ("offline_computer",)
+    two = over(configured("8b"), {"domains": ["web", "grounding"], "distilled": {"teachers": {"web": "offline_web"}}})
+    assert two.merge.specialists == ("offline_grounding", "online_web")
+    assert two.distilled.teachers.of_domains == {"grounding": "offline_grounding", "web": "offline_web"}
+    named = over(configured(), {"domains": FOUR, "merge": {"specialists": ["offline_computer"]}})
+    assert named.merge.specialists == ("offline_computer",)
+    for wrong, told in (
+        ([], "domains: expected at least 1 of them, found"),
+        (["desktop"], "domains.0: expected grounding, mobile, web or computer, found 'desktop'"),
+    ):
+        with pytest.raises(SettingsError, match=f"^trainer: {told}"):
+            over(configured(), {"domains": wrong})
+
+
+def test_another_domain_makes_anew_what_its_rows_rode_in_and_what_is_made_of_it_and_nothing_else() -> None:
+    def parts(given: Mapping[str, Any]) -> dict[str, str]:
+        return {stage: digest(over(configured(), given, stage).of_stage(stage)) for stage in STAGES}
+
+    usual, four = parts({}), parts({"domains": FOUR})
+    changed = {stage for stage in STAGES if usual[stage] != four[stage]}
+    assert changed == {"offline_web", "online_web", "linear", "unified", "distilled"}
+    assert all("computer" not in str(over(configured(), {}, stage).of_stage(stage)) for stage in STAGES)

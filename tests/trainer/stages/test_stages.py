@@ -28,6 +28,7 @@ from pipelines.training_data.mixture import build_mixture
 from pipelines.training_data.shards import build_shards
 from trainer.evaluation.records import Records
 from trainer.modeling.tensors import WeightFiles
+from trainer.settings.domains import DOMAINS
 from trainer.settings.presets import PRESETS, nano
 from trainer.settings.stages import ONLINE, SPECIALISTS
 from trainer.stages.assets import CHECKPOINTS, STAGES, checkpoint_folder
@@ -39,6 +40,7 @@ pytestmark = pytest.mark.slow
 
 CONFIG: dict[str, Any] = {
     "shape": SHAPE,
+    "domains": list(DOMAINS),
     "midtrain": {"max_steps": 8, "batch_size": 8, "warmup_steps": 2, "save_steps": 4, "eval_steps": 0, "threads": 1},
     "validation_share": 0.15,
     "offline": {
@@ -58,7 +60,7 @@ CONFIG: dict[str, Any] = {
         "prompts": 3,
         "held_out_limit": 8,
         "validation_limit": 4,
-        "teachers": {"mobile": "offline_mobile", "web": "offline_web"},
+        "teachers": {name: one.offline for name, one in DOMAINS.items()},
     },
     "evaluate": {"threads": 1, "grounding": 6, "navigation": 4, "max_new_tokens": 8},
 }
@@ -67,7 +69,7 @@ MADE = [name for name in CHECKPOINTS if name not in ONLINE]
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = gold(tmp_path_factory.mktemp("stages"), count=20, parts=2)
+    store = gold(tmp_path_factory.mktemp("stages"), count=20, parts=2, platforms=("web", "mobile", "desktop"))
     build_shards(store, ["toy"])
     build_shards(store, ["toy"], "evaluations/heldout", splits=("test",))
     build_mixture(store)
@@ -89,13 +91,12 @@ def test_every_stage_is_committed_with_checks_passed_and_inputs_recorded(store: 
             assert store.require(asset).version == version
     assert set(made["unified"].inputs) == {
         "checkpoints/mid_trained",
-        "checkpoints/offline_grounding",
-        "checkpoints/offline_mobile",
-        "checkpoints/offline_web",
+        *(f"checkpoints/{name}" for name in SPECIALISTS),
         "mid_training/shards",
     }
     merged = made["unified"].counts
     choice = json.loads((checkpoint_folder(made["unified"]).parent / "merge_choice.json").read_text())
+    assert merged["models"] == 4 and "computer" in choice[0]["success"], "it is validated on rows of its own"
     assert merged["tried"] == len(choice) == 6 and merged["validation_success"] == max(one["mean"] for one in choice)
     assert {"density": merged["density"][0], "lambda": merged["lambda"]} in [
         {"density": one["density"], "lambda": one["lambda"]} for one in choice
@@ -107,8 +108,8 @@ def test_the_distilled_checkpoint_knows_its_teachers(made: dict[str, Any]) -> No
     rows = {"checkpoints/mid_trained", "mid_training/shards", "evaluations/heldout"}
     assert set(made["distilled"].inputs) == teachers | rows
     counts = made["distilled"].counts
-    assert counts["teachers"] == 3 and counts["updates"] == 1
-    for domain in ("grounding", "mobile", "web"):
+    assert counts["teachers"] == 4 and counts["updates"] == 1
+    for domain in DOMAINS:
         assert 0 <= counts[f"{domain}_success_before"] <= 1 and 0 <= counts[f"{domain}_success_after"] <= 1
 
 
@@ -160,7 +161,7 @@ def test_the_events_of_a_finished_run_lie_beside_its_checkpoint(made: dict[str, 
 
 
 def test_the_same_inputs_give_the_same_bytes_elsewhere(made: dict[str, Any], tmp_path: Path) -> None:
-    other = gold(tmp_path, count=20, parts=2)
+    other = gold(tmp_path, count=20, parts=2, platforms=("web", "mobile", "desktop"))
     build_shards(other, ["toy"])
     build_mixture(other)
     for stage in ("base", "mid_trained"):
