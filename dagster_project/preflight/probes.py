@@ -211,9 +211,13 @@ def ground(stage: GraphStage, work: StageWork) -> list[str]:
         return found
     if name in BROWSER_GROUNDS:
         return found + browser(stage, work)
+    return found + (desktop(stage, work) if name == "desktop" else [])  # what one of your own needs, it says itself
 
-    packages = find_missing() if name == "desktop" else []  # what a world of one's own needs, it says itself
-    return found + ([f"desktop: packages are missing: {' '.join(packages)}"] if packages else [])
+
+def desktop(stage: GraphStage, work: StageWork) -> list[str]:
+    """The packages of a desktop."""
+    packages = find_missing()
+    return [f"desktop: packages are missing: {' '.join(packages)}"] if packages else []
 
 
 def devices(stage: GraphStage, work: StageWork) -> list[str]:
@@ -264,6 +268,7 @@ PROBES: dict[str, Probe] = {
     "judge": judge,
     "browser": browser,
     "ground": ground,
+    "desktop": desktop,
     "trainer": trainer,
     "devices": devices,
     "engine": engine,

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.stage import GraphStage, StageWork
-from dagster_project.stages.training import given_config
+from dagster_project.stages.training import domains, given_config
 from pipelines import sources as adapters
 from pipelines.store.manifest import Manifest
 from trainer.stages.care_gate import HELD
 from trainer.stages.suites import CODE_VERSION, asset_of, build_suite, inputs_of
 from trainer.suites.leaderboard import MEASURED
-from trainer.suites.registry import CARE, SUITES, Suite
+from trainer.suites.registry import CARE, DESKTOP, SUITES, Suite
 
 
 def names(deployment: Deployment) -> list[str]:
-    """The suites that can be run here: those in worlds, and those whose native files are in the raw root. Embedded
-    data of a source is no benchmark."""
+    """The suites that can be run here: those in worlds, of a domain that is trained, and those whose native files are
+    in the raw root. Embedded data of a source is no benchmark."""
     return [name for name, one in SUITES.items() if _is_here(one, deployment)]
 
 
@@ -28,7 +28,12 @@ def _is_here(one: Suite, deployment: Deployment) -> bool:
         return deployment.native_folder(one.raw) is not None
     if one.kind == "steps":
         return deployment.state(one.raw, adapters.registry()[one.raw].descriptor.licence) == "native"
-    return one.kind == "worlds"
+    return one.kind == "worlds" and (not one.domain or one.domain in domains())
+
+
+def _needs(one: Suite) -> tuple[str, ...]:
+    """What has to be here for its worlds."""
+    return () if one.kind != "worlds" else ("desktop",) if one.name == DESKTOP else ("browser",)
 
 
 def stages(deployment: Deployment) -> Iterator[GraphStage]:
@@ -47,7 +52,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             owners=("team:training",),
             pool="trainer",
             settings=("trainer.device", "trainer.suites"),
-            needs=("trainer", "browser") if one.kind == "worlds" else ("trainer",),
+            needs=("trainer", *_needs(one)),
             description=f"checkpoints/unified on {one.title}, as `vesper eval --suite {name}` measures it, with its "
             "interval and controls. It enters the standings, and the steering of rounds. Started by the job "
             "evaluate_suites, or by the sensor suites_after_training where that is switched on.",

@@ -14,6 +14,7 @@ from pipelines.store.manifest import Manifest
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
 from trainer.settings import stage_checks
+from trainer.settings.domains import USUAL
 from trainer.settings.presets import configured
 from trainer.settings.stages import STAGES as ENTRIES
 from trainer.settings.stages import settings_of
@@ -97,6 +98,14 @@ def trainer_worlds(key: str) -> tuple[str, ...]:
     name = key.partition("/")[2]
     named = over(configured(), trainer_config(), name).online.worlds
     return worlds_of(ENTRIES[name].domain if name in ENTRIES else "", named)
+
+
+def domains() -> tuple[str, ...]:
+    """The domains whose specialists are trained; those by default where nobody could train with the settings."""
+    try:
+        return over(configured(), trainer_config()).domains
+    except (ValueError, TypeError):
+        return USUAL
 
 
 def success_judge() -> str:

@@ -14,20 +14,22 @@ from schemas.settings import nearest
 if TYPE_CHECKING:
     from trainer.suites.reading import Benchmark
 
-CARE = "care"
+CARE, DESKTOP = "care", "desktop"
 Kind = Literal["heldout", "grounding", "steps", "worlds", "android_world", "latent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
     """A suite. `kind` says which function runs it, `raw` which native files it reads (a suite of `pipelines.suites`, or
-    a source); `constant` is the name of its benchmark, or the level of its instructions."""
+    a source); `constant` is the name of its benchmark, or the level of its instructions. With a `domain` it is an asset
+    of the graph only where a specialist of that is trained."""
 
     name: str
     title: str
     kind: Kind
     raw: str = ""
     constant: str = ""
+    domain: str = ""
 
 
 def _grounding(name: str, title: str, raw: str = "") -> Suite:
@@ -60,6 +62,7 @@ SUITES: Mapping[str, Suite] = {
         Suite("miniwob", "MiniWoB++ episodes", "worlds"),
         Suite("phone", "episodes on the phone", "worlds"),
         Suite("fsm", "episodes on FSM sites", "worlds"),
+        Suite(DESKTOP, "episodes in the programs of a desktop", "worlds", domain="computer"),
         Suite(CARE, "requests that do harm at their word, and twins without risk", "worlds"),
         Suite("android_world", "AndroidWorld by its own harness", "android_world"),
         Suite("latent", "latent space of screens", "latent"),

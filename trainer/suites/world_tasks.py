@@ -1,8 +1,8 @@
-"""The tasks of the suites `miniwob`, `phone`, `fsm` and `care`: contracts of held-out seeds, and what runs them.
+"""The tasks of the world suites: contracts of held-out seeds, and what runs them.
 
 Each takes its families in turn (MiniWoB++ pages that a script can solve, the phone's families of goals, the kinds of
-sites, the families of care cases), each episode with a seed of its own out of a range that nothing trains on; of care
-cases, whose variants belong together, all of a seed come in a row.
+sites, the families of desktop tasks, of care cases), each episode with a seed of its own out of a range that nothing
+trains on; of care cases, whose variants belong together, all of a seed come in a row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from generators.worlds.care.care_cases import FAMILIES as CARE_FAMILIES
 from generators.worlds.care.care_cases import cases
 from generators.worlds.registry import open_world
 from schemas.ids import digest
-from trainer.suites.registry import CARE
+from trainer.suites.registry import CARE, DESKTOP
 
 FIRST_SEED = 20_000_000
 """Training, its validation and the measurement of tasks take their seeds below this
@@ -38,7 +38,7 @@ def pool(style: str = "full", most: int | None = None) -> LocalPool:
     if style not in STYLES:
         raise ValueError(f"worlds: expected a style of {', '.join(STYLES)}, found {style!r:.60}")
     openers: dict[str, Callable[[], AbstractContextManager[World]]] = {
-        name: partial(open_world, name, **options) for name, options in STYLES[style].items()
+        name: partial(open_world, name, **STYLES[style].get(name, {})) for name in (*DRAWN, DESKTOP)
     }
     return LocalPool(openers, most)
 
@@ -52,6 +52,7 @@ def contracts(world: str, count: int, seed: int = 0, only: Sequence[str] = ()) -
         "miniwob": _miniwob,
         "phone": _phone,
         "fsm": _fsm,
+        DESKTOP: _desktop,
         **{name: partial(_care, name) for name in (CARE, "care/phone", "care/web")},
     }
     if world not in makers:
@@ -81,6 +82,19 @@ def _phone(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
         task = make_task(names[number % len(names)], first + number)
         if task is not None:
             yield task.contract()
+
+
+def _desktop(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
+    """Without those that the generation loop has: of some families another seed gives the same task again."""
+    from generators.worlds.app_tasks import snapshots, works
+    from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
+
+    names = _families(sorted(FAMILIES), only, "desktop tasks")
+    seen = {work.contract.task_id for seed in range(snapshots(DESKTOP)) for work in works(DESKTOP, seed)}
+    for number in range(10_000):
+        made = make_task(names[number % len(names)], first + number).contract()
+        if made.task_id not in seen:
+            yield made
 
 
 def _fsm(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:

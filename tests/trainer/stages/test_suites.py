@@ -21,6 +21,7 @@ from dagster_project.stages.stage import StageWork
 from generators.generation import steering
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, Manifest
+from trainer.settings.domains import DOMAINS
 from trainer.stages import suites as stage
 from trainer.stages.suites import AGENT, build_suite, suite_settings
 from trainer.suites import leaderboard
@@ -112,11 +113,16 @@ def test_the_graph_plays_a_suite_and_the_standings_and_the_next_round_take_it(ha
     assert again is not None and again["attempts"] == steered["attempts"], "an attempt counts once"
 
 
-def test_a_benchmark_is_in_the_graph_once_its_files_are_here(home: Store) -> None:
+def test_a_benchmark_is_in_the_graph_once_its_files_are_here(home: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = deployment.load()
     absent = graph.stages(settings)
     worlds = {"suites/miniwob", "suites/phone", "suites/care", FSM}
     assert {key for key in absent if key.startswith("suites/")} == worlds
+    with monkeypatch.context() as told:
+        told.setenv("VESPER_TRAINER", json.dumps({"domains": list(DOMAINS)}))
+        four = graph.stages(settings)
+    assert set(four) - set(absent) == {"suites/desktop"} and "suites/desktop" in four[STANDINGS].deps
+    assert "desktop" in four["suites/desktop"].needs and "browser" not in four["suites/desktop"].needs
     assert absent[FSM].deps == (AGENT,) and {"suites/phone", FSM} <= set(absent[STANDINGS].deps)
     shown = {spec.key.to_user_string(): spec for spec in definitions.build(settings).resolve_all_asset_specs()}
     assert "no checkpoint is evaluated on it" in (shown["raw/screenspot_v2"].description or "")
