@@ -1,1 +1,1 @@
-"""The contract: the 16 actions, the coordinate frame, ids and tables. Imports nothing of ours."""
+"""The contract: the actions (16, and the four of v2), the coordinate frame, ids and tables. Imports nothing of ours."""

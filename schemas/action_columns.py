@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.action_types import ACTION_TYPES, BARE, DIRECTIONS, POINTED, TEXTED
+from schemas.action_types import BARE, DIRECTIONS, POINTED, SPACES, TEXTED, WIDEST, ActionSpace
 from schemas.actions import ESCAPES
 from schemas.coordinates import UNITS
 
@@ -23,7 +23,7 @@ ARGUMENTS = pa.schema(
         ("x2", pa.int16()),  # end
         ("y2", pa.int16()),
         ("direction", pa.string()),
-        ("content", pa.string()),  # content, app or url
+        ("content", pa.string()),  # content, option, app or url
         ("is_url", pa.bool_()),
         ("keys", pa.list_(pa.string())),
     ]
@@ -127,6 +127,7 @@ def format_columns(arguments: pa.Table) -> pa.Array:
     body = pc.case_when(
         pc.make_struct(
             _is_in(kind, _NAMES["pointed"]),
+            pc.equal(kind, "SelectOption"),
             pc.equal(kind, "Drag"),
             pc.equal(kind, "Scroll"),
             _is_in(kind, _NAMES["texted"]),
@@ -135,6 +136,7 @@ def format_columns(arguments: pa.Table) -> pa.Array:
             _is_in(kind, _NAMES["bare"]),
         ),
         _join("box=", start),
+        _join("box=", start, ", option=", quoted),
         path,
         scroll,
         _join("content=", quoted),
@@ -152,9 +154,8 @@ def format_columns(arguments: pa.Table) -> pa.Array:
     count = pc.list_value_length(keys)
     _refuse(pc.fill_null(pc.or_(pc.less(count, 1), pc.greater(count, 3)), False), kind, "expected 1 to 3 keys")
     _refuse(_holds_empty(keys), kind, "empty key name")
-    _refuse(
-        pc.fill_null(pc.and_(pc.equal(kind, "Launch"), pc.equal(column["content"], "")), False), kind, "empty target"
-    )
+    named = pc.and_(_is_in(kind, ["Launch", "SelectOption"]), pc.equal(column["content"], ""))
+    _refuse(pc.fill_null(named, False), kind, "empty target")
     return text
 
 
@@ -218,7 +219,7 @@ def _refuse_scrolls(column: dict[str, pa.Array]) -> None:
 
 _HEAD = r"^(?P<kind>[A-Za-z]+)\((?P<body>(?s:.*))\)$"
 _POINTS = r"^(?:box|start)=\((?P<x1>\d{1,4}),(?P<y1>\d{1,4})\)(?:, end=\((?P<x2>\d{1,4}),(?P<y2>\d{1,4})\))?"
-_TEXT = r"^(?P<name>content|app|url)='(?P<content>(?s:.*))'$"
+_TEXT = r"^(?:box=\(\d{1,4},\d{1,4}\), )?(?P<name>content|app|url|option)='(?P<content>(?s:.*))'$"
 
 
 _KEY = r"'(?P<k{}>(?:[^'\\]|\\.)+)'"
@@ -237,19 +238,20 @@ def _parse_keys(body: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_valid(found), listed, None)
 
 
-def parse_columns(text: pa.ChunkedArray | pa.Array) -> pa.Table:
+def parse_columns(text: pa.ChunkedArray | pa.Array, space: ActionSpace = WIDEST) -> pa.Table:
     """Canonical action texts (null allowed) → table with the schema `ARGUMENTS`.
 
-    Raises `ValueError` naming the first row that is not canonical text of a legal action.
+    Raises `ValueError` naming the first row that is not canonical text of a legal action of the space.
     """
     text = _plain(text)
     head = pc.extract_regex(text, _HEAD)
     kind, body = pc.struct_field(head, "kind"), pc.struct_field(head, "body")
-    known = pc.fill_null(_is_in(kind, list(ACTION_TYPES)), False)
-    _refuse(pc.and_(pc.is_valid(text), pc.invert(known)), text, "not canonical text of one of the 16 actions")
-    texted = _is_in(kind, [*_NAMES["texted"], "Launch"])
+    known = pc.fill_null(_is_in(kind, list(SPACES[space])), False)
+    _refuse(pc.and_(pc.is_valid(text), pc.invert(known)), text, f"not canonical text of one of the actions of {space}")
+    chosen = pc.equal(kind, "SelectOption")
+    texted = pc.or_(_is_in(kind, [*_NAMES["texted"], "Launch"]), chosen)
     spoken = pc.extract_regex(pc.if_else(texted, body, None), _TEXT)
-    points = pc.extract_regex(pc.if_else(texted, None, body), _POINTS)
+    points = pc.extract_regex(pc.if_else(pc.and_not(texted, chosen), None, body), _POINTS)
     word = pc.extract_regex(pc.if_else(pc.equal(kind, "Scroll"), body, None), r"direction='(?P<word>\w*)'$")
     keys = _parse_keys(pc.if_else(pc.equal(kind, "Hotkey"), body, None))
 

@@ -1,15 +1,23 @@
-"""The 16 actions as immutable values (UI-Venus-1.5, Table 8). Coordinates are ints in 0..1000.
+"""The actions as immutable values: the 16 of UI-Venus-1.5 (Table 8), and the four that V2 has beside them. Coordinates
+are ints in 0..1000.
 
 Each type checks its own arguments when it is made, so an illegal action can't exist.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from schemas.key_names import ENTER, key_names
 
-ACTION_SPACE = "v1.5"
+ActionSpace = Literal["v1.5", "v2"]
+"""Which actions corpora hold, task pools ask for and checkpoints speak (`SPACES`)."""
+ACTION_SPACE: ActionSpace = "v1.5"
+"""What is spoken where nobody says another."""
+WIDEST: ActionSpace = "v2"
+"""The space that holds all others: what stands in a table was held to its own space when it was written."""
 DIRECTIONS = ("up", "down", "left", "right")
 """What the view does: `down` shows what lies below (the finger moves up)."""
 OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
@@ -92,6 +100,27 @@ class DoubleClick(_Pointed):
     __slots__ = ()
 
 
+class RightClick(_Pointed):
+    """Right click at a point, which opens what can be done with what lies there (web, desktop; v2)."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectOption:
+    """Choose an option, by what it says, of the list at a point: a native one may draw its options outside of any
+    screenshot (web, desktop; v2)."""
+
+    box: Point
+    option: str
+
+    def __post_init__(self) -> None:
+        _check_point("SelectOption", "box", self.box)
+        _check_text("SelectOption", "option", self.option)
+        if not self.option:
+            raise ValueError("SelectOption.option: expected the text of an option, found an empty one")
+
+
 @dataclass(frozen=True, slots=True)
 class Drag:
     """Press at `start`, move to `end`, release."""
@@ -165,6 +194,12 @@ class CallUser(_Texted):
     __slots__ = ()
 
 
+class TakeNote(_Texted):
+    """Keep a text for later steps: it stays in the history, and nothing on the screen changes (v2)."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Open an app by name, or a URL; exactly one of the two."""
@@ -230,6 +265,12 @@ class PressRecent(_Bare):
     __slots__ = ()
 
 
+class GetUrl(_Bare):
+    """Ask for the address of the page, which the next observation says (web; v2)."""
+
+    __slots__ = ()
+
+
 def pressed(keys: tuple[str, ...]) -> Action:
     """Keys pressed together as an action; Enter alone, whatever it is called, is `PressEnter`. Raises `ValueError` as
     `Hotkey` does."""
@@ -254,13 +295,36 @@ Action = (
     | Hover
     | DoubleClick
     | Hotkey
+    | RightClick
+    | SelectOption
+    | GetUrl
+    | TakeNote
 )
 
-POINTED = (Click, LongPress, Hover, DoubleClick)
-TEXTED = (Type, Finished, CallUser)
-BARE = (Wait, PressBack, PressHome, PressEnter, PressRecent)
+POINTED = (Click, LongPress, Hover, DoubleClick, RightClick)
+"""At one point, and nothing else."""
+TEXTED = (Type, Finished, CallUser, TakeNote)
+BARE = (Wait, PressBack, PressHome, PressEnter, PressRecent, GetUrl)
+AT_A_POINT = (*POINTED, SelectOption)
+"""All that have a `box`."""
 
 ACTION_TYPES: dict[str, type] = {
-    kind.__name__: kind for kind in (*POINTED, Drag, Scroll, *TEXTED, Launch, Hotkey, *BARE)
+    kind.__name__: kind
+    for kind in (
+        *(Click, LongPress, Hover, DoubleClick, Drag, Scroll, Type, Finished, CallUser, Launch, Hotkey),
+        *(Wait, PressBack, PressHome, PressEnter, PressRecent),
+    )
 }
-"""The 16 types by name."""
+"""The 16 types of v1.5 by name."""
+ADDED_IN_V2: dict[str, type] = {kind.__name__: kind for kind in (RightClick, SelectOption, GetUrl, TakeNote)}
+"""The types of v2 that v1.5 hasn't, by name."""
+SPACES: Mapping[ActionSpace, Mapping[str, type]] = {"v1.5": ACTION_TYPES, "v2": {**ACTION_TYPES, **ADDED_IN_V2}}
+"""Action space → its types by name. A third space is one entry more here."""
+
+
+def check_space(name: str) -> ActionSpace:
+    """The action space of this name. Raises `ValueError` that lists those that exist."""
+    found = next((space for space in SPACES if space == name), None)
+    if found is None:
+        raise ValueError(f"action space: expected one of {', '.join(SPACES)}, found {name[:40]!r}")
+    return found

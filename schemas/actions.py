@@ -1,7 +1,9 @@
-"""The text forms of the 16 actions: canonical (`format`, `parse`), model output (`parse_reply`), training (`render`).
+"""The text forms of the actions: canonical (`format`, `parse`), model output (`parse_reply`), training (`render`).
 
 `parse(format(action)) == action` for every legal action over any Unicode text. `parse` reads canonical
-text only; `parse_reply` is the lenient reader of what models write.
+text only; `parse_reply` is the lenient reader of what models write. Which actions there are is a matter of the space
+(`schemas.action_types.SPACES`): `parse` reads the widest unless told, `parse_reply` that of v1.5, as what a model may
+say is what it was taught.
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ from schemas.action_types import (
     BARE,
     POINTED,
     REFUSED,
+    SPACES,
     TEXTED,
+    WIDEST,
     Action,
+    ActionSpace,
     CallUser,
     Click,
     DoubleClick,
     Drag,
     Finished,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
@@ -32,7 +38,10 @@ from schemas.action_types import (
     PressEnter,
     PressHome,
     PressRecent,
+    RightClick,
     Scroll,
+    SelectOption,
+    TakeNote,
     Type,
     Wait,
     direction_of,
@@ -45,11 +54,13 @@ __all__ = [
     "ACTION_SPACE",
     "ACTION_TYPES",
     "Action",
+    "ActionSpace",
     "CallUser",
     "Click",
     "DoubleClick",
     "Drag",
     "Finished",
+    "GetUrl",
     "Hotkey",
     "Hover",
     "Launch",
@@ -61,8 +72,13 @@ __all__ = [
     "PressEnter",
     "PressHome",
     "PressRecent",
+    "RightClick",
+    "SPACES",
     "Scroll",
+    "SelectOption",
+    "TakeNote",
     "Type",
+    "WIDEST",
     "Wait",
     "format",
     "parse",
@@ -102,6 +118,8 @@ def format(action: Action) -> str:
     kind = type(action).__name__
     if isinstance(action, POINTED):
         return f"{kind}(box={_point(action.box)})"
+    if isinstance(action, SelectOption):
+        return f"SelectOption(box={_point(action.box)}, option={_quote(action.option)})"
     if isinstance(action, Drag):
         return f"Drag(start={_point(action.start)}, end={_point(action.end)})"
     if isinstance(action, Scroll):
@@ -119,7 +137,7 @@ def format(action: Action) -> str:
         return f"Hotkey(keys=[{','.join(_quote(key) for key in action.keys)}])"
     if isinstance(action, BARE):
         return f"{kind}()"
-    raise ValueError(f"format: expected one of the 16 actions, found {action!r}")
+    raise ValueError(f"format: expected one of the actions, found {action!r}")
 
 
 _POINT = r"\((0|[1-9]\d{0,3}),(0|[1-9]\d{0,3})\)"
@@ -127,6 +145,7 @@ _TEXT = r"'((?:[^'\\\n\r\t]|\\[\\'nrt])*)'"
 _CALL = re.compile(r"([A-Za-z]+)\((.*)\)", re.DOTALL)
 _ARGUMENTS = {
     **{kind.__name__: re.compile(rf"box={_POINT}", re.ASCII) for kind in POINTED},
+    "SelectOption": re.compile(rf"box={_POINT}, option={_TEXT}", re.ASCII),
     "Drag": re.compile(rf"start={_POINT}, end={_POINT}", re.ASCII),
     "Scroll": re.compile(rf"(?:start={_POINT}, end={_POINT})?(?:(?:(?<=\)), )?direction='(\w*)')?", re.ASCII),
     **{kind.__name__: re.compile(rf"content={_TEXT}") for kind in TEXTED},
@@ -140,14 +159,14 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: _UNESCAPE[match.group(1)], text)
 
 
-def parse(text: str) -> Action:
-    """Canonical text → action, the inverse of `format`. Raises `ValueError` that says what is wrong."""
+def parse(text: str, space: ActionSpace = WIDEST) -> Action:
+    """Canonical text → action of a space, the inverse of `format`. Raises `ValueError` that says what is wrong."""
     call = _CALL.fullmatch(text)
     if call is None:
         raise ValueError(f"action: expected Name(arguments), found {text[:80]!r}")
     kind, arguments = call.groups()
-    if kind not in ACTION_TYPES:
-        raise ValueError(f"action: unknown name {kind[:40]!r}; known are {', '.join(ACTION_TYPES)}")
+    if kind not in SPACES[space]:
+        raise ValueError(f"action: unknown name {kind[:40]!r}; known are {', '.join(SPACES[space])}")
     match = _ARGUMENTS[kind].fullmatch(arguments)
     if match is None:
         raise ValueError(f"{kind}: arguments are not in canonical form: {arguments[:80]!r}")
@@ -158,7 +177,7 @@ def parse(text: str) -> Action:
 
 
 def _build(kind: str, match: re.Match[str]) -> Action:
-    groups = match.groups()
+    groups, cls = match.groups(), SPACES[WIDEST][kind]
     if kind == "Scroll":
         x1, y1, x2, y2, direction = groups
         start, end = (None, None) if x1 is None else ((int(x1), int(y1)), (int(x2), int(y2)))
@@ -169,11 +188,13 @@ def _build(kind: str, match: re.Match[str]) -> Action:
         return Launch(**{groups[0]: _unescape(groups[1])})
     if kind == "Hotkey":
         return Hotkey(_keys(match))
-    if ACTION_TYPES[kind] in TEXTED:
-        return ACTION_TYPES[kind](_unescape(groups[0]))
-    if ACTION_TYPES[kind] in POINTED:
-        return ACTION_TYPES[kind]((int(groups[0]), int(groups[1])))
-    return ACTION_TYPES[kind]()
+    if kind == "SelectOption":
+        return SelectOption((int(groups[0]), int(groups[1])), _unescape(groups[2]))
+    if cls in TEXTED:
+        return cls(_unescape(groups[0]))
+    if cls in POINTED:
+        return cls((int(groups[0]), int(groups[1])))
+    return cls()
 
 
 def _keys(match: re.Match[str]) -> tuple[str, ...]:
@@ -191,6 +212,8 @@ def render(action: Action, platform: str) -> str:
         return f"{type(action).__name__}(content='{action.content}')"
     if isinstance(action, Launch):
         return f"Launch(app='{action.app}')" if action.app else f"Launch(url='{action.url}')"
+    if isinstance(action, SelectOption):
+        return f"SelectOption(box={_point(action.box)}, option='{action.option}')"
     if not isinstance(action, Scroll):
         return format(action)
     if platform == "mobile":
@@ -233,11 +256,11 @@ _GROUNDING = re.compile(
 )
 _CONCLUDED = re.compile(r"</action>\s*<conclusion>")
 _HEAD = re.compile(r"([A-Za-z]+)\s*\(")
-_BY_LOWER = {name.lower(): name for name in ACTION_TYPES}
+_BY_LOWER = {space: {name.lower(): name for name in types} for space, types in SPACES.items()}
 
 
-def parse_reply(text: str) -> ModelReply:
-    """Model output → `ModelReply`, in linear time; never raises on text.
+def parse_reply(text: str, space: ActionSpace = ACTION_SPACE) -> ModelReply:
+    """Output of a model that speaks `space` → `ModelReply`, in linear time; never raises on text.
 
     Reads the three tags (in any order, or none), blanks anywhere between tokens, `key=` for `keys=`, keys as a list or
     as `ctrl+c`, points as tuples or lists, a box of four numbers as its centre, a confidence behind either, floats,
@@ -256,7 +279,7 @@ def parse_reply(text: str) -> ModelReply:
             point = REFUSED if numbers == [-1.0, -1.0] else centre(numbers)
             stated = grounding.group(2)
             return ModelReply(thought, None, conclusion, point, tags_ok, None, float(stated) if stated else None)
-        return ModelReply(thought, _lenient_action(body), conclusion, None, tags_ok)
+        return ModelReply(thought, _lenient_action(body, space), conclusion, None, tags_ok)
     except ValueError as error:
         return ModelReply(thought, None, conclusion, None, tags_ok, str(error))
 
@@ -270,9 +293,9 @@ class ReplySpans:
     parameters: tuple[int, int]
 
 
-def reply_spans(text: str) -> ReplySpans | None:
+def reply_spans(text: str, space: ActionSpace = ACTION_SPACE) -> ReplySpans | None:
     """The spans of an action or a point; None of a text in which `parse_reply` finds neither."""
-    if parse_reply(text).error is not None:
+    if parse_reply(text, space).error is not None:
         return None
     start, end = _body(text)
     if point := _GROUNDING.fullmatch(text, start, end):
@@ -322,21 +345,23 @@ def _between(text: str, tag: str) -> str:
     return text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0].strip()
 
 
-def _lenient_action(body: str) -> Action:
+def _lenient_action(body: str, space: ActionSpace) -> Action:
     body = body[slice(*_bare(body, 0, len(body)))]
     call = _HEAD.match(body)
     if call is None or not body.endswith(")"):
         raise ValueError(f"reply: expected an action or [x,y], found {body[:80]!r}")
-    kind = _BY_LOWER.get(call.group(1).lower())
+    kind = _BY_LOWER[space].get(call.group(1).lower())
     if kind is None:
         raise ValueError(f"reply: unknown action {call.group(1)[:40]!r}")
-    cls, arguments = ACTION_TYPES[kind], body[call.end() : -1].strip()
+    cls, arguments = SPACES[space][kind], body[call.end() : -1].strip()
     if cls is Hotkey:
         canonical = _ARGUMENTS[kind].fullmatch(arguments)  # `render` escapes keys, unlike text
         keys = _keys(canonical) if canonical else reply_arguments.keys(arguments)
         return Hotkey(reply_arguments.pressed_together(keys))
     if cls in TEXTED or cls is Launch:
-        return _lenient_text(cls, arguments)
+        return _lenient_text(cls, arguments, space)
+    if cls is SelectOption:
+        return SelectOption(*reply_arguments.choice(arguments, space))
     if reply_arguments.closes_early(arguments):
         raise ValueError(f"{kind}: expected one action, found more behind it: {body[:80]!r}")
     arguments = reply_arguments.one_blank(arguments)
@@ -352,12 +377,12 @@ def _lenient_action(body: str) -> Action:
     return Drag(start, end)
 
 
-def _lenient_text(cls: type, arguments: str) -> Action:
+def _lenient_text(cls: type, arguments: str, space: ActionSpace) -> Action:
     if cls in TEXTED and not arguments:
         return cls()
     try:
         named, content = reply_arguments.quoted_text(
-            reply_arguments.without_unused(arguments) if cls is Launch else arguments
+            reply_arguments.without_unused(arguments) if cls is Launch else arguments, space
         )
     except ValueError as error:
         raise ValueError(f"{cls.__name__}: {error}") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from schemas.action_types import ACTION_TYPES, Point
+from schemas.action_types import SPACES, ActionSpace, Point
 
 NUMBER = r"-?\d+(?:\.\d+)?"
 MODIFIERS = frozenset(["ctrl", "control", "shift", "alt", "option", "cmd", "command", "meta", "win", "super"])
@@ -19,21 +19,24 @@ _ROUND = re.compile(r"[()]")
 _POINT_END = re.compile(r"[\])]")
 _DIRECTION = re.compile(r"\bdirection ?= ?['\"] ?(\w*) ?['\"]")
 _TEXT_HEAD = re.compile(r"(?:(content|app|url|text)\s*=\s*)?(['\"])")
+_CHOICE_HEAD = re.compile(r"(?:box\s*=\s*)?[\[(]([^\[\]()]*)[\])]\s*,\s*(?:option\s*=\s*)?(?=['\"])")
 _KEYS_HEAD = re.compile(r"(?:keys?\s*=\s*)?[\[(]?\s*")
 _KEY = re.compile(r"(?:'([^']+)'|\"([^\"]+)\")\s*(,|[\])]|$)\s*")
 _UNUSED = r"(?:app|url)\s*=\s*(?:''|\"\"|'(?:None|null)'|\"(?:None|null)\"|None|null)"
 _UNUSED_FIRST, _UNUSED_LAST = re.compile(rf"{_UNUSED}\s*,\s*"), re.compile(rf",\s*{_UNUSED}$")
 
 _BEFORE_CALL = r"\s*\)(?:[\s;,.`]|</?\w{1,20}>)*"
-_OURS = "|".join(ACTION_TYPES)
 _MORE = {  # by quote: it is followed by another argument, or by the end of the call and another call
     quote: re.compile(rf"{quote}(?:\s*,\s*(?:[A-Za-z_]\w{{0,40}}\s*=|['\"])|{_BEFORE_CALL}[A-Za-z_]\w{{0,40}}\s*\()")
     for quote in "'\""
 }
+_NAMES = "content|app|url|text|keys?|box|start|end|direction"
 _OUR_MORE = {  # the same, with a name of our own: no text that people type holds that
-    quote: re.compile(
-        rf"{quote}(?:\s*,\s*(?:content|app|url|text|keys?|box|start|end|direction)\s*=|{_BEFORE_CALL}(?i:{_OURS})\s*\()"
+    (space, quote): re.compile(
+        rf"{quote}(?:\s*,\s*(?:{_NAMES}{'|option' if 'SelectOption' in types else ''})\s*=|"
+        rf"{_BEFORE_CALL}(?i:{'|'.join(types)})\s*\()"
     )
+    for space, types in SPACES.items()
     for quote in "'\""
 }
 _APOSTROPHES = {quote: re.compile(rf"(?<=[^\W_]){quote}(?=[^\W_])") for quote in "'\""}
@@ -116,8 +119,9 @@ def without_unused(arguments: str) -> str:
     return _UNUSED_LAST.sub("", arguments[first.end() :] if first else arguments).rstrip()
 
 
-def quoted_text(arguments: str) -> tuple[str, str]:
-    """(name or "", text) of one quoted text; quotes, brackets and backslashes inside it stand as they are.
+def quoted_text(arguments: str, space: ActionSpace) -> tuple[str, str]:
+    """(name or "", text) of one quoted text in a call of a space. Quotes, brackets and backslashes inside stand as they
+    are.
 
     Raises `ValueError` where there is none, and where what follows the text's own end would become part of it.
     """
@@ -126,18 +130,31 @@ def quoted_text(arguments: str) -> tuple[str, str]:
     if head is None or len(arguments) == head.end() or not arguments.endswith(head.group(2)):
         raise ValueError(f"expected quoted text, found {arguments[:80]!r}")
     content = arguments[head.end() : -1]
-    if _takes_in_more(content, head.group(2)):
+    if _takes_in_more(content, head.group(2), space):
         raise ValueError(f"expected one quoted text and nothing behind it, found {arguments[:80]!r}")
     return head.group(1) or "", content
 
 
-def _takes_in_more(content: str, quote: str) -> bool:
+def choice(arguments: str, space: ActionSpace) -> tuple[Point, str]:
+    """(point, text of the option) of `box=(x,y), option='…'`, with or without the names, in that order; the text as
+    `quoted_text` reads it. Raises `ValueError`."""
+    head = _CHOICE_HEAD.match(arguments)
+    if head is None:
+        raise ValueError(f"SelectOption: expected box=(x,y), option='…', found {arguments[:80]!r}")
+    try:
+        _, option = quoted_text(arguments[head.end() :], space)
+    except ValueError as error:
+        raise ValueError(f"SelectOption: {error}") from None
+    return centre(numbers_in(head.group(1))), option
+
+
+def _takes_in_more(content: str, quote: str, space: ActionSpace) -> bool:
     """Whether a text that runs to the last quote took in another argument or call.
 
     Quotes inside a text are not escaped, so its end is known by what follows: `', name=` or `') Name(`. That may be
     typed text too (`SET a='x', b='y'`); there, quoted words come in pairs, and apostrophes stand between letters.
     """
-    if _OUR_MORE[quote].search(content):
+    if _OUR_MORE[space, quote].search(content):
         return True
     words = _APOSTROPHES[quote].sub("_", content)
     odd, counted = False, 0

@@ -16,6 +16,7 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Finished,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
@@ -24,7 +25,10 @@ from schemas.actions import (
     PressEnter,
     PressHome,
     PressRecent,
+    RightClick,
     Scroll,
+    SelectOption,
+    TakeNote,
     Type,
     Wait,
     parse,
@@ -53,14 +57,33 @@ any_action = st.one_of(
     st.lists(some_text, min_size=1, max_size=3).map(lambda keys: Hotkey(tuple(keys))),
     *[st.just(kind()) for kind in (Wait, PressBack, PressHome, PressEnter, PressRecent)],
 )
+added_in_v2 = st.one_of(
+    st.builds(RightClick, point),
+    st.builds(SelectOption, point, some_text),
+    st.just(GetUrl()),
+    st.builds(TakeNote, text),
+)
+any_of_v2 = st.one_of(any_action, added_in_v2)
 
 
 @given(any_action)
 def test_parse_is_the_inverse_of_format(action: Action) -> None:
-    assert parse(actions.format(action)) == action
+    assert parse(actions.format(action), "v1.5") == parse(actions.format(action), "v2") == action
 
 
-@given(st.lists(st.one_of(any_action, st.none()), max_size=20))
+@given(added_in_v2)
+def test_only_v2_has_the_four(action: Action) -> None:
+    written = actions.format(action)
+    assert parse(written) == parse(written, "v2") == action
+    with pytest.raises(ValueError, match=f"unknown name '{type(action).__name__}'; known are Click, .*PressRecent$"):
+        parse(written, "v1.5")
+    with pytest.raises(ValueError, match="row 0.*actions of v1.5"):
+        parse_columns(pa.array([written]), "v1.5")
+    said = f"<think></think><action>{render(action, 'web')}</action><conclusion></conclusion>"
+    assert parse_reply(said).error == f"reply: unknown action '{type(action).__name__}'"
+
+
+@given(st.lists(st.one_of(any_of_v2, st.none()), max_size=20))
 def test_the_arrow_twin_agrees_with_the_scalar_functions(listed: list[Action | None]) -> None:
     texts = pa.array([None if action is None else actions.format(action) for action in listed], pa.string())
     arguments = parse_columns(texts)
@@ -71,6 +94,8 @@ def test_the_arrow_twin_agrees_with_the_scalar_functions(listed: list[Action | N
             assert row["content"] == action.content
         if isinstance(action, Hotkey):
             assert tuple(row["keys"]) == action.keys
+        if isinstance(action, SelectOption):
+            assert ((row["x1"], row["y1"]), row["content"]) == (action.box, action.option)
         if isinstance(action, Click):
             assert (row["x1"], row["y1"]) == action.box
 
@@ -116,6 +141,13 @@ def test_direction_is_the_same_on_columns(pair: tuple[tuple[int, int], tuple[int
         "Hotkey(keys=[])",
         "Hotkey(keys=['a','b','c','d'])",
         "Wait() ",
+        "RightClick(box=(1, 2))",
+        "SelectOption(box=(1,2))",
+        "SelectOption(box=(1,2), option='')",
+        "SelectOption(box=(1,2),option='a')",
+        "SelectOption(option='a', box=(1,2))",
+        "GetUrl('a')",
+        "TakeNote(note='a')",
         "",
     ],
 )
@@ -140,6 +172,9 @@ def test_both_parsers_refuse_what_is_not_canonical(bad: str) -> None:
         (lambda: Launch(app="a", url="b"), "exactly one"),
         (lambda: Hotkey(("ctrl", "")), "empty"),
         (lambda: Hotkey(["ctrl"]), "tuple"),
+        (lambda: SelectOption((1, 2), ""), "empty"),
+        (lambda: SelectOption((1, 1001), "a"), "0..1000"),
+        (lambda: TakeNote(None), "text"),
     ],
 )
 def test_an_illegal_action_cannot_be_made(make: object, why: str) -> None:
@@ -178,6 +213,37 @@ def test_parse_reply_reads_the_published_spellings(written: str, action: Action)
     assert reply.action == action
 
 
+@pytest.mark.parametrize(
+    ("written", "action"),
+    [
+        ("<action>RightClick(box=[12, 34])</action>", RightClick((12, 34))),
+        ("SelectOption(box=(12,34), option='It's 5' (13 cm)')", SelectOption((12, 34), "It's 5' (13 cm)")),
+        ('selectoption( [1, 2, 3, 4] , "a, b" )', SelectOption((2, 3), "a, b")),
+        ("GetUrl()", GetUrl()),
+        ("TakeNote(content='room 12\nfloor 3')", TakeNote("room 12\nfloor 3")),
+    ],
+)
+def test_parse_reply_reads_the_four_of_v2(written: str, action: Action) -> None:
+    assert parse_reply(written, "v2").action == action
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "SelectOption(box=(1,2))",
+        "SelectOption(box=(1,2), option='')",
+        "SelectOption(option='a')",
+        "SelectOption(box=(1,2000), option='a')",
+        "SelectOption(box=(1,2), option='a') Click(1,2)",
+        "SelectOption(box=(1,2), option='a', content='b')",
+        "TakeNote(content='a')\nRightClick(1,2)",
+    ],
+)
+def test_parse_reply_says_what_is_wrong_with_one_of_the_four(written: str) -> None:
+    reply = parse_reply(written, "v2")
+    assert reply.action is None and reply.error
+
+
 def test_parse_reply_reads_grounding_and_refusal() -> None:
     assert parse_reply("[120, 340]").point == (120, 340)
     assert parse_reply("[100,200,300,400]").point == (200, 300)
@@ -203,12 +269,12 @@ def test_tags_ok_needs_three_tags_in_order() -> None:
     assert not parse_reply(f"{good} and more").tags_ok
 
 
-@given(any_action.filter(lambda a: not isinstance(a, Hotkey | Scroll)), st.sampled_from(["mobile", "web", "desktop"]))
+@given(any_of_v2.filter(lambda a: not isinstance(a, Hotkey | Scroll)), st.sampled_from(["mobile", "web", "desktop"]))
 def test_parse_reply_reads_rendered_text_back(action: Action, platform: str) -> None:
-    content = getattr(action, "content", "") + getattr(action, "app", "") + getattr(action, "url", "")
+    content = "".join(str(getattr(action, name, "")) for name in ("content", "app", "url", "option"))
     if any(mark in content for mark in ("<", ">", "app=", "url=")):
         return  # tags and twins inside typed text are ambiguous by nature
-    assert parse_reply(f"<action>{render(action, platform)}</action>").action == action
+    assert parse_reply(f"<action>{render(action, platform)}</action>", "v2").action == action
 
 
 def test_render_writes_scroll_as_the_platform_does() -> None:

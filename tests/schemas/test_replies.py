@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.actions import (
     MAX_REPLY,
+    WIDEST,
     Action,
     CallUser,
     Click,
@@ -28,6 +29,7 @@ LIMIT_S = 0.05
 HEADS = (
     *("", "Click(", "Click(box=(", "Drag(start=(", "Scroll(direction='", "Wait(", "[1,2] 0.", "`"),
     *("Type('", 'Type("', "Launch(app='", "Launch(app='',", "Hotkey(", "Hotkey(keys=['"),
+    *("SelectOption(", "SelectOption(box=(", "SelectOption(box=(1,2)", "SelectOption((1,2),'"),
     *("<think>", "<action>Type('", "<think></think><action>Wait()</action><conclusion>"),
 )
 UNITS = (
@@ -43,7 +45,7 @@ def _seconds(text: str) -> float:
     taken = []
     for _ in range(3):
         began = time.process_time()
-        parse_reply(text)
+        parse_reply(text, WIDEST)
         taken.append(time.process_time() - began)
         if taken[-1] < LIMIT_S:
             break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.action_types import ACTION_TYPES
+from schemas.action_types import SPACES, WIDEST
 from schemas.actions import (
     Action,
     CallUser,
@@ -12,6 +12,7 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Finished,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
@@ -21,7 +22,10 @@ from schemas.actions import (
     PressHome,
     PressRecent,
     ReplySpans,
+    RightClick,
     Scroll,
+    SelectOption,
+    TakeNote,
     Type,
     Wait,
     parse_reply,
@@ -46,18 +50,22 @@ ALL: list[Action] = [
     PressHome(),
     PressEnter(),
     PressRecent(),
+    RightClick((9, 10)),
+    SelectOption((11, 12), "It's (10, 20)"),
+    GetUrl(),
+    TakeNote("room 12', said"),
 ]
 
 
 def told(text: str) -> tuple[str, str]:
     """The type and the parameters by their spans."""
-    found = reply_spans(text)
+    found = reply_spans(text, WIDEST)
     assert found is not None
     return text[slice(*(found.type or (0, 0)))], text[slice(*found.parameters)]
 
 
 def test_all_types_are_here() -> None:
-    assert {type(action).__name__ for action in ALL} == set(ACTION_TYPES)
+    assert {type(action).__name__ for action in ALL} == set(SPACES[WIDEST])
 
 
 @pytest.mark.parametrize("action", ALL, ids=lambda action: type(action).__name__)
