@@ -26,6 +26,7 @@ from pipelines.training_data.dataset_card import DATA, write_shard_card
 from pipelines.training_data.shards import build_shards
 from pipelines.unify.changes import ChangeBands
 from pipelines.unify.unify import unify_source
+from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.ids import digest
 from schemas.tables import Quarantine, Samples, Table
 
@@ -41,8 +42,10 @@ def unify_directory(
     *,
     execution: Execution | None = None,
     bands: ChangeBands | None = None,
+    space: ActionSpace = ACTION_SPACE,
 ) -> dict[str, Any]:
-    """Native files → unified tables in a folder; returns the report. A second call with equal inputs does no work.
+    """Native files → unified tables of an action space in a folder; returns the report. A second call with equal
+    inputs does no work.
 
         OUT/steps-<part>.parquet  samples-<part>.parquet  screens-<part>.parquet  screens/ab/<sha256>.<ext>
         OUT/quarantine.jsonl      one line per rejected native unit
@@ -55,7 +58,7 @@ def unify_directory(
         raise ValueError(f"raw folder: expected a folder, found none at {raw.root}")
     out_dir.mkdir(parents=True, exist_ok=True)
     store = Store(out_dir / ".store")
-    manifest = unify_source(store, source, raw, execution=execution, bands=bands)
+    manifest = unify_source(store, source, raw, execution=execution, bands=bands, space=space)
     for stale in (*out_dir.glob("*-*.parquet"), *out_dir.glob("screens/*/*")):
         stale.unlink()
     for entry in manifest.files:

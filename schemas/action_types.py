@@ -322,6 +322,11 @@ SPACES: Mapping[ActionSpace, Mapping[str, type]] = {"v1.5": ACTION_TYPES, "v2": 
 """Action space → its types by name. A third space is one entry more here."""
 
 
+def speaks(space: ActionSpace, kind: type) -> bool:
+    """Whether a space has this type of action."""
+    return kind.__name__ in SPACES[space]
+
+
 def check_space(name: str) -> ActionSpace:
     """The action space of this name. Raises `ValueError` that lists those that exist."""
     found = next((space for space in SPACES if space == name), None)

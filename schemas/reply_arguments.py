@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from schemas.action_types import SPACES, ActionSpace, Point
+from schemas.action_types import ACTION_SPACE, SPACES, ActionSpace, Point
 
 NUMBER = r"-?\d+(?:\.\d+)?"
 MODIFIERS = frozenset(["ctrl", "control", "shift", "alt", "option", "cmd", "command", "meta", "win", "super"])
@@ -119,7 +119,7 @@ def without_unused(arguments: str) -> str:
     return _UNUSED_LAST.sub("", arguments[first.end() :] if first else arguments).rstrip()
 
 
-def quoted_text(arguments: str, space: ActionSpace) -> tuple[str, str]:
+def quoted_text(arguments: str, space: ActionSpace = ACTION_SPACE) -> tuple[str, str]:
     """(name or "", text) of one quoted text in a call of a space. Quotes, brackets and backslashes inside stand as they
     are.
 

@@ -17,6 +17,7 @@ from pipelines.sources import get
 from pipelines.store import Store
 from pipelines.unify.changes import ChangeBands
 from quality.commands.dedup_texts import dedup_file
+from schemas.action_types import ACTION_SPACE, SPACES
 
 EXAMPLES = {
     "unify": "vesper unify screenqa --raw ~/data/screenqa.zip --companion rico=~/data/rico --out out/screenqa",
@@ -49,6 +50,13 @@ def _unify_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder or archive of a companion, such as rico=~/data/rico",
     )
     add_engine(parser)
+    parser.add_argument(
+        "--action-space",
+        choices=tuple(SPACES),
+        default=ACTION_SPACE,
+        help="which actions the rows may hold: v2 has RightClick, SelectOption, GetUrl and TakeNote beside the 16 of "
+        f"v1.5 (default: {ACTION_SPACE})",
+    )
     parser.add_argument(
         "--damaged-files",
         type=float,
@@ -103,7 +111,9 @@ def unify(options: argparse.Namespace) -> int:
         companions[name] = _folder(Path(path).expanduser(), options.out)
     raw = Raw(_folder(options.raw.expanduser(), options.out), companions)
     bands = ChangeBands(damaged_files=options.damaged_files)
-    report = unify_directory(options.source, raw, options.out, execution=execution(options), bands=bands)
+    report = unify_directory(
+        options.source, raw, options.out, execution=execution(options), bands=bands, space=options.action_space
+    )
     records, items = report["records"], report["items"]
     unit = items["unit"].partition(":")[0]
     print(

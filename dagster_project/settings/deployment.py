@@ -21,6 +21,7 @@ from pipelines.exports.filters import Filters
 from pipelines.home import default_home as home
 from pipelines.training_data.mixture_config import MixtureConfig
 from pipelines.unify.changes import ChangeBands
+from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.settings import Flag, Number, Settings, SettingsError, Whole, merged, setting
 
 FILE = Path(__file__).parents[1] / "deployment.yaml"
@@ -240,6 +241,11 @@ class Deployment(Settings):
         "Native files lie in <raw_root>/<source>/; files that appear there start a refresh of their source. Not said: "
         "$VESPER_HOME/incoming.",
         default_factory=lambda: home() / "incoming",
+    )
+    action_space: ActionSpace = setting(
+        ACTION_SPACE,
+        "Which actions rows hold and checkpoints speak: v2 has RightClick, SelectOption, GetUrl and TakeNote beside "
+        "the 16 of v1.5.",
     )
     embedded: EmbeddedData = setting(EmbeddedData(), "Embedded data for sources without native files.")
     owners: tuple[str, ...] = setting(("team:data",), "Owners of all assets that have none of their own.")

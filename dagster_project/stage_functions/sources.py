@@ -64,6 +64,7 @@ def unified(card: Descriptor, work: StageWork) -> Manifest:
         execution=work.execution,
         bands=bands,
         origin=NATIVE if native else embedded_version(settings),
+        space=settings.action_space,
     )
 
 

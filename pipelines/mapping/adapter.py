@@ -22,6 +22,7 @@ from pipelines.mapping.raw_files import Raw
 from pipelines.mapping.record_error import RecordError
 from pipelines.store.images import ImageError, ImageInfo, plain_image, read_pixels
 from pipelines.store.known_pictures import known_pictures
+from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.ids import digest
 
 
@@ -196,6 +197,14 @@ class Adapter(ABC):
     items_at: ClassVar[tuple[str, ...]] = ()
     """Where a record's native items lie: paths of names to lists within its payload ("steps", "task/actions"; "." is
     the payload itself), whose lengths are added. Empty: a record is one item."""
+    space: ActionSpace = ACTION_SPACE
+    """Which actions its rows may hold (`pipelines.sources.get` gives an adapter of another): what a space hasn't is
+    rejected as `no_counterpart`, or written with what it has."""
+
+    @property
+    def mapping_version(self) -> str:
+        """What of the adapter goes into code versions: its version, and its action space where that isn't the usual."""
+        return f"{self.version}" if self.space == ACTION_SPACE else f"{self.version}.{self.space}"
 
     def parts(self, raw: Raw) -> list[tuple[str, ...]]:
         """Groups of relative file names; no episode may span two. Side files (split lists) need not be named. Small

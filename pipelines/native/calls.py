@@ -16,7 +16,8 @@ The text is parsed by `ast` (see `pipelines.native.pyautogui.parse_script`) and 
 | wait | Wait (lossy: how long) |
 | final_answer, answer, response, terminate | Finished |
 | call_user | CallUser |
-| right_click, select_option, go_forward, key_down, … | `no_counterpart` |
+| right_click (click by button), select_option(x, y, value) | `no_counterpart`; under v2 RightClick, SelectOption |
+| go_forward, key_down, … | `no_counterpart` |
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from typing import Any
 from pipelines.mapping.card import Loss
 from pipelines.mapping.items import is_text
 from pipelines.native.pyautogui import CallError, PyAutoGuiCall, parse_script
-from schemas.action_types import scroll_direction
+from schemas.action_types import scroll_direction, speaks
 from schemas.actions import (
+    ACTION_SPACE,
     Action,
+    ActionSpace,
     CallUser,
     Click,
     DoubleClick,
@@ -43,7 +46,9 @@ from schemas.actions import (
     PressBack,
     PressHome,
     PressRecent,
+    RightClick,
     Scroll,
+    SelectOption,
     Type,
     Wait,
     pressed,
@@ -75,13 +80,15 @@ POINTED: Mapping[str, Callable[[Point], Action]] = {
     "double_click": DoubleClick,
     "long_press": LongPress,
     "move_mouse": Hover,
+    "right_click": RightClick,
 }
-NONE = frozenset(
-    {"right_click", "middleClick", "select_option", "go_forward", "keyDown", "keyUp", "dragTo", "tripleClick"}
-)
+NONE = frozenset({"middleClick", "go_forward", "keyDown", "keyUp", "dragTo", "tripleClick"})
+IN_V2: Mapping[str, type] = {"right_click": RightClick, "select_option": SelectOption}
+"""Calls that have a counterpart where the space has these."""
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(POINTED, ("x", "y", "clicks", "interval", "button", "duration")),
     **dict.fromkeys(("drag", "swipe"), ("from_coord", "to_coord", "duration")),
+    "select_option": ("x", "y", "value"),
     "scroll": ("direction", "amount", "page", "clicks", "x", "y"),
     "hscroll": ("page", "clicks", "x", "y"),
     "type": ("text", "message", "interval"),
@@ -94,7 +101,10 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "wait": ("seconds", "duration"),
 }
 """Arguments by name that a call may have; another one isn't passed over but refused, by its name."""
-PLACES: Mapping[str, int] = dict.fromkeys(("drag", "swipe", "scroll"), 2) | dict.fromkeys(POINTED, 2)
+PLACES: Mapping[str, int] = {
+    **dict.fromkeys(("drag", "swipe", "scroll", *POINTED), 2),
+    "select_option": 3,
+}
 """Arguments without a name that a call may have, where that isn't one."""
 MODIFIERS = frozenset(
     [
@@ -139,6 +149,8 @@ LOSSES = (
     Loss("wait", "Wait", "lossy", "how long isn't kept"),
     Loss("final_answer", "Finished", "kept", "lossy for a failure: why isn't said"),
     Loss("call_user", "CallUser", "kept"),
+    Loss("right_click", "RightClick", "kept", "v2; in v1.5 one of the other calls"),
+    Loss("select_option", "SelectOption", "kept", "v2; in v1.5 one of the other calls"),
     Loss("several calls", "several actions", "kept", "one native step; lossy if one of its calls is"),
     Loss(OTHER, "-", "dropped", "no_counterpart, or unknown_action:<name> for a call never seen"),
 )
@@ -148,10 +160,11 @@ LOSSES = (
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """What a source means. `flip_vertical`: its scroll("up") shows what lies below, since it was converted with the
-    sign turned round; `page_positive`: the direction of `scroll(page=+…)`."""
+    sign turned round; `page_positive`: the direction of `scroll(page=+…)`. `space`: which actions there are."""
 
     flip_vertical: bool = False
     page_positive: str = "up"
+    space: ActionSpace = ACTION_SPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +198,17 @@ def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedCalls:
     name = ALIASES.get(name, name)
     if module not in MODULES:
         raise CallError(f"unknown_action:{call.name[:60]}", f"module {module!r}", OTHER)
-    if name in NONE:
+    if name in NONE or (name in IN_V2 and not speaks(vocabulary.space, IN_V2[name])):
         raise CallError("no_counterpart", f"the action space has no {call.name}", OTHER)
     if name in POINTED or name in _READERS:
         _check_arguments(call, name)
     if name in POINTED:
-        name = _meant(call, name)
+        name = _meant(call, name, vocabulary.space)
         return MappedCalls((POINTED[name](_xy(call, name)),), name, False, ())
     reader = _READERS.get(name)
     if reader is None:
-        raise CallError(f"unknown_action:{call.name[:60]}", f"known are {', '.join(sorted(_READERS))}", OTHER)
+        known = sorted(name for name in _READERS if speaks(vocabulary.space, IN_V2.get(name, Click)))
+        raise CallError(f"unknown_action:{call.name[:60]}", f"known are {', '.join(known)}", OTHER)
     try:
         return reader(call, name, vocabulary)
     except ValueError as error:
@@ -203,13 +217,17 @@ def _one(call: PyAutoGuiCall, vocabulary: Vocabulary) -> MappedCalls:
         raise CallError("bad_value", str(error), name) from error
 
 
-def _meant(call: PyAutoGuiCall, name: str) -> str:
-    """click(clicks=2) is a double click, click(button='right') has no counterpart."""
+def _meant(call: PyAutoGuiCall, name: str, space: ActionSpace) -> str:
+    """click(clicks=2) is a double click, click(button='right') a right click, where the space has one."""
     button, clicks = call.kwargs.get("button", "left"), call.kwargs.get("clicks", 1)
     if name == "click" and clicks == 2:
         name = "double_click"
     elif clicks not in (1, 2) or isinstance(clicks, bool):
         raise CallError("bad_value", f"{name}: clicks={clicks!r:.40}", name)
+    if name == "click" and button in ("right", "secondary") and speaks(space, RightClick):
+        return "right_click"
+    if name == "right_click" and button in ("right", "secondary"):
+        return name
     if button not in ("left", "primary"):
         raise CallError("no_counterpart", f"{name} with button {button!r:.40}", OTHER)
     return name
@@ -266,6 +284,11 @@ def _swipe(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCall
     del vocabulary
     start, end = _point(_argument(call, 0, "from_coord"), word), _point(_argument(call, 1, "to_coord"), word)
     return MappedCalls((Scroll(start, end, scroll_direction(start, end)),), word, False, ("direction_from_points",))
+
+
+def _select(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
+    del vocabulary
+    return MappedCalls((SelectOption(_xy(call, word), _text(_argument(call, 2, "value"), word)),), word, False, ())
 
 
 def _scroll(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:
@@ -348,6 +371,7 @@ def _bare(action: Action, lossy: bool = False) -> Callable[[PyAutoGuiCall, str, 
 _READERS: Mapping[str, Callable[[PyAutoGuiCall, str, Vocabulary], MappedCalls]] = {
     "drag": _drag,
     "swipe": _swipe,
+    "select_option": _select,
     "scroll": _scroll,
     "hscroll": _scroll,
     "type": _type,

@@ -14,6 +14,7 @@ from pipelines.mapping.items import ItemError, picture_bytes
 from pipelines.mapping.points import in_frame
 from pipelines.mapping.unicode_text import check_texts
 from pipelines.native.chat import has_steps, turns, without_pictures
+from schemas.action_types import ActionSpace, speaks
 from schemas.actions import (
     Action,
     Click,
@@ -24,6 +25,7 @@ from schemas.actions import (
     PressBack,
     PressHome,
     Scroll,
+    SelectOption,
     Type,
     Wait,
     pressed,
@@ -165,7 +167,7 @@ def _numbers(value: object, count: int) -> bool:
     )
 
 
-def actions_of(step: Step) -> tuple[str, list[Action], bool, list[str]]:
+def actions_of(step: Step, space: ActionSpace) -> tuple[str, list[Action], bool, list[str]]:
     """Word, actions, whether something was lost, rules. Raises `ItemError`."""
     if step.kind in _NULLS:
         raise ItemError("missing_field", "no type of action", OTHER)
@@ -173,16 +175,18 @@ def actions_of(step: Step) -> tuple[str, list[Action], bool, list[str]]:
     if word is None:
         raise ItemError(f"unknown_action:{str(step.kind)[:60]}", f"known are {', '.join(_WORDS.values())}", OTHER)
     try:
-        return word, *_made(step, word)
+        return word, *_made(step, word, space)
     except ItemError:
         raise
     except ValueError as error:
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _made(step: Step, word: str) -> tuple[list[Action], bool, list[str]]:
+def _made(step: Step, word: str, space: ActionSpace) -> tuple[list[Action], bool, list[str]]:
     if word == "Swipe":
         raise ItemError("ambiguous_direction", f"{step.value!r:.60}: the finger's or the view's", word)
+    if word == "Select" and step.value not in _NULLS and speaks(space, SelectOption):
+        return [SelectOption(_point(step, word), _text(step, word))], False, []
     if word in ("Click", "LongPress", "Select"):
         at = _point(step, word)
         select = word == "Select"

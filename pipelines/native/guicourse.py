@@ -22,7 +22,8 @@ from pipelines.mapping.items import ItemError, read_once
 from pipelines.mapping.points import in_frame
 from pipelines.native.record_readers import json_list
 from pipelines.native.spill import Spill
-from schemas.actions import Action, Click, Drag, Finished, Hotkey, Hover, Point, PressEnter, Scroll, Type
+from schemas.action_types import ActionSpace, speaks
+from schemas.actions import Action, Click, Drag, Finished, Hotkey, Hover, Point, PressEnter, Scroll, SelectOption, Type
 from schemas.coordinates import OffScreen, ScreenBox, centre, screen_box
 from schemas.ids import digest
 
@@ -116,18 +117,18 @@ def word_of(action: object, known: Sequence[str]) -> str:
     return word
 
 
-def web_action(action: Any) -> MappedAction:
-    """One action of the web parts. Raises `ItemError`."""
+def web_action(action: Any, space: ActionSpace) -> MappedAction:
+    """One action of the web parts, in a space. Raises `ItemError`."""
     word = word_of(action, WORDS)
     try:
-        return _web(word, action)
+        return _web(word, action, space)
     except ValueError as error:
         if isinstance(error, ItemError):
             raise
         raise ItemError("bad_value", str(error), word) from error
 
 
-def _web(word: str, action: Mapping[str, object]) -> MappedAction:
+def _web(word: str, action: Mapping[str, object], space: ActionSpace) -> MappedAction:
     if word in ("click", "hover"):
         point, box, rules = _target(action, word)
         return MappedAction(word, [Click(point) if word == "click" else Hover(point)], box, rules=rules)
@@ -138,6 +139,8 @@ def _web(word: str, action: Mapping[str, object]) -> MappedAction:
         return MappedAction(word, [Click(point), Type(text_of(action, word))], box, rules=rules)
     if word == "select":
         point, box, rules = _target(action, word)
+        if speaks(space, SelectOption):
+            return MappedAction(word, [SelectOption(point, text_of(action, word))], box, rules=rules)
         made: list[Action] = [Click(point), Type(text_of(action, word))]
         return MappedAction(word, made, box, lossy=True, rules=(*rules, "select_as_click_type"))
     if word == "select_text":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.mapping.items import ItemError
-from schemas.actions import Action, Click, Hover, PressEnter, Type
+from schemas.action_types import ActionSpace, speaks
+from schemas.actions import Action, Click, Hover, PressEnter, SelectOption, Type
 from schemas.coordinates import OffScreen, box_to_unit, centre, point_to_unit
 
 OPS = ("CLICK", "TYPE", "SELECT", "HOVER", "ENTER")
@@ -84,9 +85,9 @@ def target_of(action: Mapping[str, object], word: str) -> dict[str, object]:
 
 
 def actions_of(
-    word: str, value: object, target: Mapping[str, object] | None, frame: tuple[float, float] | None
+    word: str, value: object, target: Mapping[str, object] | None, frame: tuple[float, float] | None, space: ActionSpace
 ) -> tuple[list[Action], list[float] | None]:
-    """Actions and the target's box in 0..1000; without a target a PressEnter. Raises `ItemError`."""
+    """Actions of a space and the target's box in 0..1000; without a target a PressEnter. Raises `ItemError`."""
     if target is None or frame is None:
         return [PressEnter()], None
     rect = rect_of(target)
@@ -102,9 +103,16 @@ def actions_of(
     if not value:
         raise ItemError("empty_text", f"{word} without text")
     try:
+        if word == "SELECT" and speaks(space, SelectOption):
+            return [SelectOption(point, value)], box
         return [Click(point), Type(value)], box
     except ValueError as error:
         raise ItemError("bad_value", str(error)) from error
+
+
+def status_of(word: str, space: ActionSpace) -> Literal["kept", "lossy"]:
+    """Whether an operation loses something in a space: where the option stands isn't known, so it is typed."""
+    return "lossy" if word == "SELECT" and not speaks(space, SelectOption) else "kept"
 
 
 def elements_of(action: Mapping[str, object], frame: tuple[float, float]) -> list[dict[str, Any]]:

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.mapping.card import Loss
+from schemas.action_types import speaks
 from schemas.actions import (
+    ACTION_SPACE,
     Action,
+    ActionSpace,
     Click,
     DoubleClick,
     Drag,
@@ -22,6 +25,7 @@ from schemas.actions import (
     Hover,
     Point,
     PressEnter,
+    RightClick,
     Scroll,
     Type,
     Wait,
@@ -66,7 +70,7 @@ CALL_LOSSES = (
     Loss("click", "Click", "kept", "button='right' and clicks=2, 3 are counted as the call they stand for"),
     Loss("doubleClick", "DoubleClick", "kept"),
     Loss("tripleClick", "Click, Click, Click", "lossy", "the space has no triple click; three rows on one screen"),
-    Loss("rightClick", "-", "dropped", "no_counterpart: the space has no right click"),
+    Loss("rightClick", "-", "dropped", "no_counterpart: the space has no right click; v2: RightClick"),
     Loss("middleClick", "-", "dropped", "no_counterpart: the space has no middle click"),
     Loss("moveTo", "Hover", "kept", "a moveTo that leads to a call without a point is part of that call's gesture"),
     Loss(
@@ -195,9 +199,13 @@ def _literal(node: ast.expr, depth: int = 0) -> Any:
 
 
 def gestures(
-    calls: Sequence[PyAutoGuiCall], size: tuple[float, float], pointer: Point | None = None
+    calls: Sequence[PyAutoGuiCall],
+    size: tuple[float, float],
+    pointer: Point | None = None,
+    space: ActionSpace = ACTION_SPACE,
 ) -> Iterator[PyAutoGuiGesture]:
-    """Calls → gestures in order. `size` is the native frame (width, height): pixels, or (1.0, 1.0) for fractions.
+    """Calls → gestures of an action space in order. `size` is the native frame (width, height): pixels, or (1.0, 1.0)
+    for fractions.
 
     `pointer` is where the pointer stood before, in 0..1000. A `moveTo` joins the `dragTo` after it, and the scroll or
     click after it if that has no point of its own.
@@ -208,7 +216,7 @@ def gestures(
         following = calls[place + 1] if place + 1 < len(calls) else None
         joined = call.error is None and call.function == "moveTo" and following is not None and _leads_to(following)
         taken = tuple(calls[place : place + (2 if joined else 1)])
-        gesture, pointer = _gesture(taken, size, pointer)
+        gesture, pointer = _gesture(taken, size, pointer, space)
         yield gesture
         place += len(taken)
 
@@ -223,7 +231,7 @@ def _leads_to(call: PyAutoGuiCall) -> bool:
 
 
 def _gesture(
-    calls: tuple[PyAutoGuiCall, ...], size: tuple[float, float], pointer: Point | None
+    calls: tuple[PyAutoGuiCall, ...], size: tuple[float, float], pointer: Point | None, space: ActionSpace
 ) -> tuple[PyAutoGuiGesture, Point | None]:
     last = calls[-1]
     word = "other calls"
@@ -233,7 +241,7 @@ def _gesture(
         word, arguments = _bound(last)
         if len(calls) == 2:
             pointer = _point(_bound(calls[0])[1], size, None, word)
-        actions, lossy, rules, pointer = _actions(word, arguments, size, pointer)
+        actions, lossy, rules, pointer = _actions(word, arguments, size, pointer, space)
         return PyAutoGuiGesture(word, calls, tuple(actions), lossy, tuple(rules)), pointer
     except CallError as error:
         return PyAutoGuiGesture(error.word if error.word != "other calls" else word, calls, error=error), pointer
@@ -286,9 +294,12 @@ def _meant(word: str, arguments: dict[str, Any]) -> str:
 
 
 def _actions(
-    word: str, arguments: dict[str, Any], size: tuple[float, float], pointer: Point | None
+    word: str, arguments: dict[str, Any], size: tuple[float, float], pointer: Point | None, space: ActionSpace
 ) -> tuple[list[Action], bool, list[str], Point | None]:
     """Actions, whether something was lost, the rules used, and where the pointer then is."""
+    if word == "rightClick" and speaks(space, RightClick):
+        at = _point(arguments, size, pointer, word)
+        return [RightClick(at)], False, [], at
     if word in ("rightClick", "middleClick"):
         raise CallError("no_counterpart", f"the action space has no {word}", word)
     if word in ("click", "doubleClick", "tripleClick"):

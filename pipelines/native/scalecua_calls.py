@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pipelines.mapping.card import Loss
 from pipelines.native import calls, pyautogui
 from pipelines.native.pyautogui import CallError, PyAutoGuiCall
-from schemas.action_types import OPPOSITE
+from schemas.action_types import ACTION_SPACE, OPPOSITE, ActionSpace
 from schemas.actions import Action, Finished, Point, Scroll, scroll_direction
 from schemas.coordinates import OffScreen, point_to_unit
 
@@ -56,6 +56,7 @@ _FROM_CALLS = (
     "recent",
     "final_answer",
     "call_user",
+    "select_option",
     _SEVERAL,
 )
 LOSSES: tuple[Loss, ...] = tuple(
@@ -78,11 +79,11 @@ class MappedScaleCuaCalls:
     outcome: str | None = None
 
 
-def read_step(action: str, operation: str) -> MappedScaleCuaCalls | CallError:
-    """The text of a step's calls, and its description in words → its actions, or why there are none: a step is taken
-    whole or not at all. Never raises on text."""
+def read_step(action: str, operation: str, space: ActionSpace = ACTION_SPACE) -> MappedScaleCuaCalls | CallError:
+    """The text of a step's calls, and its description in words → its actions in a space, or why there are
+    none: a step is taken whole or not at all. Never raises on text."""
     try:
-        parts = list(_parts(_joined(pyautogui.parse_script(action)), operation))
+        parts = list(_parts(_joined(pyautogui.parse_script(action)), operation, space))
     except CallError as error:
         return error
     except (ValueError, OverflowError) as error:
@@ -160,14 +161,14 @@ def _chord(call: PyAutoGuiCall) -> PyAutoGuiCall:
     return PyAutoGuiCall(call.text, "hotkey", (split,), {name: kwargs[name] for name in kwargs if name == "interval"})
 
 
-def _parts(listed: list[PyAutoGuiCall], operation: str) -> Iterator[MappedScaleCuaCalls]:
+def _parts(listed: list[PyAutoGuiCall], operation: str, space: ActionSpace) -> Iterator[MappedScaleCuaCalls]:
     """Each gesture's actions. Raises `CallError` for the first that has none."""
     run: list[PyAutoGuiCall] = []
     for call in listed:
         if (name := _bare(call)) in _BY_PYAUTOGUI:
             run.append(replace(call, name=f"pyautogui.{name}"))
             continue
-        yield from _gestures(run)
+        yield from _gestures(run, space)
         run = []
         if call.error is not None:
             raise call.error
@@ -178,13 +179,13 @@ def _parts(listed: list[PyAutoGuiCall], operation: str) -> Iterator[MappedScaleC
         elif name == "terminate":
             yield _end(call)
         else:
-            made = calls.read_calls(call.text, calls.Vocabulary())
+            made = calls.read_calls(call.text, calls.Vocabulary(space=space))
             yield MappedScaleCuaCalls(made.actions, made.word, made.lossy, made.rules)
-    yield from _gestures(run)
+    yield from _gestures(run, space)
 
 
-def _gestures(run: list[PyAutoGuiCall]) -> Iterator[MappedScaleCuaCalls]:
-    for gesture in pyautogui.gestures(run, (1.0, 1.0)):
+def _gestures(run: list[PyAutoGuiCall], space: ActionSpace) -> Iterator[MappedScaleCuaCalls]:
+    for gesture in pyautogui.gestures(run, (1.0, 1.0), space=space):
         if gesture.error is not None:
             raise CallError(gesture.error.reason, gesture.error.detail, gesture.word)
         yield MappedScaleCuaCalls(gesture.actions, gesture.word, gesture.lossy, gesture.rules)

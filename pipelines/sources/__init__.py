@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import importlib.util
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 from pipelines.mapping.adapter import Adapter
+from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.settings import nearest
 
 
@@ -55,9 +57,13 @@ def _register(found: dict[str, Adapter], module: object, stem: str) -> None:
     found[stem] = adapter
 
 
-def get(source: str) -> Adapter:
-    """An adapter by id. Raises `ValueError` that lists the known ones."""
+def get(source: str, space: ActionSpace = ACTION_SPACE) -> Adapter:
+    """An adapter by id, which maps to an action space. Raises `ValueError` that lists the known ones."""
     adapters = registry()
     if source not in adapters:
         raise ValueError(f"unknown source {source[:60]!r}; {nearest(source, adapters)}")
-    return adapters[source]
+    found = adapters[source]
+    if space != found.space:
+        found = copy.copy(found)
+        found.space = space
+    return found

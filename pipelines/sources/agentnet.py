@@ -39,6 +39,7 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import by_number, notices, read_once, unknown_fields
 from pipelines.native.pyautogui import CALL_LOSSES, CallError, PyAutoGuiGesture, gestures, parse_script
+from schemas.action_types import ActionSpace
 from schemas.actions import Point
 
 META = "meta_data_merged.jsonl"
@@ -144,7 +145,7 @@ class AgentnetAdapter(Adapter):
         found = unknown_fields(line, _KNOWN)
         for place, numbered in builder.numbered(traj, "index"):
             step, pointer = numbered.step, None if numbered.after_gap else pointer
-            pointer = _step(builder, raw, step, place, size, pointer, rules)
+            pointer = _step(builder, raw, step, place, size, pointer, rules, self.space)
             if isinstance(step, dict):
                 found += unknown_fields(step, _KNOWN_STEP)
                 value = step.get("value")
@@ -174,6 +175,7 @@ def _step(
     size: tuple[int, int] | None,
     pointer: Point | None,
     rules: list[str],
+    space: ActionSpace,
 ) -> Point | None:
     """Add or reject one step; returns where the pointer then is (None after a step that was lost)."""
     word = "step"
@@ -182,7 +184,7 @@ def _step(
         code = value.get("code") if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(code, str):
             raise CallError("missing_field", "expected value.code, a text", word)
-        made = list(gestures(parse_script(code), (1.0, 1.0), pointer))
+        made = list(gestures(parse_script(code), (1.0, 1.0), pointer, space))
         word = made[0].word if len(made) == 1 else SEVERAL if made else "step"
         if not made:
             raise CallError("missing_field", "value.code holds no call", word)

@@ -16,6 +16,7 @@ its call becomes. Of two pictures the second is the current one. The chat form o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
@@ -88,4 +89,5 @@ class AguvisStage1Adapter(Adapter):
         if platform is None:
             items = len(row["texts"]) if isinstance(row.get("texts"), list) else 1
             raise RecordError(f"unknown_source:{str(row.get('source'))[:40]}", "no platform is known", items)
-        return map_pairs(self.descriptor, record, platform=platform, vocabulary=VOCABULARY, known=_ROW)
+        vocabulary = replace(VOCABULARY, space=self.space)
+        return map_pairs(self.descriptor, record, platform=platform, vocabulary=vocabulary, known=_ROW)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError
@@ -84,7 +85,8 @@ class AguvisStage2Adapter(Adapter):
         if platform == "mobile" and not any(name in where for name in MOBILE):
             items = len(row["texts"]) if isinstance(row.get("texts"), list) else 1
             raise RecordError(f"unknown_source:{str(row.get('source'))[:40]}", "no platform is known", items)
-        return map_pairs(self.descriptor, record, platform=platform, vocabulary=VOCABULARY, known=_ROW)
+        vocabulary = replace(VOCABULARY, space=self.space)
+        return map_pairs(self.descriptor, record, platform=platform, vocabulary=vocabulary, known=_ROW)
 
 
 def _count(raw: Raw, file: str) -> int:

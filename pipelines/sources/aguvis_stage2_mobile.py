@@ -22,6 +22,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, RecordError, RecordScreen
 from pipelines.mapping.card import Descriptor, Download
@@ -104,7 +105,7 @@ class AguvisStage2MobileAdapter(Adapter):
             goal=goal,
             code=answers[-1].text,
             screen=screen,
-            vocabulary=VOCABULARY,
+            vocabulary=replace(VOCABULARY, space=self.space),
             platform="mobile",
             native=row,
             follows=follows,

@@ -33,6 +33,7 @@ from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import whole_sides
 from pipelines.mapping.items import is_text, notices, unknown_fields
 from pipelines.native.record_readers import count_of, field_id, json_lines
+from schemas.action_types import ActionSpace
 from schemas.actions import parse
 
 ACTION = "action"
@@ -92,7 +93,7 @@ class CareEpisodesAdapter(Adapter):
             outcome="success",
         )
         for index, step in enumerate(steps):
-            _add(builder, record, raw, index, step, len(steps))
+            _add(builder, record, raw, index, step, len(steps), self.space)
         return notices(builder.finish(), unknown_fields(row, _EPISODE))
 
 
@@ -107,10 +108,12 @@ def _require_good(row: Mapping[str, object], items: int) -> None:
         raise RecordError("bad_value", f"platform, language: expected ours, found {found}", items)
 
 
-def _add(builder: EpisodeBuilder, record: Record, raw: Raw, index: int, step: Any, items: int) -> None:
+def _add(
+    builder: EpisodeBuilder, record: Record, raw: Raw, index: int, step: Any, items: int, space: ActionSpace
+) -> None:
     """One step, or its rejection."""
     try:
-        action = parse(step["action"])
+        action = parse(step["action"], space)
         goal, conclusion = step["goal"], step.get("conclusion") or None
         if not is_text(goal) or not (conclusion is None or is_text(conclusion)):
             raise ValueError("goal, conclusion: expected Unicode texts")

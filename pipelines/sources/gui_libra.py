@@ -22,7 +22,7 @@ A raw element of an SFT array `<source>-..._1000.json` (made up, shortened):
 |---|---|
 | Click, LongPress | `Click`, `LongPress(point)` |
 | Write | `Click(point)` if it has one, and `Type(value)` |
-| Select | `Click(point)`; lossy: the value is lost |
+| Select | `Click(point)`; lossy: the value is lost. Under v2 `SelectOption(point, value)` |
 | Scroll | `Scroll(direction)`: what the view does |
 | Swipe | rejected (`ambiguous_direction`): whether finger or view is meant isn't said |
 | Wait | `Wait`; lossy: the time is lost |
@@ -91,7 +91,7 @@ DESCRIPTOR = Descriptor(
         Loss("Click", "Click", "kept"),
         Loss("LongPress", "LongPress", "kept"),
         Loss("Write", "Click, Type", "kept", "without a point: Type alone"),
-        Loss("Select", "Click", "lossy", "the value stays in native_action"),
+        Loss("Select", "Click", "lossy", "the value stays in native_action. v2: SelectOption, kept"),
         Loss("Scroll", "Scroll(direction)", "kept"),
         Loss("Swipe", "-", "dropped", "ambiguous_direction: finger or view isn't told"),
         Loss("Wait", "Wait", "lossy", "the time stays in native_action"),
@@ -154,7 +154,7 @@ class GuiLibraAdapter(Adapter):
         if step.follows:
             builder.gap("steps_before_are_rows_of_their_own")
         try:
-            word, made, lossy, rules = actions_of(step)
+            word, made, lossy, rules = actions_of(step, self.space)
         except ItemError as error:
             builder.reject(error.reason, native=step.native, native_index=0, word=error.word, detail=error.detail)
         else:

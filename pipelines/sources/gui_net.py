@@ -19,7 +19,7 @@ A raw element of the annotation arrays (made up); pictures lie in `training_data
 | HOT_KEY; COPY | Hotkey; Hotkey ctrl, c |
 | ENTER, PRESS_HOME, PRESS_BACK | PressEnter, PressHome, PressBack |
 | WAIT; FINISH, ANSWER; CALL_USER | Wait; Finished; CallUser |
-| RIGHT_CLICK_SINGLE, SELECT | quarantined: `no_counterpart` |
+| RIGHT_CLICK_SINGLE, SELECT | quarantined: `no_counterpart`. Under v2 `RightClick`, `SelectOption` |
 | plain `[x, y]` as the answer | quarantined: `no_counterpart` (grounding without a box or a stated frame) |
 
 Positions are fractions 0..1 rounded to two decimals (5 units either way): rule `two_decimals`. The variant in pixels is
@@ -43,6 +43,7 @@ from pipelines.mapping.items import ItemError, is_text, notices, unknown_fields
 from pipelines.mapping.points import swipe
 from pipelines.native.chat import turns, without_pictures
 from pipelines.native.record_readers import field_id, json_list
+from schemas.action_types import ActionSpace, speaks
 from schemas.actions import (
     Action,
     CallUser,
@@ -57,7 +58,9 @@ from schemas.actions import (
     PressBack,
     PressEnter,
     PressHome,
+    RightClick,
     Scroll,
+    SelectOption,
     Type,
     Wait,
     pressed,
@@ -80,9 +83,9 @@ BARE: dict[str, Action] = {
     "COPY": Hotkey(("ctrl", "c")),
 }
 SPANNED = ("DRAG", "SELECT_TEXT", "SWIPE")
-NONE = ("RIGHT_CLICK_SINGLE", "SELECT")
+IN_V2: dict[str, type] = {"RIGHT_CLICK_SINGLE": RightClick, "SELECT": SelectOption}
 TEXTED = ("INPUT", "FINISH", "ANSWER", "CALL_USER")
-WORDS = (*POINTED, *BARE, *SPANNED, *NONE, *TEXTED, "SCROLL", "HOT_KEY")
+WORDS = (*POINTED, *BARE, *SPANNED, *IN_V2, *TEXTED, "SCROLL", "HOT_KEY")
 OTHER, SEVERAL = "other actions", "several actions"
 _KNOWN = frozenset({"messages", "images", "custom_id", "raw_link"})
 _ACTION = re.compile(r"(?:Thought:(?P<thought>.*?))?Action:\s*(?P<action>[\[{].*)\Z", re.DOTALL)
@@ -123,7 +126,7 @@ DESCRIPTOR = Descriptor(
         Loss("FINISH", "Finished", "kept"),
         Loss("ANSWER", "Finished", "kept"),
         Loss("CALL_USER", "CallUser", "kept"),
-        *(Loss(word, "-", "dropped", "no_counterpart") for word in NONE),
+        *(Loss(word, "-", "dropped", f"no_counterpart. v2: {kind.__name__}, kept") for word, kind in IN_V2.items()),
         Loss(SEVERAL, "several actions", "kept", "one native step"),
         Loss(OTHER, "-", "dropped", "unknown_action:<word>, or no action that can be read"),
     ),
@@ -160,7 +163,7 @@ class GuiNetAdapter(Adapter):
             words = [_word(one) for one in listed]
             word = words[0] if len(words) == 1 else SEVERAL
             platform = _platform(set(words))
-            actions = [_action(one, kind) for one, kind in zip(listed, words, strict=True)]
+            actions = [_action(one, kind, self.space) for one, kind in zip(listed, words, strict=True)]
         except ItemError as error:
             builder = EpisodeBuilder(
                 self.descriptor,
@@ -226,12 +229,14 @@ def _word(native: object) -> str:
     return str(said)
 
 
-def _action(native: dict[str, Any], word: str) -> Action:
+def _action(native: dict[str, Any], word: str, space: ActionSpace) -> Action:
     value, position = native.get("value"), native.get("position")
     if word in BARE:
         return BARE[word]
-    if word in NONE:
+    if word in IN_V2 and not speaks(space, IN_V2[word]):
         raise ItemError("no_counterpart", f"the action space has no {word}", word)
+    if word == "RIGHT_CLICK_SINGLE":
+        return RightClick(_point(position, word))
     if word in POINTED:
         return POINTED[word](_point(position, word))
     if word in SPANNED:
@@ -259,6 +264,10 @@ def _action(native: dict[str, Any], word: str) -> Action:
         if not text:
             raise ItemError("empty_text", f"INPUT: expected a text, found {value!r:.40}", word)
         return Type(text)
+    if word == "SELECT":
+        if not text:
+            raise ItemError("empty_text", f"SELECT: expected an option, found {value!r:.40}", word)
+        return SelectOption(_point(position, word), text)
     return CallUser(text) if word == "CALL_USER" else Finished(text)
 
 

@@ -31,6 +31,7 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, unknown_fields
 from pipelines.native import guicourse
 from pipelines.native.guicourse import OTHER
+from schemas.action_types import ActionSpace
 from schemas.actions import CallUser
 
 _KNOWN = frozenset(
@@ -62,7 +63,7 @@ DESCRIPTOR = Descriptor(
         Loss("input", "Click, Type", "kept", "Type only, without an element"),
         Loss("enter", "PressEnter", "kept"),
         Loss("scroll", "Scroll(direction)", "kept", "lossy if it goes both ways; by nothing: no_counterpart"),
-        Loss("select", "Click, Type", "lossy", "the option's place is unknown"),
+        Loss("select", "Click, Type", "lossy", "the option's place is unknown. v2: SelectOption, kept"),
         Loss("select_text", "Drag", "kept"),
         Loss("copy", "Hotkey(ctrl, c)", "kept"),
         Loss("answer", "Finished, CallUser", "kept", "CallUser before the last action"),
@@ -111,7 +112,7 @@ class GuiactWebMultiAdapter(Adapter):
             if here > due:
                 builder.gap("steps_missing_in_source")
             due = here + 1
-            number = _row(builder, raw, record, row, number, items)
+            number = _row(builder, raw, record, row, number, items, self.space)
         return notices(builder.finish(), found)
 
 
@@ -123,7 +124,15 @@ def _label(row: object) -> Any:
     return row.get("actions_label") if isinstance(row, dict) else None
 
 
-def _row(builder: EpisodeBuilder, raw: Raw, record: Record, row: dict[str, Any], number: int, items: int) -> int:
+def _row(
+    builder: EpisodeBuilder,
+    raw: Raw,
+    record: Record,
+    row: dict[str, Any],
+    number: int,
+    items: int,
+    space: ActionSpace,
+) -> int:
     """Add or reject the actions of a row; `number` = native actions before it. Returns the number after it."""
     actions = _label(row)
     if not isinstance(actions, list):
@@ -151,7 +160,7 @@ def _row(builder: EpisodeBuilder, raw: Raw, record: Record, row: dict[str, Any],
     for place, action in enumerate(actions):
         native = {"uid": row.get("uid"), "action": action}
         try:
-            made = guicourse.web_action(action)
+            made = guicourse.web_action(action, space)
         except ItemError as error:
             builder.reject(error.reason, native=native, native_index=number, word=error.word, detail=error.detail)
         else:

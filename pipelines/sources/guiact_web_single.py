@@ -16,7 +16,7 @@ A raw row (element of `web-single_train_data.json`; pictures in `web-single_trai
 | input | `Type`; with an element `Click`, `Type` |
 | enter | `PressEnter` |
 | scroll | `Scroll(direction)` from the signs of down and right (the page moves there) |
-| select | `Click`, `Type(text)`, lossy: the box is the list's, not the option's |
+| select | `Click`, `Type(text)`, lossy: the box is the list's, not the option's. Under v2 `SelectOption` |
 | select_text | `Drag` |
 | copy | `Hotkey(ctrl, c)` |
 | answer | `Finished(text)` |
@@ -68,7 +68,7 @@ DESCRIPTOR = Descriptor(
         Loss("input", "Click, Type", "kept", "Type only, without an element"),
         Loss("enter", "PressEnter", "kept"),
         Loss("scroll", "Scroll(direction)", "kept", "lossy if it goes both ways; by nothing: no_counterpart"),
-        Loss("select", "Click, Type", "lossy", "the option's place is unknown"),
+        Loss("select", "Click, Type", "lossy", "the option's place is unknown. v2: SelectOption, kept"),
         Loss("select_text", "Drag", "kept"),
         Loss("copy", "Hotkey(ctrl, c)", "kept"),
         Loss("answer", "Finished", "kept"),
@@ -111,7 +111,7 @@ class GuiactWebSingleAdapter(Adapter):
         thought = thought if isinstance(thought, str) and thought.strip() else None
         for place, action in enumerate(actions):
             try:
-                made = guicourse.web_action(action)
+                made = guicourse.web_action(action, self.space)
             except ItemError as error:
                 builder.reject(error.reason, native=action, native_index=place, word=error.word, detail=error.detail)
                 continue

@@ -19,7 +19,7 @@ The files of one episode (each a JSON list with an element per step; judgments a
 |---|---|
 | click, hover | `Click`, `Hover` at the centre of the target's rectangle |
 | fill {value} | `Click`, `Type(value)`: what the field held is replaced, lossy if it held something |
-| select_option {label} | `Click`, `Type(label)`, lossy |
+| select_option {label} | `Click`, `Type(label)`, lossy. Under v2 `SelectOption(label)` |
 | set_checked {checked} | `Click`, lossy: whether the box was checked isn't stored |
 | scroll {delta_x, delta_y} | `Scroll(direction)`, positive = down, right |
 | go_back, goto {url} | `PressBack`, `Launch(url)` |
@@ -46,7 +46,8 @@ from pipelines.mapping.card import Descriptor, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, read_once, unknown_fields
 from pipelines.native.record_readers import count_of, json_document
-from schemas.actions import Action, Click, Finished, Hover, Launch, PressBack, Scroll, Type
+from schemas.action_types import ActionSpace, speaks
+from schemas.actions import Action, Click, Finished, Hover, Launch, PressBack, Scroll, SelectOption, Type
 from schemas.coordinates import OffScreen, box_to_unit, to_unit
 
 TASKS = "tasks.json"
@@ -79,7 +80,7 @@ DESCRIPTOR = Descriptor(
         Loss("click", "Click", "kept"),
         Loss("hover", "Hover", "kept"),
         Loss("fill", "Click, Type", "kept", "lossy where it replaces a value"),
-        Loss("select_option", "Click, Type", "lossy", "the option's place is unknown"),
+        Loss("select_option", "Click, Type", "lossy", "the option's place is unknown. v2: SelectOption, kept"),
         Loss("set_checked", "Click", "lossy", "whether it was checked isn't stored"),
         Loss("scroll", "Scroll(direction)", "kept", "lossy if it goes both ways; by nothing: no_counterpart"),
         Loss("go_back", "PressBack", "kept"),
@@ -137,13 +138,22 @@ class InstaAdapter(Adapter):
         for place, action in enumerate(listed):
             found += unknown_fields(action, _KNOWN) if isinstance(action, dict) else []
             seen = observations[place] if place < len(observations) else None
-            _step(builder, raw, name, place, action, seen, scores)
+            _step(builder, raw, name, place, action, seen, scores, self.space)
         if len(observations) not in (len(listed), len(listed) + 1):
             found.append(("misaligned", f"{len(observations)} observations, {len(listed)} actions", name))
         return notices(builder.finish(), found)
 
 
-def _step(builder: EpisodeBuilder, raw: Raw, name: str, place: int, action: Any, seen: Any, scores: list[str]) -> None:
+def _step(
+    builder: EpisodeBuilder,
+    raw: Raw,
+    name: str,
+    place: int,
+    action: Any,
+    seen: Any,
+    scores: list[str],
+    space: ActionSpace,
+) -> None:
     """Add or reject one action."""
     word = _OTHER
     try:
@@ -152,7 +162,7 @@ def _step(builder: EpisodeBuilder, raw: Raw, name: str, place: int, action: Any,
         if word not in _WORDS:
             named, word = word, _OTHER
             raise ItemError(f"unknown_action:{named[:60]}", f"expected one of {_WORDS}")
-        made, box, lossy, rules = _actions(word, matched, seen)
+        made, box, lossy, rules = _actions(word, matched, seen, space)
         data = raw.read_if_there(f"screenshots/{name}/screenshot_{place:02d}.jpg")
         screen: RecordScreen = fitting_screen(data, FRAME)
     except (ItemError, RecordError) as error:
@@ -187,13 +197,13 @@ def _matched(action: object) -> dict[str, Any]:
 
 
 def _actions(
-    word: str, matched: Mapping[str, object], seen: object
+    word: str, matched: Mapping[str, object], seen: object, space: ActionSpace
 ) -> tuple[list[Action], list[float] | None, bool, list[str]]:
     kwargs = matched.get("action_kwargs")
     kwargs = kwargs if isinstance(kwargs, dict) else {}
     try:
         if word in _POINTED:
-            return _pointed(word, kwargs, matched.get("target_element_id"), seen)
+            return _pointed(word, kwargs, matched.get("target_element_id"), seen, space)
         if word == "scroll":
             x, y = _number(kwargs, "delta_x"), _number(kwargs, "delta_y")
             if not (x or y):
@@ -217,7 +227,7 @@ def _actions(
 
 
 def _pointed(
-    word: str, kwargs: Mapping[str, object], target: object, seen: object
+    word: str, kwargs: Mapping[str, object], target: object, seen: object, space: ActionSpace
 ) -> tuple[list[Action], list[float] | None, bool, list[str]]:
     metadata = seen.get("metadata") if isinstance(seen, dict) else None
     element = metadata.get(str(target)) if isinstance(metadata, dict) else None
@@ -235,6 +245,8 @@ def _pointed(
         return [Hover(point)], box, False, rules
     if word == "fill":
         return [Click(point), Type(_text(kwargs, "value"))], box, bool(element.get("editable_value")), rules
+    if word == "select_option" and speaks(space, SelectOption):
+        return [SelectOption(point, _text(kwargs, "label"))], box, False, rules
     if word == "select_option":
         return [Click(point), Type(_text(kwargs, "label"))], box, True, rules
     return [Click(point)], box, word == "set_checked", rules

@@ -17,7 +17,7 @@ A raw row (element of the JSON array `data/train/train_0.json`; html and most ca
 |---|---|
 | CLICK | `Click(centre of the target's box)` |
 | TYPE | `Click`, `Type(value)` on one screen |
-| SELECT | `Click`, `Type(value)`, lossy: where the option stands isn't known |
+| SELECT | `Click`, `Type(value)`, lossy: where the option stands isn't known. Under v2 `SelectOption` |
 | HOVER | `Hover(centre)` (its `op` says CLICK) |
 | ENTER | `PressEnter` (its `op` says CLICK) |
 | end of the list | nothing; with `synthesise_finish = True` a `Finished` by the rule `finish_synthesised` |
@@ -40,8 +40,9 @@ from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, unknown_fields
-from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
+from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, status_of, target_of
 from pipelines.native.record_readers import count_of, field_id, json_list
+from schemas.action_types import ActionSpace
 from schemas.actions import Finished
 
 _KNOWN = frozenset({"annotation_id", "website", "domain", "subdomain", "confirmed_task", "action_reprs", "actions"})
@@ -70,7 +71,7 @@ DESCRIPTOR = Descriptor(
     loss=(
         Loss("CLICK", "Click", "kept", "centre of the target's box"),
         Loss("TYPE", "Click, Type", "kept", "empty text is quarantined"),
-        Loss("SELECT", "Click, Type", "lossy", "the option's place is unknown; its text is typed"),
+        Loss("SELECT", "Click, Type", "lossy", "the option's place is unknown; its text is typed. v2: SelectOption"),
         Loss("HOVER", "Hover", "kept", "from original_op; op says CLICK"),
         Loss("ENTER", "PressEnter", "kept", "from original_op; op says CLICK; needs no target"),
         Loss("other operations", "-", "dropped", "unknown_action:<op>, or no operation at all"),
@@ -131,14 +132,16 @@ class Mind2webAdapter(Adapter):
         complete = False
         for place, action in enumerate(actions):
             said = reprs[place] if isinstance(reprs, list) and place < len(reprs) else None
-            complete = _map_action(builder, action, place, said, episode["annotation_id"], raw)
+            complete = _map_action(builder, action, place, said, episode["annotation_id"], raw, self.space)
             found += unknown_fields(action, _KNOWN_ACTION) if isinstance(action, dict) else []
         if self.synthesise_finish and complete:
             builder.terminal(Finished(""), None, ["finish_synthesised"])
         return notices(builder.finish(), found)
 
 
-def _map_action(builder: EpisodeBuilder, action: Any, place: int, said: Any, episode: str, raw: Raw) -> bool:
+def _map_action(
+    builder: EpisodeBuilder, action: Any, place: int, said: Any, episode: str, raw: Raw, space: ActionSpace
+) -> bool:
     """Add or reject one action; whether it was mapped."""
     word = "other operations"
     native = (
@@ -155,7 +158,7 @@ def _map_action(builder: EpisodeBuilder, action: Any, place: int, said: Any, epi
         word = operation_of(action)
         frame = page_size(action, word)
         target = target_of(action, word) if word != "ENTER" else None
-        made, box = actions_of(word, action["operation"].get("value"), target, frame)
+        made, box = actions_of(word, action["operation"].get("value"), target, frame, space)
         screen = _screen(raw, action, frame, episode)
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
@@ -167,7 +170,7 @@ def _map_action(builder: EpisodeBuilder, action: Any, place: int, said: Any, epi
         word=word,
         screen=screen,
         target_box=box,
-        status="lossy" if word == "SELECT" else "kept",
+        status=status_of(word, space),
         rules=["centre_of_target", "full_page_frame"] if box else [],
     )
     return True

@@ -35,8 +35,9 @@ from pipelines.mapping.adapter import Adapter, Broken, Mapped, Raw, Record, Reco
 from pipelines.mapping.builders import EpisodeBuilder
 from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.items import ItemError, notices, picture_bytes
-from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, target_of
+from pipelines.native.mind2web_actions import actions_of, elements_of, operation_of, page_size, status_of, target_of
 from pipelines.native.spill import Spill
+from schemas.action_types import ActionSpace
 
 BATCH_ROWS = 8
 HELD_BYTES = 256 << 20
@@ -82,7 +83,7 @@ DESCRIPTOR = Descriptor(
     loss=(
         Loss("CLICK", "Click", "kept", "centre of the target's box"),
         Loss("TYPE", "Click, Type", "kept", "empty text is quarantined"),
-        Loss("SELECT", "Click, Type", "lossy", "the option's place is unknown; its text is typed"),
+        Loss("SELECT", "Click, Type", "lossy", "the option's place is unknown; its text is typed. v2: SelectOption"),
         Loss("HOVER", "Hover", "kept", "from original_op; op says CLICK"),
         Loss("ENTER", "PressEnter", "kept", "from original_op; op says CLICK; needs no target"),
         Loss(_OTHER, "-", "dropped", "unknown_action:<op>, or no operation at all"),
@@ -175,7 +176,7 @@ class MultimodalMind2webAdapter(Adapter):
                 if index > due:
                     builder.gap("steps_missing_in_source")
                 due = index + 1
-            _map_row(builder, rows[place], pictures[place], index)
+            _map_row(builder, rows[place], pictures[place], index, self.space)
         found: list[tuple[str, str, Any]] = [
             (f"unknown_field:{name[:60]}", "the row is mapped without it", name) for name in record.payload["unknown"]
         ]
@@ -239,7 +240,9 @@ def _order(row: dict[str, Any]) -> tuple[bool, int]:
     return index is None, index or 0
 
 
-def _map_row(builder: EpisodeBuilder, row: dict[str, Any], picture: bytes | None, index: int | None) -> None:
+def _map_row(
+    builder: EpisodeBuilder, row: dict[str, Any], picture: bytes | None, index: int | None, space: ActionSpace
+) -> None:
     """Add or reject one action."""
     word = _OTHER
     native = {
@@ -261,7 +264,7 @@ def _map_row(builder: EpisodeBuilder, row: dict[str, Any], picture: bytes | None
         elif (page := page_size(action, word)) is not None:
             frame, rules = page, ["frame_from_html"]
         target = target_of(action, word) if word != "ENTER" else None
-        made, box = actions_of(word, action["operation"].get("value"), target, frame)
+        made, box = actions_of(word, action["operation"].get("value"), target, frame, space)
         screen = bare
         if frame is not None:
             size = (max(1, round(frame[0])), max(1, round(frame[1])))
@@ -277,7 +280,7 @@ def _map_row(builder: EpisodeBuilder, row: dict[str, Any], picture: bytes | None
         word=word,
         screen=screen,
         target_box=box,
-        status="lossy" if word == "SELECT" else "kept",
+        status=status_of(word, space),
         rules=["centre_of_target", *rules] if box else rules,
     )
 

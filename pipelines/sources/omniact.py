@@ -132,7 +132,7 @@ class OmniactAdapter(Adapter):
             platform="web" if "web" in image.split("/") else "desktop",
         )
         assert screen.width_px and screen.height_px  # `RecordScreen.load` raises bad_frame otherwise
-        for place, gesture in enumerate(gestures(calls, (screen.width_px, screen.height_px), _CENTRE)):
+        for place, gesture in enumerate(gestures(calls, (screen.width_px, screen.height_px), _CENTRE, self.space)):
             _add(builder, gesture, place, screen)
         return notices(builder.finish(), found)
 
@@ -159,7 +159,7 @@ def _add(builder: EpisodeBuilder, gesture: PyAutoGuiGesture, place: int, screen:
 
 def _pointed(gesture: PyAutoGuiGesture) -> bool:
     """A click (or drag) needs a point in the script: the centre is a fair guess for a wheel, not for a click."""
-    if gesture.word not in ("click", "doubleClick", "tripleClick", "dragTo"):
+    if gesture.word not in ("click", "rightClick", "doubleClick", "tripleClick", "dragTo"):
         return True
     return len(gesture.calls) == 2 or (
         gesture.word != "dragTo" and bool(gesture.calls[0].args or "x" in gesture.calls[0].kwargs)

@@ -21,7 +21,8 @@ A raw row, a line of an annotation file (made up, shortened):
 | swipe(direction) | `Scroll(direction)`, turned round: the word is the finger's; lossy: how far |
 | long_press, open_app, open_url, navigate_*, go_backward, response, call_user | as in `pipelines.native.calls` |
 | terminate(status, info) | `Finished(info)`, episode_outcome = status; failure is lossy |
-| rightClick, go_forward, select_option, dragTo without a start | rejected |
+| rightClick, select_option | rejected; under v2 `RightClick`, `SelectOption` |
+| go_forward, dragTo without a start | rejected |
 | `<ref>text</ref>` with `<box>` or `<point>` (0..1000) | "Where is <text>?" → centre or point |
 | an answer in plain words | the question and its answer (`vqa`) |
 | a box or point without `<ref>`, two pictures | refused (`unknown_schema`) |
@@ -157,7 +158,7 @@ class ScalecuaAdapter(Adapter):
         return notices(self._episode(record, steps, screens, platform), found)
 
     def _episode(self, record: Record, steps: list[_Row], screens: list[RecordScreen], platform: str) -> Mapped:
-        made = [read_step(step.action, step.operation) for step in steps]
+        made = [read_step(step.action, step.operation, self.space) for step in steps]
         builder = EpisodeBuilder(
             self.descriptor,
             record,

@@ -15,7 +15,7 @@ A raw turn (of `data` in `demonstrations/<shortcode>/replay.json`, shortened), b
 |---|---|
 | click, hover | `Click`, `Hover` at mouseX, mouseY over the viewport |
 | textInput | `Click` (centre of the element; its box is in px times zoomLevel), `Type(text)` |
-| change | `Click`, `Type(value)`, lossy |
+| change | `Click`, `Type(value)`, lossy. Under v2 `SelectOption(value)` |
 | submit | `PressEnter`, lossy |
 | load | `Launch(url)` |
 | scroll | `Scroll(direction)` where an amount and an offset say the same of scrollX, scrollY; else rejected |
@@ -44,7 +44,20 @@ from pipelines.mapping.card import Descriptor, Download, Loss
 from pipelines.mapping.frames import fitting_screen
 from pipelines.mapping.items import ItemError, notices, read_once, unknown_fields
 from pipelines.native.record_readers import count_of, json_document
-from schemas.actions import Action, CallUser, Click, Finished, Hotkey, Hover, Launch, PressEnter, Scroll, Type
+from schemas.action_types import ActionSpace, speaks
+from schemas.actions import (
+    Action,
+    CallUser,
+    Click,
+    Finished,
+    Hotkey,
+    Hover,
+    Launch,
+    PressEnter,
+    Scroll,
+    SelectOption,
+    Type,
+)
 from schemas.coordinates import OffScreen, box_to_unit, centre_in_units, to_unit
 
 SPLITS = "splits.json"
@@ -80,7 +93,7 @@ DESCRIPTOR = Descriptor(
         Loss("click", "Click", "kept"),
         Loss("hover", "Hover", "kept"),
         Loss("textInput", "Click, Type", "kept", "Type only, lossy, without an element"),
-        Loss("change", "Click, Type", "lossy", "the option's place is unknown"),
+        Loss("change", "Click, Type", "lossy", "the option's place is unknown. v2: SelectOption, kept"),
         Loss("submit", "PressEnter", "lossy", "a form may be sent in other ways"),
         Loss("load", "Launch(url)", "kept"),
         Loss("scroll", "Scroll(direction)", "lossy", "direction only; ambiguous ones: no_counterpart"),
@@ -139,7 +152,7 @@ class WeblinxAdapter(Adapter):
             platform="web",
             split=split,
         )
-        _Demo(builder, raw, record.file.rpartition("/")[0], listed).read()
+        _Demo(builder, raw, record.file.rpartition("/")[0], listed, self.space).read()
         found = unknown_fields(replay, _KNOWN)
         for turn in listed:
             found += unknown_fields(turn, _KNOWN_TURN) if isinstance(turn, dict) else []
@@ -149,8 +162,8 @@ class WeblinxAdapter(Adapter):
 class _Demo:
     """The reading of one demonstration."""
 
-    def __init__(self, builder: EpisodeBuilder, raw: Raw, folder: str, listed: list[Any]) -> None:
-        self.builder, self.raw, self.folder, self.listed = builder, raw, folder, listed
+    def __init__(self, builder: EpisodeBuilder, raw: Raw, folder: str, listed: list[Any], space: ActionSpace) -> None:
+        self.builder, self.raw, self.folder, self.listed, self.space = builder, raw, folder, listed, space
         self.said: str | None = None
         self.offset = (0.0, 0.0)
         amounts = [_amount(turn) for turn in listed]
@@ -237,6 +250,8 @@ class _Demo:
         box = _target(arguments) if word != "paste" else None
         if box is None:
             return [Type(text)], None, True, ["focus_unknown"]
+        if word == "change" and speaks(self.space, SelectOption):
+            return [SelectOption(centre_in_units(box), text)], box, False, ["centre_of_box"]
         return [Click(centre_in_units(box)), Type(text)], box, word == "change", ["centre_of_box"]
 
     def _scroll(self, turn: Mapping[str, object]) -> Action:

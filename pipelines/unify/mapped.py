@@ -25,6 +25,7 @@ from pipelines.unify.part import IDS, READS, PartArguments, unify_part
 from pipelines.unify.parts_by_cost import FilesPart, LinePieces, parts_by_cost
 from pipelines.unify.record_ids import across_parts
 from pipelines.unify.tracked_raw import Folders, TrackedRaw, changes
+from schemas.action_types import ACTION_SPACE
 from schemas.ids import digest
 
 CODE_VERSION = "10"
@@ -42,18 +43,19 @@ def map_source(
 ) -> Manifest:
     """Native files, in the `groups` that an adapter reads together → `mapped/<source>`. Its counts are the report of
     the source: native units in and out, quarantine reasons, what the loss table became."""
-    source = adapter.descriptor.id
+    source, space = adapter.descriptor.id, adapter.space
     asset = f"mapped/{source}"
     root = store.root(asset)
     native = _NativeFiles.of(store.home, adapter, raw, groups, execution.engine.of(f"unified/{source}").part_bytes)
     known = _known_parts(root, adapter, raw, native)
     specs = [spec for spec, _ in known]
-    with store.build(asset, code_version=f"{CODE_VERSION}.{adapter.version}", inputs=inputs, parts=specs) as build:
+    code_version = f"{CODE_VERSION}.{adapter.mapping_version}"
+    with store.build(asset, code_version=code_version, inputs=inputs, parts=specs) as build:
         shared = source, str(store.home), asset, build.version
         companions = {name: str(path) for name, path in raw.companions.items()}
         side_files = tuple(adapter.side_files(raw))
         arguments = [
-            PartArguments(*shared, spec, str(raw.root), companions, part.groups, part.piece, side_files)
+            PartArguments(*shared, spec, str(raw.root), companions, part.groups, part.piece, side_files, space=space)
             for spec, part in zip(specs, native.parts, strict=True)
         ]
         work = _PartsWork(store, native.parts, arguments, execution)
@@ -105,6 +107,7 @@ class _NativeFiles:
 def _known_parts(root: Path, adapter: Adapter, raw: Raw, native: _NativeFiles) -> list[_Known]:
     """What each part's result depends on: its files, the side files, the adapter, and what it read when it last ran."""
     common = [CODE_VERSION, adapter.descriptor.id, adapter.version, native.side, sorted(raw.companions)]
+    common += [adapter.space] if adapter.space != ACTION_SPACE else []
     folders = Folders()
     found = functools.cache(raw.files)
     known_changes: dict[str, str | None] = {}

@@ -37,6 +37,7 @@ from pipelines.unify.counts import Counts, FileLook
 from pipelines.unify.record_ids import OTHER, REPEAT, RecordIds
 from pipelines.unify.refused import CAUSED_BY_NO_RECORD, bounded, refused_items
 from pipelines.unify.tracked_raw import TrackedRaw
+from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.ids import canonical_json, digest
 from schemas.tables import Samples, Steps, check_rows
 
@@ -63,6 +64,8 @@ class PartArguments:
     side_files: tuple[str, ...] = ()
     decided: dict[int, str] = field(default_factory=dict)
     """Number of a record in the part → what `record_ids.across_parts` decided of its id."""
+    space: ActionSpace = ACTION_SPACE
+    """Of the actions that its rows may hold."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ class PartArguments:
 
 def unify_part(item: PartArguments, out: PartWriter) -> dict[str, object]:
     """Map a part's files and write its tables; returns its counts."""
-    adapter = sources.get(item.source)
+    adapter = sources.get(item.source, item.space)
     store = Store(item.home)
     companions = {name: Path(path) for name, path in item.companions.items()}
     pieces = {item.files[0]: item.piece} if item.piece else {}

@@ -23,6 +23,7 @@ from pipelines.unify.counts import sum_counts
 from pipelines.unify.mapped import map_source
 from pipelines.unify.origin import NATIVE
 from pipelines.unify.regroup import bucket_specs, regroup
+from schemas.action_types import ACTION_SPACE, ActionSpace
 
 CODE_VERSION = f"{mapping.CODE_VERSION}.{regrouping.CODE_VERSION}"
 DAMAGES_SHOWN = 12
@@ -44,26 +45,27 @@ def unify_source(
     execution: Execution | None = None,
     bands: ChangeBands | None = None,
     origin: str = NATIVE,
+    space: ActionSpace = ACTION_SPACE,
 ) -> Manifest:
     """Map a source's native files to `unified/<source>`: tables steps, samples, screens, quarantine.
 
     Adapters write `mapped/<source>`, in parts of native files (`pipelines.unify.parts_by_cost`); from there the rows go
     into buckets, which are the same however the files were cut (`pipelines.unify.regroup`).
 
-    `raw` is the folder with its companions; `execution` says who runs the parts.
+    `raw` is the folder with its companions; `execution` says who runs the parts; `space` which actions the rows hold.
     Native units are counted, each exactly once: in = mapped + quarantined; the manifest's counts hold the report.
     A source with damaged files, or that fell behind its current version by more than `bands` allow, isn't made
     current; `origin` says where its data is from, as only versions of one origin are compared.
     Raises `ValueError` if the source is unknown or the folder has none of its files.
     """
-    adapter = sources.get(source)
+    adapter = sources.get(source, space)
     groups = adapter.parts(raw)
     if not groups:
         raise ValueError(f"{source}: {why_none(adapter, raw)}; `vesper unify --layout {source}` shows what it reads")
     execution, bands, asset = execution or Execution(), bands or ChangeBands(), f"unified/{source}"
     mapped = map_source(store, adapter, raw, groups, inputs, execution)
     specs = bucket_specs(mapped)
-    code_version = f"{CODE_VERSION}.{adapter.version}"
+    code_version = f"{CODE_VERSION}.{adapter.mapping_version}"
     with store.build(asset, code_version=code_version, inputs=inputs, parts=specs) as build:
         for result in regroup(store, asset, build.version, mapped, specs, execution):
             build.add(result)

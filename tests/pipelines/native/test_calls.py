@@ -85,6 +85,34 @@ def test_what_cannot_be_mapped_is_named(text: str, reason: str) -> None:
     assert read(text) == reason
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("right_click(x=0.1, y=0.2)", ["RightClick(box=(100,200))"]),
+        ("pyautogui.rightClick(0.1, 0.2)", ["RightClick(box=(100,200))"]),
+        ("click(x=0.1, y=0.2, button='right')", ["RightClick(box=(100,200))"]),
+        ("browser.select_option(x=0.1, y=0.2, value='Two')", ["SelectOption(box=(100,200), option='Two')"]),
+        ("select_option(0.1, 0.2, 'Two')", ["SelectOption(box=(100,200), option='Two')"]),
+        ("select_option(x=0.1, y=0.2)", "missing_field"),
+        ("select_option(x=0.1, y=0.2, value='')", "empty_text"),
+        ("select_option(x=0.1, y=0.2, value='Two', index=1)", "unknown_field:index"),
+        ("click(x=0.1, y=0.2, button='middle')", "no_counterpart"),
+        ("click(x=0.1, y=0.2, button='right', clicks=2)", "no_counterpart"),
+        ("dragTo(0.1, 0.2)", "no_counterpart"),
+    ],
+)
+def test_v2_has_right_clicks_and_choices(text: str, expected: list[str] | str) -> None:
+    assert read(text, Vocabulary(space="v2")) == expected
+    assert read(text) == "no_counterpart"
+
+
+def test_an_unknown_call_is_told_what_its_space_knows() -> None:
+    for space, known in (("v1.5", False), ("v2", True)):
+        with pytest.raises(CallError) as refused:
+            read_calls("dance()", Vocabulary(space=space))  # type: ignore[arg-type]
+        assert ("select_option" in refused.value.detail) is known
+
+
 def test_scroll_means_what_the_vocabulary_says() -> None:
     flipped = Vocabulary(flip_vertical=True)
     assert read("scroll(direction='up', amount=10)", flipped) == ["Scroll(direction='down')"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.native.pyautogui import CALL_LOSSES, MAX_CHARS, CallError, gestures, parse_script
-from schemas.actions import format
+from schemas.actions import RightClick, format
 
 WORDS = {row.native for row in CALL_LOSSES} | {"terminate"}
 
@@ -55,6 +55,16 @@ def read(script: str, size: tuple[float, float] = (1.0, 1.0)) -> list[list[str] 
 )
 def test_calls_become_actions(script: str, expected: list[list[str]]) -> None:
     assert read(script) == expected
+
+
+def test_v2_has_right_clicks_at_the_point_or_where_the_pointer_is() -> None:
+    calls = ("rightClick(0.1, 0.2)", "click(button='right')", "moveTo(0.3, 0.4)", "rightClick()")
+    script = "\n".join(f"pyautogui.{call}" for call in calls)
+    made = [gesture.actions for gesture in gestures(parse_script(script), (1.0, 1.0), space="v2")]
+    assert made == [(RightClick((100, 200)),), (RightClick((100, 200)),), (RightClick((300, 400)),)]
+    refused = parse_script("pyautogui.rightClick()\npyautogui.middleClick(0.1, 0.2)")
+    unplaced = list(gestures(refused, (1.0, 1.0), space="v2"))
+    assert [gesture.error and gesture.error.reason for gesture in unplaced] == ["missing_field", "no_counterpart"]
 
 
 @pytest.mark.parametrize(
