@@ -14,8 +14,10 @@ from pipelines.store import Store
 from pipelines.store.manifest import Manifest
 from quality.judges.cleaning import EPISODE_RULES, SAMPLE_RULES
 from quality.refinement.fidelity import fidelity
+from schemas.tables import PLATFORMS
 from trainer.proving.staircase.figures import ROWS
 from trainer.proving.staircase.stage import ASSET as STAIRCASE
+from trainer.settings.domains import DOMAINS, platforms_of
 from trainer.settings.stages import ONLINE, SPECIALISTS, STAGES
 from trainer.stages.assets import CHECKPOINTS
 from trainer.stages.episodes import ASSET as EPISODES
@@ -173,26 +175,59 @@ def _merge(store: Store, name: str) -> dict[str, Any] | None:
     return {k: report[k] for k in ("method", "density", "weight", "lam", "total")} if report else None
 
 
+EVERYWHERE = {
+    "grounding hit": ("hit", "grounding"),
+    "navigation step": ("step", "navigation"),
+    "navigation type": ("type", "navigation"),
+    "navigation format": ("format", "navigation"),
+}
+"""Comparison → its measure and domain, of whatever stages."""
+
+
 def comparisons(store: Store) -> dict[str, object]:
     """Paired differences on the same held-out samples: mid-trained − random, TIES − linear, each specialist − mid; what
-    a stage is compared with stands in `STAGES`, what is no specialist comes first."""
+    a stage is compared with stands in `STAGES`, what is no specialist comes first. Then the merged agent − each
+    specialist that it was made of, in that one's own domain: what the merge costs it."""
     stages = sorted(STAGES.values(), key=lambda stage: bool(stage.domain))
-    wanted = [(one.name, other) for one in stages for other in one.beside]
-    found: dict[str, Any] = {}
-    for first, second in wanted:
-        one, other = store.current(f"evaluations/{first}"), store.current(f"evaluations/{second}")
-        if one is None or other is None:
-            continue
-        from trainer.evaluation.evaluate import compare
+    found = {
+        f"{one.name} - {other}": _differences(store, one.name, other, EVERYWHERE)
+        for one in stages
+        for other in one.beside
+    }
+    merged = _merged_domains(store)
+    for name, domain in merged.items():
+        objective = DOMAINS[domain].objective
+        measure = "hit" if objective == "grounding" else "step"
+        own, platforms = {f"{domain} {measure}": (measure, objective)}, platforms_of(domain, merged.values())
+        found[f"unified - {name}"] = _differences(store, "unified", name, own, platforms)
+    return {pair: differences for pair, differences in found.items() if differences}
 
-        a, b = (manifest.read("records").to_pylist() for manifest in (one, other))
-        found[f"{first} - {second}"] = {
-            "grounding hit": compare(a, b, "hit", "grounding"),
-            "navigation step": compare(a, b, "step", "navigation"),
-            "navigation type": compare(a, b, "type", "navigation"),
-            "navigation format": compare(a, b, "format", "navigation"),
-        }
-    return found
+
+def _differences(
+    store: Store,
+    first: str,
+    second: str,
+    wanted: Mapping[str, tuple[str, str]],
+    platforms: Sequence[str] = PLATFORMS,
+) -> dict[str, object]:
+    """Two stages compared on the samples of some platforms; empty where either has no evaluation."""
+    one, other = store.current(f"evaluations/{first}"), store.current(f"evaluations/{second}")
+    if one is None or other is None:
+        return {}
+    from trainer.evaluation.evaluate import compare
+
+    a, b = (
+        [row for row in manifest.read("records").to_pylist() if row["platform"] in platforms]
+        for manifest in (one, other)
+    )
+    return {title: compare(a, b, measure, domain) for title, (measure, domain) in wanted.items()}
+
+
+def _merged_domains(store: Store) -> dict[str, str]:
+    """Specialist → its domain, of those that the agent is a merge of."""
+    made = store.current("checkpoints/unified")
+    names = [asset.partition("/")[2] for asset in made.inputs] if made is not None else []
+    return {name: STAGES[name].domain for name in names if name in STAGES and STAGES[name].domain in DOMAINS}
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
