@@ -58,7 +58,8 @@ class AsyncDevice(Protocol):
         ...
 
     async def act(self, action: Action) -> None:
-        """One action at its point. `Type` arrives byte for byte. Finished and CallUser do nothing on any device.
+        """One action at its point. `Type` arrives byte for byte. Finished, CallUser and
+        TakeNote do nothing on any device; what GetUrl asks for is said by the next observation.
         Raises `UnsupportedAction` where this device has no such action."""
         ...
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from generators.execution.journal import AttemptClaim, ClaimLost, Journal, JournalError
 from generators.execution.limits import AttemptLimits
-from generators.policies.policy import PastTurn, Policy, PolicyError, PolicyView
+from generators.policies.policy import PastTurn, Policy, PolicyError, PolicyView, answered
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn, FailureKind
 from generators.tasks.world_interface import Observation, World, WorldError
@@ -180,7 +180,7 @@ class _AttemptRun:
         self._on_call = on_call
         self._began = time.monotonic()
         self._before = _seconds(self.attempt.turns)
-        self._past = [_said(turn) for turn in self.attempt.turns]
+        self._past = _past_of(self.attempt.turns)
 
     def go(self) -> ExecutedTrajectory:
         seen = self._start()
@@ -252,11 +252,13 @@ class _AttemptRun:
         elements = seen.shot.elements if self.policy.needs_tree else ()
         size = self.world.size_px
         goal = goal_in(self.world, self.contract.instruction)
-        return PolicyView(goal, seen.shot.png, size, self.contract.platform, tuple(past), elements)
+        told = answered(past, seen.shot.said)
+        return PolicyView(goal, seen.shot.png, size, self.contract.platform, told, elements)
 
     def _turn(self, seen: _Observed) -> _Observed:
         sha256 = self.keeper.keep(seen.shot)
         view = self._view(seen, self._past)
+        self._past = [*view.past]
         began = self._call("decide")
         said = self.policy.decide(view)
         decided = self._call("act")
@@ -283,9 +285,10 @@ class _AttemptRun:
             acted - decided,
             said.prompt_tokens,
             said.completion_tokens,
+            seen.shot.said,
         )
         self.claim.turn(turn, seen.shot.state)
-        self._past.append(_said(turn))
+        self._past.append(_past_turn(turn))
         return after or self._look()
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -341,8 +344,16 @@ class _AttemptRun:
         return done
 
 
-def _said(turn: ExecutedTurn) -> PastTurn:
+def _past_turn(turn: ExecutedTurn) -> PastTurn:
     return PastTurn(turn.action, turn.thought, turn.conclusion)
+
+
+def _past_of(turns: Sequence[ExecutedTurn]) -> list[PastTurn]:
+    """Recorded turns as history; what a screen says is the answer to the turn before it."""
+    past: tuple[PastTurn, ...] = ()
+    for turn in turns:
+        past = (*answered(past, turn.said), _past_turn(turn))
+    return list(past)
 
 
 def _same(shot: Observation, turn: ExecutedTurn, state: str) -> bool:

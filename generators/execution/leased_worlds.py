@@ -14,7 +14,7 @@ from generators.worlds.fsm.interpreted import site_of
 from generators.worlds.fsm.layout import HEIGHT, WIDTH
 from generators.worlds.fsm.machine import Machine
 from generators.worlds.fsm.sites import make_site
-from schemas.action_types import Launch
+from schemas.action_types import GetUrl, Launch, RightClick, SelectOption
 from schemas.actions import Action
 from schemas.coordinates import box_to_unit
 from schemas.ids import digest
@@ -47,7 +47,7 @@ class LeasedWorld:
 
     def observe(self) -> Observation:
         shot = self._shoot()
-        return Observation(shot.png, shot.elements, digest(self.state()))
+        return Observation(shot.png, shot.elements, digest(self.state()), shot.said)
 
     def _shoot(self) -> Observation:
         shot = self.session.observe()
@@ -107,6 +107,8 @@ class LeasedSite(LeasedWorld):
         """As `FsmWorld.act`, but for Launch: it would lead out of the page."""
         if isinstance(action, Launch):
             raise UnsupportedAction("fsm: a leased browser shows one site and has no action Launch")
+        if isinstance(action, RightClick | SelectOption | GetUrl):
+            raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
         self.session.act(action)
 
     def state(self) -> dict[str, Any]:

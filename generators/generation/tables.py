@@ -73,6 +73,7 @@ def _step_row(done: ExecutedTrajectory, index: int, at: int, turn: ExecutedTurn,
                 "task_id": contract.task_id,
                 "policy": done.policy,
                 "origin": contract.origin,
+                **({"said": turn.said} if turn.said else {}),
             }
         ),
     }

@@ -16,7 +16,8 @@ from typing import Literal
 
 from generators.policies.chat_endpoint import picture
 from generators.policies.policy import PastTurn, PolicyView
-from schemas.action_types import PressEnter, Type
+from pipelines.prompts import with_answer
+from schemas.action_types import ACTION_SPACE, ActionSpace, PressEnter, TakeNote, Type
 from schemas.actions import render
 from schemas.ids import canonical_json
 
@@ -32,28 +33,37 @@ _FOLDER = Path(__file__).parent / "prompt_templates"
 @cache
 def template(name: str, version: str = AGENT_PROMPT_VERSION) -> str:
     """Text of one template. Raises `ValueError` naming the templates that exist."""
-    known = {path.stem: path for path in sorted((_FOLDER / version).glob("*.txt"))} if version.isalnum() else {}
+    folder = _FOLDER / version if version.isidentifier() else None
+    known = {path.stem: path for path in sorted(folder.glob("*.txt"))} if folder else {}
     if name not in known:
         raise ValueError(f"agent prompt {name!r:.40} of version {version!r:.40}: not found; known are {sorted(known)}")
     return known[name].read_text(encoding="utf-8")
 
 
 @cache
-def template_digest() -> str:
-    """sha256 over all templates of `AGENT_PROMPT_VERSION`."""
-    folder = _FOLDER / AGENT_PROMPT_VERSION
-    whole = [[path.name, path.read_text(encoding="utf-8")] for path in sorted(folder.glob("*.txt"))]
+def template_digest(space: ActionSpace = ACTION_SPACE) -> str:
+    """sha256 over all templates of `AGENT_PROMPT_VERSION`, and those of the actions that a space has beside v1.5's."""
+    folders = [_FOLDER / AGENT_PROMPT_VERSION, *([_FOLDER / _added(space)] if space != ACTION_SPACE else [])]
+    paths = [path for folder in folders for path in sorted(folder.glob("*.txt"))]
+    whole = [[path.name, path.read_text(encoding="utf-8")] for path in paths]
     return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
+
+
+def _added(space: ActionSpace) -> str:
+    """Folder of the actions that a space has beside those of v1.5."""
+    return f"space_{space}"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentPrompt:
-    """How a turn is put into words. `history_steps`: how many past turns are shown, their numbers absolute."""
+    """How a turn is put into words. `history_steps`: how many past turns are shown, their numbers absolute; notes of
+    turns before them stay. `space`: which actions it says that there are."""
 
     history: HistoryForm = "action"
     history_steps: int = 3
     thinking: bool = False
     version: str = AGENT_PROMPT_VERSION
+    space: ActionSpace = ACTION_SPACE
 
     def __post_init__(self) -> None:
         if self.history not in HISTORY_FORMS:
@@ -68,6 +78,8 @@ class AgentPrompt:
         those keys are left out of the history."""
         enter = "; an Enter follows by itself" if enter_is_typed else ", without an Enter"
         actions = template(f"actions_{view.platform}", self.version).replace("{enter}", enter)
+        if self.space != ACTION_SPACE:
+            actions += template(f"actions_{view.platform}", _added(self.space))
         system = template("system", self.version).format(
             platform={"mobile": "phone", "web": "web browser"}.get(view.platform, "computer"),
             actions=actions.strip(),
@@ -81,13 +93,17 @@ class AgentPrompt:
         ]
 
     def history_text(self, past: Sequence[PastTurn], view: PolicyView) -> str:
-        """The last turns, one a line; `none` at the first."""
-        shown = list(enumerate(past, 1))[-self.history_steps :] if self.history_steps else []
+        """The last turns, and the notes before them, one a line; `none` at the first."""
+        numbered = list(enumerate(past, 1))
+        first = max(len(numbered) - self.history_steps, 0)
+        notes = [(number, said) for number, said in numbered[:first] if isinstance(said.action, TakeNote)]
+        shown = [*notes, *numbered[first:]]
         return "\n".join(f"{number}. {self._told(said, view.platform)}" for number, said in shown) or "none"
 
     def _told(self, said: PastTurn, platform: str) -> str:
-        action = render(said.action, platform) if said.action is not None else "(a reply that could not be read)"
-        if self.history == "conclusion":
+        done = render(said.action, platform) if said.action is not None else "(a reply that could not be read)"
+        action = with_answer(done, said.answer)
+        if self.history == "conclusion" and not (said.answer or isinstance(said.action, TakeNote)):
             return _short(said.conclusion) or action
         if self.history == "think_action" and said.thought.strip():
             return f"{_short(said.thought)} {action}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from generators.policies.policy import Decision, PastTurn, Policy, PolicyView
+from generators.policies.policy import Decision, PastTurn, Policy, PolicyView, answered
 from generators.tasks.world_interface import Observation, World, WorldError
 from generators.worlds.dialogue import ends, goal_in
 from schemas.action_types import CallUser, Finished
@@ -67,6 +67,7 @@ def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[Pl
     unreadable = 0
     while unreadable < MOST_UNREADABLE:
         seen = world.observe()
+        past = answered(past, seen.said)
         elements = seen.elements if policy.needs_tree else ()
         asked = goal_in(world, goal)
         decision = policy.decide(PolicyView(asked, seen.png, world.size_px, world.platform, past, elements))

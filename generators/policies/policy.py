@@ -6,7 +6,8 @@ the UI tree (`needs_tree`) gets it in `PolicyView.elements`; any other gets none
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from generators.tasks.world_interface import ScreenElement
@@ -16,11 +17,18 @@ from schemas.actions import Action
 @dataclass(frozen=True, slots=True)
 class PastTurn:
     """A past turn, for the history of the prompt: what was thought, done and concluded. `action` is None for a reply
-    that couldn't be read (it did nothing)."""
+    that couldn't be read (it did nothing). `answer` is what the world said to it: the address that a
+    GetUrl asked for."""
 
     action: Action | None
     thought: str = ""
     conclusion: str = ""
+    answer: str = ""
+
+
+def answered(past: Sequence[PastTurn], said: str) -> tuple[PastTurn, ...]:
+    """Past turns when the screen after them says something (`Observation.said`): the answer to the last of them."""
+    return (*past[:-1], replace(past[-1], answer=said)) if said and past else tuple(past)
 
 
 @dataclass(frozen=True, slots=True)

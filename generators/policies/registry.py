@@ -34,6 +34,8 @@ from generators.worlds.wrappers.wrapper import innermost
 from pipelines.extensions import find_part
 from quality.model_client.rate_limit import RateLimits
 from quality.model_client.retry import Retry
+from schemas.action_types import ACTION_SPACE, check_space
+from schemas.actions import parse_reply
 
 if TYPE_CHECKING:
     from generators.policies.demonstrations import DemonstrationMemory
@@ -142,19 +144,27 @@ def openai(
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
     extra: Mapping[str, object] | None = None,
+    action_space: str = ACTION_SPACE,
 ) -> PolicyMaker:
     """A model behind the OpenAI protocol (`openai_agent.OpenAIAgent`); all executions share one endpoint."""
     from generators.policies.openai_agent import OpenAIAgent
 
     limits = RateLimits(requests_per_minute, tokens_per_minute)
     endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=timeout_s), limits=limits)
-    prompt = AgentPrompt(history, history_steps, thinking)  # type: ignore[arg-type]
+    space = check_space(action_space)
+    prompt = AgentPrompt(history, history_steps, thinking, space=space)  # type: ignore[arg-type]
     sampling = Sampling(temperature, 1.0, max_tokens, extra)
 
     def make(contract: TaskSpec, world: World) -> Policy:
-        return OpenAIAgent(endpoint, prompt, sampling, append_enter_after_type=append_enter_after_type)
+        return OpenAIAgent(
+            endpoint,
+            prompt,
+            sampling,
+            append_enter_after_type=append_enter_after_type,
+            read=lambda text, view: parse_reply(text, space),
+        )
 
-    return PolicyMaker(model, make, f"{AGENT_PROMPT_VERSION} {template_digest()}")
+    return PolicyMaker(model, make, f"{AGENT_PROMPT_VERSION} {template_digest(space)}")
 
 
 POLICIES: dict[str, Callable[..., PolicyMaker]] = {

@@ -23,7 +23,8 @@ class ExecutedTurn:
     """One step: the screen it was decided on, the reply, and what came of it.
 
     `elements` are those of the `screens` table (empty where the device lists none). `action` is None for a reply that
-    couldn't be read; `error` says why an action did nothing ("" = it was carried out). Seconds are wall time.
+    couldn't be read; `error` says why an action did nothing ("" = it was carried out). `said` is what the
+    screen answers in words to the turn before (`Observation.said`). Seconds are wall time.
     """
 
     screenshot_sha256: str
@@ -39,6 +40,7 @@ class ExecutedTurn:
     act_s: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    said: str = ""
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,13 @@ class ScreenElement:
 
 @dataclass(frozen=True)
 class Observation:
-    """A screenshot (encoded bytes) with the elements on it. `state` = digest of the world's state behind it."""
+    """A screenshot (encoded bytes) with the elements on it. `state` = digest of the world's state behind it; `said` =
+    what the world answers in words to the action before: the page's address after a GetUrl, else ""."""
 
     png: bytes
     elements: tuple[ScreenElement, ...]
     state: str = ""
+    said: str = ""
 
     @cached_property
     def sha256(self) -> str:
@@ -91,7 +93,8 @@ class World(Protocol):
         ...
 
     def act(self, action: Action) -> None:
-        """Carry out an action at its point, whatever lies there (it may hit nothing). Finished and CallUser do nothing.
+        """Carry out an action at its point, whatever lies there (it may hit nothing). Finished, CallUser
+        and TakeNote do nothing; what a GetUrl asks for is said by the next observation.
         Raises `UnsupportedAction` for an action this world doesn't have, `WorldError` if it can't be carried out."""
         ...
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from generators.devices.choose_option import choice_script, no_option
 from generators.tasks.world_interface import UnsupportedAction, WorldError
-from schemas.action_types import Click, DoubleClick, Drag, LongPress
+from schemas.action_types import Click, DoubleClick, Drag, GetUrl, LongPress, RightClick, SelectOption, TakeNote
 from schemas.actions import Action
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ class BrowserWorld:
     acts: ClassVar[Mapping[type, Act]] = {}
     refusal: str = "web pages have no action"
     """What an action that isn't in `acts` is refused with, before the action's name."""
+    said = ""
+    """What the next observation answers to the action before it: the page's address after a GetUrl, else ""."""
 
     @property
     def css_px(self) -> tuple[int, int]:
@@ -42,8 +46,16 @@ class BrowserWorld:
         width, height = self.css_px
         return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
 
+    @property
+    def address(self) -> str:
+        """The page's address as every run would read it; "" in a world that shows none, which refuses GetUrl."""
+        return ""
+
     def act(self, action: Action) -> None:
         """See `World.act`."""
+        self.said = self.address if isinstance(action, GetUrl) else ""
+        if self.said or isinstance(action, TakeNote):
+            return
         do = self.acts.get(type(action))
         if do is None:
             raise UnsupportedAction(f"{self.refusal} {type(action).__name__}")
@@ -64,6 +76,29 @@ class BrowserWorld:
         mouse = self.page.mouse
         (mouse.dblclick if isinstance(action, DoubleClick) else mouse.click)(*self.pixel(action.box))
         mouse.move(0, 0)
+
+    def right_click(self, action: RightClick) -> None:
+        """Click with the other button, which opens a page's own menu: a browser's own is drawn outside of the page."""
+        self.page.mouse.click(*self.pixel(action.box), button="right")
+
+    def select(self, action: SelectOption) -> None:
+        """Set a native list; open any other, where none of its options shows, and click the option. Raises `WorldError`
+        where there is no such option."""
+        at = self.pixel(action.box)
+        found = self._chosen(action)
+        if found.get("closed"):
+            self.page.mouse.click(*at)
+            found = self._chosen(action)
+        if "at" in found:
+            self.page.mouse.click(*found["at"])
+        elif not found.get("chosen"):
+            raise no_option(action, found)
+
+    def _chosen(self, action: SelectOption) -> dict[str, Any]:
+        given = [*self.pixel(action.box), action.option]
+        script = f"(given) => {{ {choice_script()} return JSON.stringify(vesperChoose(...JSON.parse(given))); }}"
+        found: dict[str, Any] = json.loads(self.page.evaluate(script, json.dumps(given)))
+        return found
 
     def drag(self, action: Drag, steps: int = 1) -> None:
         """Drag with the mouse; `steps` = move events on the way."""

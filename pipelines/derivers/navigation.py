@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 
 from pipelines.derivers.base import DerivedSample, Episode, ScreenFacts, squash, step_candidate
-from pipelines.prompts import HISTORY_STEPS, navigation_text, reply_text
-from schemas.actions import parse, render
+from pipelines.prompts import navigation_text, reply_text, shown_history, with_answer
+from schemas.actions import GetUrl, format, parse, render
+from schemas.rows import StepRow
 
 DERIVER = "navigation"
 STEP_DERIVER = "navigation_step"
 VERSION = 1
+_ASKED = format(GetUrl())
 
 
 def gaps(provenance: str) -> set[int]:
@@ -42,6 +44,7 @@ def navigation(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
         elif index != previous + 1 or index in lost:
             history = None
         previous = index
+        history = answered(history, row)
         if row["action_text"] is None:
             continue
         action = parse(row["action_text"])
@@ -58,4 +61,12 @@ def navigation(episode: Episode, facts: ScreenFacts) -> Iterator[DerivedSample]:
                 text = navigation_text(words, history, thinking=thinking)
                 yield step_candidate(row, size, "navigation", STEP_DERIVER, VERSION, text, answer, box)
         done = (index + 1, render(action, row["platform"]))
-        history = [*(history or []), done][-HISTORY_STEPS:]
+        history = shown_history([*(history or []), done])
+
+
+def answered(history: list[tuple[int, str]] | None, row: StepRow) -> list[tuple[int, str]] | None:
+    """A history whose last action asked the page's address, with what this step's screen said (`provenance.said`)."""
+    if not history or history[-1][1] != _ASKED:
+        return history
+    number, done = history[-1]
+    return [*history[:-1], (number, with_answer(done, str(json.loads(row["provenance"]).get("said") or "")))]

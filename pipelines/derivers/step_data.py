@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.derivers.base import IndexedElement, squash, unit_hash
+from pipelines.derivers.navigation import answered
 from pipelines.derivers.trajectory import JudgedTrajectory, TrajectorySample, trajectory_sample
-from pipelines.prompts import HISTORY_STEPS, navigation_text, reply_text
+from pipelines.prompts import navigation_text, reply_text, shown_history
 from schemas.action_types import POINTED, Finished, Scroll, Type
 from schemas.actions import Action, parse, render
 from schemas.rows import StepRow
@@ -90,6 +91,7 @@ def _intents(run: JudgedTrajectory) -> Made:
     """What an action aims at, in words; and where it was right, from these words and the screen the action."""
     history: list[tuple[int, str]] = []
     for row in run.steps:
+        history = answered(history, row) or []
         if row["action_text"] is None:
             continue
         action, platform = parse(row["action_text"]), row["platform"]
@@ -99,7 +101,7 @@ def _intents(run: JudgedTrajectory) -> Made:
             yield trajectory_sample(run, [row], "intent", "mid_training", VERSION, question, words)
             if run.verdict.allows(row["step_index"]):
                 yield _action(run, row, navigation_text(words, history), reply_text(action, platform))
-        history = [*history, (row["step_index"] + 1, render(action, platform))][-HISTORY_STEPS:]
+        history = shown_history([*history, (row["step_index"] + 1, render(action, platform))])
 
 
 def _action(run: JudgedTrajectory, row: StepRow, text: str, reply: str) -> TrajectorySample | None:

@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from schemas.actions import Action, render
+from schemas.actions import Action, TakeNote, render
 from schemas.ids import canonical_json
 from schemas.tables import OBJECTIVES
 
@@ -45,6 +45,7 @@ PLACES_QUESTION = "List the elements with their places."
 TRANSITION_QUESTION = "Which action leads from the first screen to the second?"
 APP_QUESTION = "Which app or site is on the screen?"
 
+_NOTE = f"{TakeNote.__name__}("
 _FOLDER = Path(__file__).parent / "templates"
 
 
@@ -94,8 +95,21 @@ def prompt_text(messages_json: str) -> str:
     return "\n".join(parts)
 
 
+def shown_history(history: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """What is shown of (absolute step number from 1, action text) pairs, oldest first: the last `HISTORY_STEPS`, and
+    the notes that were taken before them."""
+    before = max(len(history) - HISTORY_STEPS, 0)
+    return [*(one for one in history[:before] if one[1].startswith(_NOTE)), *history[before:]]
+
+
+def with_answer(done: str, answer: str) -> str:
+    """What a history says of an action that the world answered: `GetUrl() -> https://a.example`; the action alone
+    where it said nothing."""
+    return f"{done} -> {' '.join(answer.split())}" if answer else done
+
+
 def history_text(history: Sequence[tuple[int, str]] | None) -> str:
-    """(absolute step number from 1, action text) pairs, oldest first → lines; the last `HISTORY_STEPS` are shown.
+    """(absolute step number from 1, action text) pairs, oldest first → lines of those that are shown (`shown_history`).
 
     An empty history is `none` (the first step); None is `unknown` (an action before this step was lost).
     """
@@ -103,18 +117,18 @@ def history_text(history: Sequence[tuple[int, str]] | None) -> str:
         return "unknown"
     if not history:
         return "none"
-    return "\n".join(f"{number}. {action}" for number, action in list(history)[-HISTORY_STEPS:])
+    return "\n".join(f"{number}. {action}" for number, action in shown_history(history))
 
 
-def history_entry(action: Action, platform: str, thought: str = "") -> str:
-    """What a history says of a step, as `history_text` takes it: the action, and in brackets what was thought as far as
-    it is shown (`shown_thought`).
+def history_entry(action: Action, platform: str, thought: str = "", answer: str = "") -> str:
+    """What a history says of a step, as `history_text` takes it: the action with what the world answered, and in
+    brackets what was thought as far as it is shown (`shown_thought`).
 
         Click(box=(5,600)) (the menu is behind this button)
 
     Whoever trains with thoughts in histories and whoever plays what was so trained write them by this function.
     """
-    done, words = render(action, platform), shown_thought(thought)
+    done, words = with_answer(render(action, platform), answer), shown_thought(thought)
     return f"{done} ({words})" if words else done
 
 

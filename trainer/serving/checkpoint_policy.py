@@ -137,7 +137,10 @@ def played_prompt(view: PolicyView, history: HistoryForm = "action", *, thinking
     """The prompt of a turn in the words of training, for whoever plays a checkpoint: the goal, and the last steps by
     absolute number in the form of its histories (`Preset.history`); turns whose reply couldn't be read are left out."""
     past = [
-        (number, history_entry(said.action, view.platform, said.thought if history == "think_action" else ""))
+        (
+            number,
+            history_entry(said.action, view.platform, said.thought if history == "think_action" else "", said.answer),
+        )
         for number, said in enumerate(view.past, 1)
         if said.action is not None
     ]

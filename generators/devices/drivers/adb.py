@@ -52,6 +52,7 @@ from schemas.actions import (
     PressHome,
     PressRecent,
     Scroll,
+    TakeNote,
     Type,
     Wait,
 )
@@ -148,7 +149,7 @@ class AdbDevice:
 
     async def act(self, action: Action) -> None:
         """See `AsyncDevice.act`."""
-        if isinstance(action, Finished | CallUser):
+        if isinstance(action, Finished | CallUser | TakeNote):
             return
         if isinstance(action, Wait):
             await self._do(f"sleep {self._options.wait_s:g}", extra_s=self._options.wait_s)

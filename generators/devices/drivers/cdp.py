@@ -31,6 +31,7 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Finished,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
@@ -38,7 +39,10 @@ from schemas.actions import (
     Point,
     PressBack,
     PressEnter,
+    RightClick,
     Scroll,
+    SelectOption,
+    TakeNote,
     Type,
     Wait,
 )
@@ -79,6 +83,12 @@ class CdpOptions:
             raise ValueError("cdp options: expected both width and height or neither")
 
 
+async def _address(page: CdpPage) -> str:
+    """What the address bar of a page would show."""
+    history = await page.send("Page.getNavigationHistory")
+    return str(history["entries"][int(history["currentIndex"])]["url"])
+
+
 class CdpDevice:
     """An open browser (`AsyncDevice`). `dialogs` = (kind, text) of the page's dialogs, which are answered at once."""
 
@@ -90,6 +100,7 @@ class CdpDevice:
         self._pages: list[CdpPage] = []  # the last is in front
         self._front: CdpPage | None = None
         self._newcomers: list[str] = []  # targets that our pages opened, not attached yet
+        self._said = ""  # what the next observation answers to the action before it
 
     async def begin(self, connection: CdpConnection) -> None:
         """Attach to the page."""
@@ -122,17 +133,19 @@ class CdpDevice:
     # -- AsyncDevice ------------------------------------------------------------------------------------------------
 
     async def observe(self) -> Observation:
-        """PNG of the viewport, and its elements."""
+        """PNG of the viewport, its elements, and after a GetUrl the page's address."""
         return await self._in_front(self._look)
 
     async def _look(self, page: CdpPage) -> Observation:
         png = await page.screenshot()
         self.size_px = png_size(png, self._name)
-        return Observation(png, await page.elements(await page.css_size()) if self._options.tree else ())
+        elements = await page.elements(await page.css_size()) if self._options.tree else ()
+        return Observation(png, elements, said=self._said)
 
     async def act(self, action: Action) -> None:
         """See `AsyncDevice.act`."""
-        if isinstance(action, Finished | CallUser):
+        self._said = await self._in_front(_address) if isinstance(action, GetUrl) else ""
+        if isinstance(action, Finished | CallUser | TakeNote | GetUrl):
             return
         if isinstance(action, Wait):
             await asyncio.sleep(self._options.wait_s)
@@ -147,6 +160,7 @@ class CdpDevice:
     async def reset(self, start: Mapping[str, Any]) -> None:
         """Close the other pages, forget cookies and what the address had stored, open `url` (if given) and call the
         page's reset function with the rest."""
+        self._said = ""
         url, rest = start.get("url", ""), {name: value for name, value in start.items() if name != "url"}
         if rest and not self._options.reset_function:
             raise WorldError(f"{self._name}: reset: nothing takes {sorted(rest)}; name the option reset_function")
@@ -188,15 +202,18 @@ class CdpDevice:
 
     async def _act(self, page: CdpPage, action: Action) -> None:
         on_page, options = page.input, self._options
-        if isinstance(action, Click | DoubleClick | LongPress | Hover):
+        if isinstance(action, Click | DoubleClick | LongPress | Hover | RightClick):
             [at] = await self._css(page, action.box)
-            if isinstance(action, Hover):
+            if isinstance(action, Hover | RightClick):
                 if options.mobile:
-                    raise UnsupportedAction("Hover: a finger has no such action")
-                await on_page.hover(at)
+                    raise UnsupportedAction(f"{type(action).__name__}: a finger has no such action")
+                await (on_page.hover if isinstance(action, Hover) else on_page.right_click)(at)
             else:
                 hold = options.press_s if isinstance(action, LongPress) else 0.0
                 await on_page.click(at, 2 if isinstance(action, DoubleClick) else 1, hold)
+        elif isinstance(action, SelectOption):
+            [at] = await self._css(page, action.box)
+            await page.select(action, at, options.load_s)
         elif isinstance(action, Drag):
             start, end = await self._css(page, action.start, action.end)
             await on_page.drag(start, end, options.drag_s)

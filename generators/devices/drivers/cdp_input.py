@@ -33,6 +33,12 @@ class PageInput:
     async def hover(self, at: Point) -> None:
         await self._mouse("mouseMoved", at)
 
+    async def right_click(self, at: Point) -> None:
+        """Press and release the other button, which opens a page's own menu. Only a mouse has one."""
+        await self._mouse("mouseMoved", at)
+        await self._mouse("mousePressed", at, button="right", buttons=2, clickCount=1)
+        await self._mouse("mouseReleased", at, button="right", clickCount=1)
+
     async def click(self, at: Point, times: int = 1, hold_s: float = 0.0) -> None:
         """Press and release, `times` times at the same point."""
         if self._touch:

@@ -12,10 +12,12 @@ from importlib import resources
 from typing import Any
 
 from generators.devices.browser import MOST_TEXT, QUICK_PNG, page_text
+from generators.devices.choose_option import choice_script, no_option
 from generators.devices.device import DeviceError
 from generators.devices.drivers.cdp_input import PageInput
 from generators.devices.protocols.cdp_session import CdpConnection, CommandFailed
 from generators.tasks.world_interface import ScreenElement, WorldError
+from schemas.action_types import SelectOption
 
 MAX_PLACES = 5000
 ACCEPTED_DIALOGS = ("alert", "beforeunload")
@@ -26,8 +28,9 @@ FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(
 
 @cache
 def reader_script() -> str:
-    """The hit-tested reader of a page's elements (`vesperRead`)."""
-    return resources.files("generators.worlds.pages").joinpath("reader.js").read_text("utf-8")
+    """The hit-tested reader of a page's elements (`vesperRead`), and how an option is chosen (`vesperChoose`)."""
+    reader = resources.files("generators.worlds.pages").joinpath("reader.js").read_text("utf-8")
+    return f"{reader}\n{choice_script()}"
 
 
 class CdpPage:
@@ -172,6 +175,24 @@ class CdpPage:
             return base64.b64decode(found.get("data", ""), validate=True)
         except ValueError as error:
             raise DeviceError(f"{self._name}: expected a picture in base64, found something else") from error
+
+    async def select(self, action: SelectOption, at: tuple[float, float], load_s: float) -> None:
+        """Choose an option of the list at a point of the viewport: set a native list; open any other, where none of
+        its options shows, and click the option. Raises `WorldError` where there is no such option."""
+        found = await self._choose(at, action.option)
+        if found.get("closed"):
+            await self.input.click(at)
+            await self.settle(load_s)
+            found = await self._choose(at, action.option)
+        if "at" in found:
+            await self.input.click((found["at"][0], found["at"][1]))
+        elif not found.get("chosen"):
+            raise no_option(action, found)
+
+    async def _choose(self, at: tuple[float, float], option: str) -> dict[str, Any]:
+        literal = json.dumps(json.dumps([*at, option]))
+        answer = await self._read(f"vesperChoose(...JSON.parse({literal}))")
+        return answer if isinstance(answer, dict) else {}
 
     async def elements(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements; at most MAX_PLACES."""

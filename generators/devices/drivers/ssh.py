@@ -30,7 +30,7 @@ from generators.devices.drivers.ssh_keys import PROGRAMS, keysym
 from generators.devices.drivers.ssh_pointer import pointer_words
 from generators.devices.drivers.ssh_transport import Tunnel
 from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
-from schemas.actions import Action, CallUser, Finished, Hotkey, Launch, PressBack, PressEnter, Type, Wait
+from schemas.actions import Action, CallUser, Finished, Hotkey, Launch, PressBack, PressEnter, TakeNote, Type, Wait
 
 MAX_OUT = 64 << 20
 _BOOT = "import sys;n=int(sys.stdin.buffer.readline());exec(compile(sys.stdin.buffer.read(n),'desktop','exec'))"
@@ -180,7 +180,7 @@ class SshDevice:
 
     async def act(self, action: Action) -> None:
         """See `AsyncDevice.act`."""
-        if isinstance(action, Finished | CallUser):
+        if isinstance(action, Finished | CallUser | TakeNote):
             return
         if isinstance(action, Wait):
             await asyncio.sleep(self._options.wait_s)

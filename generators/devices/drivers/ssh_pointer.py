@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from generators.devices.drivers.frames import to_px
 from generators.tasks.world_interface import UnsupportedAction
-from schemas.actions import Action, Click, DoubleClick, Drag, Hover, LongPress, Point, Scroll, scroll_direction
+from schemas.actions import (
+    Action,
+    Click,
+    DoubleClick,
+    Drag,
+    Hover,
+    LongPress,
+    Point,
+    RightClick,
+    Scroll,
+    scroll_direction,
+)
 
 WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
 """Buttons of the wheel."""
@@ -16,6 +27,8 @@ def pointer_words(action: Action, size_px: tuple[int, int], press_s: float, drag
     take `press_s` and `drag_s`. Raises `UnsupportedAction` for one that isn't done with the pointer."""
     if isinstance(action, Click):
         return [*_at(action.box, size_px), "click", "1"]
+    if isinstance(action, RightClick):
+        return [*_at(action.box, size_px), "click", "3"]
     if isinstance(action, DoubleClick):
         return [*_at(action.box, size_px), "click", "--repeat", "2", "--delay", "60", "1"]
     if isinstance(action, LongPress):

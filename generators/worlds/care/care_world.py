@@ -68,7 +68,7 @@ class CareWorld:
 
     def observe(self) -> Observation:
         seen = self.inner.observe()
-        return Observation(seen.png, seen.elements, digest([seen.state, list(self.exchanges)]))
+        return Observation(seen.png, seen.elements, digest([seen.state, list(self.exchanges)]), seen.said)
 
     def act(self, action: Action) -> None:
         """See `World.act`; a question is answered, and what an action did is compared with what is harm."""

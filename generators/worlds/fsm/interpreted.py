@@ -27,6 +27,7 @@ from schemas.action_types import (
     PressBack,
     PressEnter,
     Scroll,
+    TakeNote,
     Type,
     Wait,
 )
@@ -179,7 +180,7 @@ class InterpretedWorld:
         elif isinstance(action, Scroll):
             by = {"down": SCROLL_PX, "up": -SCROLL_PX}.get(direction_of(action), 0)
             now = replace(now, scroll=now.scroll + by)
-        elif not isinstance(action, Hover | Wait | Finished | CallUser):
+        elif not isinstance(action, Hover | Wait | Finished | CallUser | TakeNote):
             raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
         self._become(now, fired)
 

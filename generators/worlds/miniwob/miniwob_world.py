@@ -35,7 +35,9 @@ from schemas.action_types import (
     Hotkey,
     Hover,
     PressEnter,
+    RightClick,
     Scroll,
+    SelectOption,
     Type,
     Wait,
 )
@@ -190,6 +192,8 @@ MiniwobWorld.acts = {
     Type: lambda world, action: world.page.keyboard.type(action.content),
     PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
     Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    RightClick: BrowserWorld.right_click,
+    SelectOption: BrowserWorld.select,
     Wait: lambda world, _: None,  # the second that passes does it
 }
 

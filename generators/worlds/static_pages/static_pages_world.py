@@ -28,7 +28,9 @@ from schemas.action_types import (
     Launch,
     PressBack,
     PressEnter,
+    RightClick,
     Scroll,
+    SelectOption,
     Type,
     Wait,
 )
@@ -78,7 +80,7 @@ class WebWorld(BrowserWorld):
         """`start` = {"page": relative name, "seed": number}. Raises `WorldError` for a page the folder hasn't."""
         if start["page"] not in self.pages:
             raise WorldError(f"{self.name}: no page {start['page']!r} in {self.folder.name}/")
-        self._sent, self._blocked = None, 0
+        self._sent, self._blocked, self.said = None, 0, ""
         if self.page.url.startswith("file:"):
             self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
         self.page.mouse.move(0, 0)
@@ -159,7 +161,12 @@ class WebWorld(BrowserWorld):
     def observe(self) -> Observation:
         png = self.camera.shoot()
         elements = (self.element(seen) for seen in self.see())
-        return Observation(png, tuple(element for element in elements if element), digest(self.state()))
+        return Observation(png, tuple(element for element in elements if element), digest(self.state()), self.said)
+
+    @property
+    def address(self) -> str:
+        """Within the folder: where that lies is no part of the page's address."""
+        return f"file:///{self.inner(self.page.url)}"
 
     def state(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.page.evaluate("vesperState()"))
@@ -173,6 +180,14 @@ class WebWorld(BrowserWorld):
 
     def _click(self, action: Click | DoubleClick) -> None:
         self.click(action)
+        self._settle(ACT_MS)
+
+    def _right_click(self, action: RightClick) -> None:
+        self.right_click(action)
+        self._settle(ACT_MS)
+
+    def _select(self, action: SelectOption) -> None:
+        self.select(action)
         self._settle(ACT_MS)
 
     def _hover(self, action: Hover) -> None:
@@ -214,6 +229,8 @@ class WebWorld(BrowserWorld):
 WebWorld.acts = {
     Click: WebWorld._click,
     DoubleClick: WebWorld._click,
+    RightClick: WebWorld._right_click,
+    SelectOption: WebWorld._select,
     Hover: WebWorld._hover,
     Scroll: WebWorld._scroll,
     Type: WebWorld._type,

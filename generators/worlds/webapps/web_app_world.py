@@ -26,7 +26,9 @@ from schemas.action_types import (
     LongPress,
     PressBack,
     PressEnter,
+    RightClick,
     Scroll,
+    SelectOption,
     Type,
     Wait,
 )
@@ -190,6 +192,7 @@ class WebAppWorld(BrowserWorld):
         for page in self._pages[1:]:
             page.close()
         del self._pages[1:]
+        self.said = ""
         self.page.goto("about:blank")
         self._open.clear()
         self._awaited.clear()
@@ -210,6 +213,11 @@ class WebAppWorld(BrowserWorld):
         url = self.page.url
         return url.removeprefix(self.server.origin) if url.startswith(self.server.origin + "/") else ""
 
+    @property
+    def address(self) -> str:
+        """Without the port, which is another in each run; `Launch` opens it on any."""
+        return f"http://127.0.0.1{self.path}" if self.path else self.page.url
+
     def state(self) -> dict[str, Any]:
         """{"path", …}: the address that is shown, and the app's own data."""
         return {"path": self.path, **self.data.truth(self.path)}
@@ -220,7 +228,7 @@ class WebAppWorld(BrowserWorld):
         return tuple(element for element in made if element is not None)
 
     def observe(self) -> Observation:
-        return Observation(self._camera().shoot(), self.elements(), digest(self.state()))
+        return Observation(self._camera().shoot(), self.elements(), digest(self.state()), self.said)
 
     def act(self, action: Action) -> None:
         """See `World.act`."""
@@ -297,6 +305,8 @@ WebAppWorld.acts = {
     Click: lambda world, action: world.page.mouse.click(*world.pixel(action.box)),
     DoubleClick: lambda world, action: world.page.mouse.dblclick(*world.pixel(action.box)),
     Hover: lambda world, action: world.page.mouse.move(*world.pixel(action.box)),
+    RightClick: BrowserWorld.right_click,
+    SelectOption: BrowserWorld.select,
     LongPress: WebAppWorld._hold,
     Drag: lambda world, action: world.drag(action, steps=8),
     Scroll: WebAppWorld._scroll,

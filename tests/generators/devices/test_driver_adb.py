@@ -30,6 +30,7 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Finished,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
@@ -38,7 +39,10 @@ from schemas.actions import (
     PressEnter,
     PressHome,
     PressRecent,
+    RightClick,
     Scroll,
+    SelectOption,
+    TakeNote,
     Type,
     Wait,
 )
@@ -102,12 +106,13 @@ def test_every_action_where_it_exists() -> None:
                 await device.act(action)
                 assert backend.done == [done], action
             backend.done.clear()
-            for quiet in (Finished("x"), CallUser("y"), Type("")):
+            for quiet in (Finished("x"), CallUser("y"), TakeNote("z"), Type("")):
                 await device.act(quiet)
             assert backend.done == []
             await device.act(Wait())
             assert backend.done == [("wait", 0.01)]
-            for missing in (Hover((1, 1)), DoubleClick((1, 1)), Hotkey(("ctrl",))):
+            beside = (RightClick((1, 1)), SelectOption((1, 1), "a"), GetUrl())  # which v2 has
+            for missing in (*beside, Hover((1, 1)), DoubleClick((1, 1)), Hotkey(("ctrl",))):
                 with pytest.raises(UnsupportedAction, match=type(missing).__name__):
                     await device.act(missing)
             for nothing in (Launch(app="Nonsense"), Launch(url="other://x"), Launch(url="a\0b")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Finished,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
@@ -27,7 +29,10 @@ from schemas.actions import (
     PressEnter,
     PressHome,
     PressRecent,
+    RightClick,
     Scroll,
+    SelectOption,
+    TakeNote,
     Type,
     Wait,
 )
@@ -109,6 +114,52 @@ def test_every_action_where_it_exists(chromium: int, site: str) -> None:
             for missing in (PressHome(), PressRecent(), Launch(app="Clock")):
                 with pytest.raises(UnsupportedAction, match=type(missing).__name__):
                     await device.act(missing)
+
+    run(work())
+
+
+LISTS = """<select id=sort><option>Name<option>Date</select><div id=own role=combobox>Pick</div>
+<div id=options hidden><div role=option>Red</div></div>"""
+WIRING = """
+    sort.addEventListener('change', () => log.push(['change', sort.value]));
+    own.addEventListener('click', () => { options.hidden = false; });
+    options.addEventListener('click', (e) => { own.textContent = e.target.textContent; options.hidden = true; });
+    document.addEventListener('contextmenu', (e) => { e.preventDefault(); log.push(['menu', e.target.id]); });
+"""
+
+
+def test_the_actions_that_v2_has_beside(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site) as device:
+            await device.page.evaluate(f"document.body.insertAdjacentHTML('beforeend', {json.dumps(LISTS)})")
+            await device.page.evaluate(f"document.body.style.cssText = 'margin-top: 200px'; {WIRING}")
+            await device.act(RightClick(await at(device, "go")))
+            assert [entry[1] for entry in await log(device, "menu")] == ["go"] and await log(device, "click") == []
+            await device.act(SelectOption(await at_point(device, "sort"), "date"))
+            assert [entry[1] for entry in await log(device, "change")] == ["Date"]
+            await device.act(SelectOption(await at_point(device, "own"), "Red"))
+            assert await device.page.evaluate("own.textContent") == "Red"
+            for place, option in (("sort", "Size"), ("go", "Red")):
+                with pytest.raises(WorldError, match=f"no option '{option}'"):
+                    await device.act(SelectOption(await at_point(device, place), option))
+            seen = await device.observe()
+            await device.act(TakeNote("kept"))
+            assert await device.observe() == seen
+            await device.act(GetUrl())
+            assert (await device.observe()).said == f"{site}/first.html"
+            await device.act(Launch(url=f"{site}/second.html"))
+            assert (await device.observe()).said == ""
+            await device.act(GetUrl())
+            assert (await device.observe()).said == f"{site}/second.html"
+
+    run(work())
+
+
+def test_a_finger_has_no_other_button(chromium: int, site: str) -> None:
+    async def work() -> None:
+        async with opened(chromium, site, width=400, height=600, mobile=True) as device:
+            with pytest.raises(UnsupportedAction, match="RightClick: a finger"):
+                await device.act(RightClick((500, 500)))
 
     run(work())
 

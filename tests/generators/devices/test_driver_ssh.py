@@ -24,6 +24,7 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Finished,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
@@ -32,7 +33,10 @@ from schemas.actions import (
     PressEnter,
     PressHome,
     PressRecent,
+    RightClick,
     Scroll,
+    SelectOption,
+    TakeNote,
     Type,
     Wait,
 )
@@ -143,11 +147,31 @@ def test_pointer_wheel_and_keys(desktop: DeviceEndpoint) -> None:
     run(go())
 
 
+def test_a_right_click_opens_a_programs_menu(desktop: DeviceEndpoint) -> None:
+    async def go() -> None:
+        async with connect(changed(desktop, settle_s=0.6)) as device:
+            await device.reset({"files": {"a.txt": "word"}, "program": "mousepad", "open": "a.txt"})
+            seen = await device.observe()
+            [area] = [one for one in seen.elements if one.role == "text" and one.text.startswith("word")]
+            await device.act(Click(area.centre))
+            plain = await device.observe()
+            await device.act(TakeNote("what the menu says"))
+            await device.act(RightClick(area.centre))
+            opened = await device.observe()
+            came = {one.name for one in opened.elements} - {one.name for one in plain.elements}
+            assert {"Cut", "Copy", "Paste"} <= came
+            await device.act(Hotkey(("esc",)))
+
+    run(go())
+
+
 @pytest.mark.parametrize(
     ("action", "error"),
     [
         (PressHome(), UnsupportedAction),
         (PressRecent(), UnsupportedAction),
+        (SelectOption((1, 1), "a"), UnsupportedAction),
+        (GetUrl(), UnsupportedAction),
         (Launch(url="file:///"), UnsupportedAction),
         (Launch(app="xterm; reboot"), WorldError),
         (Hotkey(("ctrl", "a;reboot")), WorldError),
