@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Gets what tests drive real devices with: Debian's adb, and a desktop (sshd, Xvfb, a window manager, programs with
-# their accessibility tree: calculator, editor, file manager, settings); Tesseract, which reads screens for judges; and
+# their accessibility tree: calculator, editor, file manager, settings, spreadsheet …); Tesseract, which reads screens for judges; and
 # PostgreSQL's programs. Where this machine's user can't install packages everything works but the tests that need
 # them, which say so and are skipped.
 set -euo pipefail
@@ -13,7 +13,8 @@ fi
 declare -A package_of=(
   [adb]=adb [sshd]=openssh-server [Xvfb]=xvfb [xdotool]=xdotool [xclip]=xclip [import]=imagemagick [openbox]=openbox
   [dbus-daemon]=dbus [dbus-launch]=dbus-x11 [galculator]=galculator [mousepad]=mousepad [thunar]=thunar
-  [xfce4-appearance-settings]=xfce4-settings [tesseract]=tesseract-ocr
+  [xfce4-appearance-settings]=xfce4-settings [gnumeric]=gnumeric [abiword]=abiword [xfce4-terminal]=xfce4-terminal
+  [gtkhash]=gtkhash [tesseract]=tesseract-ocr
 )
 # A machine that would start a login server by itself gets none from here: those tests are skipped there.
 [[ -d /run/systemd/system ]] && unset "package_of[sshd]"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from generators.worlds.desktop.programs import PROGRAMS
+from generators.worlds.desktop.programs import called
 from generators.worlds.fsm.sites import TEMPLATES
 from generators.worlds.miniwob.html import page_of
 from generators.worlds.pages import page_task
@@ -58,8 +58,8 @@ def miniwob_task(app: str, seed: int) -> Start | None:
 
 def program(app: str, seed: int) -> Start | None:
     """A program of the desktop session, by a name that `Launch` takes, or by its target."""
-    name = app.casefold().removeprefix("desktop/")
-    return {"program": PROGRAMS[name][0]} if name in PROGRAMS else None
+    found = called(app.casefold().removeprefix("desktop/"))
+    return {"program": found.name} if found is not None else None
 
 
 def web_app(name: str) -> AppStart:

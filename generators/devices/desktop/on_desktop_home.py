@@ -16,18 +16,21 @@ import signal
 import stat
 import subprocess
 import sys
+import tarfile
 import time
+import zipfile
+import zlib
 from typing import Any
 
 MARK = ".disposable-home"
 TAG = "VESPER_DESKTOP_PROGRAM"
 HOME = os.path.realpath(os.environ["HOME"])
 SMALL = 65536
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 MAX_FILES = 2000
 HIDDEN = (".cache", ".config", ".local", ".dbus")  # what programs keep for themselves
 
 SERVICES = ("xfconfd", "dconf-service", "gvfsd", "gvfsd-metadata")
-CHANNELS = ("accessibility", "keyboards", "keyboard-layout", "pointers", "thunar", "xsettings")
 VOLATILE = re.compile(r"/state/|/last-(window|separator|details|location|side|status|image)|recent")
 
 
@@ -88,7 +91,9 @@ def launch(asked: dict[str, Any]) -> int:
     argv = asked["argv"]
     path = shutil.which(argv[0])
     if path is None:
-        raise DesktopRefused(f"program {argv[0]} is not installed")
+        package = asked.get("package")
+        how = f"; apt-get install {package}" if package else ""
+        raise DesktopRefused(f"program {argv[0]} is not installed{how}")
     log = subprocess.DEVNULL
     env = dict(os.environ, **{TAG: HOME})
     done = subprocess.Popen(
@@ -137,11 +142,11 @@ def ini(path: str) -> dict[str, str]:
     return found
 
 
-def xfconf() -> dict[str, str]:
+def xfconf(channels: list[str]) -> dict[str, str]:
     """ "channel/key" → value of what xfconfd holds: it writes its files late."""
     found: dict[str, str] = {}
     if "xfconfd" in services().values():
-        for channel in CHANNELS:
+        for channel in channels:
             done = subprocess.run(["xfconf-query", "-c", channel, "-lv"], capture_output=True, timeout=5)
             for line in done.stdout.decode("utf-8", "replace").splitlines():
                 key, _, value = line.partition(" ")
@@ -149,10 +154,11 @@ def xfconf() -> dict[str, str]:
     return found
 
 
-def settings() -> dict[str, str]:
+def settings(asked: dict[str, Any]) -> dict[str, str]:
     """What programs keep as settings, but for sizes and places of windows and what was open."""
-    found = {**ini(".config/glib-2.0/settings/keyfile"), **xfconf()}
-    found.update({f"galculator/{key}": value for key, value in ini(".config/galculator/galculator.conf").items()})
+    found = {**ini(".config/glib-2.0/settings/keyfile"), **xfconf(asked["channels"])}
+    for name, path in asked["settings"].items():
+        found.update({f"{name}/{key}": value for key, value in ini(path).items()})
     return {key: found[key] for key in sorted(found) if not VOLATILE.search(key)}
 
 
@@ -167,7 +173,40 @@ def running() -> list[str]:
     return sorted(found)
 
 
-def state(_: object) -> dict[str, Any]:
+def members(path: str) -> dict[str, str] | None:
+    """Name → sha256 of the files in an archive; None for a file that is none, or one that can't be read."""
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as held:
+                return {
+                    name: hashlib.sha256(held.read(name)).hexdigest() for name in held.namelist() if name[-1] != "/"
+                }
+        if tarfile.is_tarfile(path):
+            with tarfile.open(path) as packed:
+                inner = {entry.name.removeprefix("./"): packed.extractfile(entry) for entry in packed if entry.isfile()}
+                return {name: hashlib.sha256(file.read()).hexdigest() for name, file in inner.items() if file}
+    except (OSError, tarfile.TarError, zipfile.BadZipFile, RuntimeError, EOFError, zlib.error):
+        pass
+    return None
+
+
+def about(path: str, data: bytes) -> dict[str, Any]:
+    """What a file is, as far as a check can ask: its text, where it is small and has one; what is in an archive; the
+    width and height of a PNG picture in pixels."""
+    found: dict[str, Any] = {}
+    if len(data) <= SMALL:
+        try:
+            found["text"] = data.decode()
+        except UnicodeDecodeError:
+            pass
+    if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
+        found["size_px"] = [int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")]
+    elif path.endswith(ARCHIVES) and (inner := members(path)) is not None:
+        found["members"] = inner
+    return found
+
+
+def state(asked: dict[str, Any]) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     folders: list[str] = []
     for folder, names, files in os.walk(HOME):
@@ -192,14 +231,10 @@ def state(_: object) -> dict[str, Any]:
                 "path": os.fsencode(shown).decode("utf-8", "replace"),
                 "bytes": len(data),
                 "sha256": hashlib.sha256(data).hexdigest(),
+                **about(path, data),
             }
-            if len(data) <= SMALL:
-                try:
-                    entry["text"] = data.decode()
-                except UnicodeDecodeError:
-                    pass
             found.append(entry)
-    return {"files": found, "folders": sorted(folders), "programs": running(), "settings": settings()}
+    return {"files": found, "folders": sorted(folders), "programs": running(), "settings": settings(asked)}
 
 
 JOBS: dict[str, Any] = {"launch": launch, "stop": stop, "reset": reset, "state": state}

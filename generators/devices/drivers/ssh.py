@@ -54,6 +54,10 @@ class SshOptions:
     home: str = ""  # home folder that programs see; empty: the login's
     runtime_dir: str = ""
     programs: Mapping[str, Any] = field(default_factory=dict)  # name → list of words that start it, beside PROGRAMS
+    packages: Mapping[str, str] = field(default_factory=dict)  # program → its Debian package, named where it lacks
+    treeless: tuple[str, ...] = ()  # programs without accessibility: ready as soon as their window is active
+    settings: Mapping[str, str] = field(default_factory=dict)  # prefix of keys in the state → file of the home folder
+    channels: tuple[str, ...] = ("accessibility", "keyboards", "keyboard-layout", "pointers", "thunar", "xsettings")
     tree: bool = True
     paste_keys: tuple[str, ...] = ("ctrl", "v")
     call_s: float = 20.0
@@ -217,7 +221,9 @@ class SshDevice:
 
     async def state(self) -> dict[str, Any]:
         """{"files": [{path, bytes, sha256, text of small ones}], "window": {app, title, texts} of the active window}"""
-        files, raw = await self._home("state"), await self.script(tree.SCRIPT)
+        options = self._options
+        files = await self._home("state", settings=dict(options.settings), channels=list(options.channels))
+        raw = await self.script(tree.SCRIPT)
         try:
             active = [window for window in tree.windows_of(raw) if window.get("active")]
         except ValueError as error:
@@ -297,13 +303,15 @@ class SshDevice:
     async def _start(self, argv: list[str]) -> None:
         """Start a program and wait for its window, which is active then."""
         before = await self._active()
-        await self._home("launch", argv=argv)
+        await self._home("launch", argv=argv, package=self._options.packages.get(argv[0], ""))
         loop = asyncio.get_running_loop()
         end = loop.time() + self._options.launch_s
         while (now := await self._active()) in ("", before):
             if loop.time() >= end:
                 raise WorldError(f"Launch: {argv[0]} on {self._name} showed no window in {self._options.launch_s:g} s")
             await asyncio.sleep(0.1)
+        if argv[0] in self._options.treeless:
+            return
         while not any(w.get("active") for w in (await self.script(tree.SCRIPT)).get("windows", ())):
             if now != await self._active() or loop.time() >= end:
                 break  # a program without accessibility

@@ -6,6 +6,11 @@ A check is one of
     {"check": "gone", "path"}                       no file or folder of that path
     {"check": "folder", "path"}                     a folder of that path
     {"check": "rest", "except", "digest"}           the files but those of `except` are what they were
+    {"check": "has", "path", "lines"}               a file with these among its lines
+    {"check": "members", "path", "files"}           an archive of exactly these files, {name: sha256}
+    {"check": "picture", "path", "size_px"}         a PNG picture of this width and height
+    {"check": "cells", "path", "cells"}             a Gnumeric sheet with exactly these cells, {"B2": what was entered}
+    {"check": "paragraphs", "path", "lines"}        an AbiWord document of these, see `documents.paragraphs_of`
     {"check": "setting", "key", "is"}               a setting as programs keep them (see `on_desktop_home.py`)
     {"check": "process", "program", "running"}      a program runs, or doesn't
     {"check": "window", "app", "role", "text"}      an item of the active window with exactly this text,
@@ -16,22 +21,26 @@ A check is one of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from generators.tasks.task_spec import TaskSpec
+from generators.worlds.desktop.documents import cells_of, paragraphs_of
 from generators.worlds.phone.phone_task import answer_holds
 from schemas.ids import canonical_json, digest
 
 Intent = tuple[str, ...]
-"""("click" or "double", role, name) ("key", names...) ("type", text) ("enter",) ("launch", program) ("answer", text)"""
+"""("click", "double", "hold" or "point", role, name) ("drag", role, name, role, name: from, to) ("at", x, y: 0..1000)
+("key", names...) ("type", text) ("enter",) ("wait",) ("launch", program) ("answer", text)"""
 Check = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class DesktopTask:
-    """`start` is what `DesktopWorld.reset` takes; `name` is the family's."""
+    """`start` is what `DesktopWorld.reset` takes; `name` is the family's. `near_miss` is a plan that does almost what
+    is asked (another name, the file beside it, one figure wrong) and must not fulfil the checks; empty: `near_miss_of`
+    makes one of the plan."""
 
     name: str
     goal: str
@@ -39,6 +48,7 @@ class DesktopTask:
     checks: tuple[Check, ...]
     plan: tuple[Intent, ...]
     capabilities: tuple[str, ...] = ()
+    near_miss: tuple[Intent, ...] = ()
 
     @property
     def expected_steps(self) -> int:
@@ -79,12 +89,24 @@ def failed_checks(evaluator: Mapping[str, Any], state: Mapping[str, Any], answer
     return [canonical_json(check)[:200] for check in evaluator["checks"] if not _holds(check, state, answer)]
 
 
+READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {
+    "has": lambda check, file: set(check["lines"]) <= set(file.get("text", "").splitlines()),
+    "members": lambda check, file: file.get("members") == check["files"],
+    "picture": lambda check, file: file.get("size_px") == check["size_px"],
+    "cells": lambda check, file: cells_of(file.get("text", "")) == check["cells"],
+    "paragraphs": lambda check, file: paragraphs_of(file.get("text", "")) == check["lines"],
+}
+"""Check → whether it holds of what the state says of its file; {}: there is no such file."""
+
+
 def _file_holds(check: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     files = {file["path"]: file for file in state["files"]}
     if check["check"] == "rest":
         held = {path: file["sha256"] for path, file in files.items()}
         return rest_digest(held, check["except"]) == check["digest"]
     path = check["path"]
+    if check["check"] in READERS:
+        return READERS[check["check"]](check, files.get(path, {}))
     if check["check"] == "gone":
         return path not in files and path not in state["folders"]
     if check["check"] == "folder":
@@ -103,7 +125,7 @@ def _window_holds(check: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
 
 def _holds(check: Mapping[str, Any], state: Mapping[str, Any], answer: str) -> bool:
     kind = check["check"]
-    if kind in ("file", "untouched", "gone", "folder", "rest"):
+    if kind in ("file", "untouched", "gone", "folder", "rest", *READERS):
         return _file_holds(check, state)
     if kind == "setting":
         return bool(state["settings"].get(check["key"]) == check["is"])
@@ -113,5 +135,5 @@ def _holds(check: Mapping[str, Any], state: Mapping[str, Any], answer: str) -> b
         return _window_holds(check, state)
     if kind == "answer":
         return answer_holds(answer, [check["is"]], check.get("not", ()))
-    known = "file, untouched, gone, folder, rest, setting, process, window, answer"
+    known = ", ".join(("file, untouched, gone, folder, rest, setting, process, window, answer", *READERS))
     raise ValueError(f"desktop task: unknown check {kind!r}; known are {known}")

@@ -10,17 +10,24 @@ from random import Random
 
 from generators.worlds.desktop.desktop_task import DesktopTask, failed_checks
 from generators.worlds.desktop.plan import perform
+from generators.worlds.desktop.program import DesktopProgram
+from generators.worlds.desktop.programs import PROGRAMS, called
 from generators.worlds.desktop.tasks_calculator import CALCULATOR
+from generators.worlds.desktop.tasks_checksums import CHECKSUMS
 from generators.worlds.desktop.tasks_editor import EDITOR
 from generators.worlds.desktop.tasks_files import FILES
 from generators.worlds.desktop.tasks_settings import SETTINGS
+from generators.worlds.desktop.tasks_spreadsheet import SPREADSHEET
+from generators.worlds.desktop.tasks_terminal import TERMINAL
+from generators.worlds.desktop.tasks_writer import WRITER
 
-__all__ = ["FAMILIES", "TASKS", "DesktopTask", "failed_checks", "make_task", "perform"]
+__all__ = ["FAMILIES", "TASKS", "DesktopTask", "failed_checks", "make_task", "enter", "perform", "programs_of"]
 
 Family = Callable[[Random], DesktopTask]
 
+_LISTED = (*CALCULATOR, *EDITOR, *FILES, *SPREADSHEET, *WRITER, *TERMINAL, *CHECKSUMS)
 FAMILIES: dict[str, Family] = {
-    **{family(Random(0)).name: family for family in (*CALCULATOR, *EDITOR, *FILES)},
+    **{family(Random(0)).name: family for family in _LISTED},
     **SETTINGS,
 }
 
@@ -34,3 +41,23 @@ def make_task(family: str, seed: int) -> DesktopTask:
 
 TASKS: tuple[DesktopTask, ...] = tuple(make_task(family, 0) for family in FAMILIES)
 """One of every family."""
+
+
+def enter(program: DesktopProgram) -> None:
+    """Make a program of one's own, with its tasks, known to this process; sessions that are opened from now on have it.
+    Only a setting does that, never what a task says. Raises `ValueError` for a name that another program or family has.
+    """
+    for name in program.names:
+        if called(name) not in (None, program):
+            raise ValueError(f"desktop program: the name {name!r:.60} is taken; choose another")
+    for name, family in program.families.items():
+        if FAMILIES.get(name, family) != family:
+            raise ValueError(f"desktop program: the family {name!r:.60} is taken; choose another name")
+    PROGRAMS[program.name] = program
+    FAMILIES.update(program.families)
+
+
+def programs_of(task: DesktopTask) -> list[DesktopProgram]:
+    """The programs that a task needs: the one that it starts with, and those that its plan launches."""
+    names = [str(task.start["program"]), *(intent[1] for intent in task.plan if intent[0] == "launch")]
+    return [program for name in names if (program := called(name))]

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 
 from generators.tasks.world_interface import ScreenElement, WorldError
 from generators.worlds.desktop.desktop_task import DesktopTask, Intent, failed_checks
 from generators.worlds.desktop.desktop_world import DesktopWorld
-from schemas.actions import Action, CallUser, Click, DoubleClick, Hotkey, Launch, PressEnter, Type
+from schemas.actions import (
+    Action,
+    CallUser,
+    Click,
+    DoubleClick,
+    Drag,
+    Hotkey,
+    Hover,
+    Launch,
+    LongPress,
+    Point,
+    PressEnter,
+    Type,
+    Wait,
+)
 
 PATIENCE_S = 3.0
 """How long an element, or the end state, may take to come: programs draw and save in their own time."""
+NEAR_S = 0.5
+"""How long a near miss has to come true by mistake: as long as programs take to save."""
+
+POINTED: dict[str, Callable[[Point], Action]] = {
+    "click": Click,
+    "double": DoubleClick,
+    "hold": LongPress,
+    "point": Hover,
+}
+"""What is done at the centre of an element."""
 
 
 def find(elements: Sequence[ScreenElement], role: str, name: str) -> ScreenElement:
@@ -26,9 +50,14 @@ def find(elements: Sequence[ScreenElement], role: str, name: str) -> ScreenEleme
 def action_of(intent: Intent, elements: Sequence[ScreenElement] = ()) -> Action:
     """An intent as an action on the screen. Raises `WorldError` where its element isn't there, or isn't alone."""
     kind, *rest = intent
-    if kind in ("click", "double"):
-        centre = find(elements, *rest).centre
-        return Click(centre) if kind == "click" else DoubleClick(centre)
+    if kind in POINTED:
+        return POINTED[kind](find(elements, *rest).centre)
+    if kind == "drag":
+        return Drag(find(elements, *rest[:2]).centre, find(elements, *rest[2:]).centre)
+    if kind == "at":
+        return Click((int(rest[0]), int(rest[1])))
+    if kind == "wait":
+        return Wait()
     if kind == "key":
         return Hotkey(tuple(rest))
     if kind == "type":
@@ -39,7 +68,7 @@ def action_of(intent: Intent, elements: Sequence[ScreenElement] = ()) -> Action:
         return Launch(rest[0])
     if kind == "answer":
         return CallUser(rest[0])
-    known = "click, double, key, type, enter, launch, answer"
+    known = f"{', '.join(POINTED)}, drag, at, wait, key, type, enter, launch, answer"
     raise WorldError(f"desktop plan: unknown intent {kind!r}; known are {known}")
 
 
@@ -53,7 +82,7 @@ class IntentPerformer:
 
     def do(self, intent: Intent) -> Action:
         """The action. Raises `WorldError` where its element doesn't come."""
-        aims = intent[0] in ("click", "double")
+        aims = intent[0] in (*POINTED, "drag")
         end = monotonic() + PATIENCE_S
         while True:
             if aims and not self._seen:
@@ -84,6 +113,14 @@ def failed(task: DesktopTask, world: DesktopWorld) -> list[str]:
     return failed_checks(task.evaluator(), world.state(), world.answer)
 
 
+def settled(task: DesktopTask, world: DesktopWorld, patience_s: float) -> list[str]:
+    """The checks that don't hold, when they do or the patience is at its end: programs save in their own time."""
+    end = monotonic() + patience_s
+    while (wrong := failed(task, world)) and monotonic() < end:
+        sleep(0.1)
+    return wrong
+
+
 def prove(task: DesktopTask, world: DesktopWorld, patience_s: float = PATIENCE_S) -> list[Action]:
     """Carry a task out for real: its goal must not hold at the reset, nor before the plan's last step, and hold after
     it. Gives the actions. Raises `WorldError` with what is wrong."""
@@ -95,9 +132,41 @@ def prove(task: DesktopTask, world: DesktopWorld, patience_s: float = PATIENCE_S
     if done and not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds before the last step of the plan")
     done.append(performer.do(task.plan[-1]))
-    end = monotonic() + patience_s
-    while wrong := failed(task, world):
-        if monotonic() > end:
-            raise WorldError(f"task {task.name}: the plan doesn't reach the goal: {'; '.join(wrong)[:300]}")
-        sleep(0.1)
+    if wrong := settled(task, world, patience_s):
+        raise WorldError(f"task {task.name}: the plan doesn't reach the goal: {'; '.join(wrong)[:300]}")
     return done
+
+
+def refute(task: DesktopTask, world: DesktopWorld, settle_s: float = NEAR_S) -> list[Action]:
+    """Carry a task's near miss out for real: the goal must not hold after it. Gives the actions. Raises `WorldError`
+    where it holds, and where the near miss can't be done, which would prove nothing."""
+    world.reset(task.start)
+    performer = IntentPerformer(world)
+    done = [performer.do(intent) for intent in near_miss_of(task)]
+    if not settled(task, world, settle_s):
+        raise WorldError(f"task {task.name}: its goal holds after a near miss")
+    return done
+
+
+def near_miss_of(task: DesktopTask) -> tuple[Intent, ...]:
+    """What a task brings as its near miss, or else its plan with one slip: in the last text or answer that says
+    something, or in the last figure keyed in. Raises `ValueError` for a plan without any, whose family must bring one.
+    """
+    if task.near_miss:
+        return task.near_miss
+    for at in reversed(range(len(task.plan))):
+        if slip := _slip(task.plan[at]):
+            return (*task.plan[:at], slip, *task.plan[at + 1 :])
+    raise ValueError(f"task {task.name}: nothing in its plan can be mistaken; give it a near miss of its own")
+
+
+def _slip(intent: Intent) -> Intent | None:
+    """Another figure, or another letter at the end; None where there is neither."""
+    if intent[0] in ("type", "answer"):
+        said = intent[1].rstrip("\n")
+        ending = intent[1][len(said) :]
+        wrong = str(int(said) - 1) if said.isdecimal() else f"{said[:-1]}{'x' if said[-1:] != 'x' else 'y'}"
+        return (intent[0], wrong + ending)
+    if intent[:2] == ("click", "toggle button") and intent[2].isdecimal():
+        return (*intent[:2], str((int(intent[2]) + 1) % 10))
+    return None

@@ -1,24 +1,84 @@
-"""The programs of a desktop session: what a task's start or `Launch` calls them, what starts and installs them."""
+"""The programs of a desktop session, by name. Add one here: a descriptor, and a line where its tasks are."""
 
 from __future__ import annotations
 
-PROGRAMS: dict[str, tuple[str, str]] = {
-    "galculator": ("galculator", "galculator"),
-    "calculator": ("galculator", "galculator"),
-    "mousepad": ("mousepad", "mousepad"),
-    "text editor": ("mousepad", "mousepad"),
-    "editor": ("mousepad", "mousepad"),
-    "thunar": ("thunar", "thunar"),
-    "file manager": ("thunar", "thunar"),
-    "files": ("thunar", "thunar"),
-    "appearance settings": ("xfce4-appearance-settings", "xfce4-settings"),
-    "accessibility settings": ("xfce4-accessibility-settings", "xfce4-settings"),
-    "keyboard settings": ("xfce4-keyboard-settings", "xfce4-settings"),
-    "mouse settings": ("xfce4-mouse-settings", "xfce4-settings"),
+from collections.abc import Iterable, Sequence
+
+from generators.worlds.desktop.program import DesktopProgram
+from pipelines.extensions import find_part
+
+_XFCE = "xfce4-settings"
+_TERMINAL = {
+    ".config/bashrc": "PS1='$ '\nunset HISTFILE\n",
+    ".config/xfce4/terminal/accels.scm": '(gtk_accel_path "<Actions>/terminal-window/paste" "<Primary>v")\n',
+    ".config/xfce4/terminal/terminalrc": "[Configuration]\nMiscShowUnsafePasteDialog=FALSE\n",
 }
-"""Name in lower case → program, Debian package."""
+"""The prompt names no host; Ctrl+V pastes, as everywhere (text is typed by the clipboard), and no dialog asks first."""
+_LISTED = (
+    DesktopProgram(
+        "galculator",
+        "galculator",
+        ("galculator",),
+        also=("calculator",),
+        settings={"galculator": ".config/galculator/galculator.conf"},
+    ),
+    DesktopProgram("mousepad", "mousepad", ("mousepad",), also=("text editor", "editor")),
+    DesktopProgram("thunar", "thunar", ("thunar",), also=("file manager", "files"), channels=("thunar",)),
+    DesktopProgram("appearance settings", _XFCE, ("xfce4-appearance-settings",), channels=("xsettings",)),
+    DesktopProgram("accessibility settings", _XFCE, ("xfce4-accessibility-settings",), channels=("accessibility",)),
+    DesktopProgram(
+        "keyboard settings", _XFCE, ("xfce4-keyboard-settings",), channels=("keyboards", "keyboard-layout", "xsettings")
+    ),
+    DesktopProgram(
+        "gnumeric",
+        "gnumeric",
+        ("gnumeric",),
+        also=("spreadsheet",),
+        files={".config/glib-2.0/settings/keyfile": "[org/gnome/gnumeric/core/xml]\ncompression-level=0\n"},
+    ),
+    DesktopProgram("abiword", "abiword", ("abiword",), also=("word processor",)),
+    DesktopProgram(
+        "xfce4-terminal",
+        "xfce4-terminal",
+        ("xfce4-terminal", "-x", "bash", "--rcfile", ".config/bashrc"),
+        also=("terminal",),
+        settings={"terminal": ".config/xfce4/terminal/terminalrc"},
+        files=_TERMINAL,
+    ),
+    DesktopProgram("gtkhash", "gtkhash", ("gtkhash",), also=("checksums",)),
+    DesktopProgram("mouse settings", _XFCE, ("xfce4-mouse-settings",), channels=("pointers", "xsettings")),
+)
+
+PROGRAMS: dict[str, DesktopProgram] = {program.name: program for program in _LISTED}
+"""By name. One outside this tree is found by its path, see `programs_of`."""
 
 
-def launch_table() -> dict[str, list[str]]:
-    """The option `programs` of the SSH driver."""
-    return {name: [program] for name, (program, _) in PROGRAMS.items()}
+def find_program(name: str) -> DesktopProgram:
+    """A program by its name, or by the path of one outside this tree ("notes.py:notes"). Raises `ValueError` where it
+    leads nowhere or to something else."""
+    found = find_part("desktop program", name, PROGRAMS)
+    if not isinstance(found, DesktopProgram):
+        raise ValueError(f"desktop program {name!r}: expected a DesktopProgram, found {type(found).__name__}")
+    return found
+
+
+def called(name: str) -> DesktopProgram | None:
+    """The program that goes by this name, be it `name` or one of `also`."""
+    wanted = name.strip().casefold()
+    return next((program for program in PROGRAMS.values() if wanted in program.names), None)
+
+
+def missing_packages(programs: Iterable[DesktopProgram]) -> list[str]:
+    """Debian packages of those that aren't installed here, sorted."""
+    return sorted({program.package for program in programs if not program.installed()})
+
+
+def driver_options(programs: Sequence[DesktopProgram]) -> dict[str, object]:
+    """What the SSH driver is told of programs, as its options."""
+    return {
+        "programs": {name: list(program.command) for program in programs for name in program.names},
+        "packages": {program.command[0]: program.package for program in programs},
+        "treeless": tuple(sorted({program.command[0] for program in programs if not program.tree})),
+        "settings": {key: path for program in programs for key, path in program.settings.items()},
+        "channels": tuple(sorted({channel for program in programs for channel in program.channels})),
+    }

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from generators.devices.desktop.home_folder import MARK
 from generators.devices.device import DeviceEndpoint, DeviceError
-from generators.worlds.desktop.programs import PROGRAMS, launch_table
+from generators.worlds.desktop.program import PATH
+from generators.worlds.desktop.programs import PROGRAMS, driver_options, missing_packages
 from pipelines.processes import end_process
 
 START_S = 60.0
@@ -35,11 +36,9 @@ PACKAGES = {
     "xdotool": "xdotool",
     "xclip": "xclip",
     "import": "imagemagick",
-    **dict(PROGRAMS.values()),
 }
-"""Programs a session needs → their Debian packages."""
+"""What a session needs, whatever programs run in it → their Debian packages."""
 _PYTHON = "/usr/bin/python3"
-_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _BINDING = "import gi; gi.require_version('Atspi', '2.0'); from gi.repository import Atspi"
 
 
@@ -48,8 +47,13 @@ class DesktopMissing(RuntimeError):
 
 
 def find_missing() -> list[str]:
-    """Debian packages that a session lacks here; empty: it can start."""
-    lacking = {package for program, package in PACKAGES.items() if shutil.which(program, path=_PATH) is None}
+    """Debian packages that a session lacks here, those of its programs included; empty: every task can be done."""
+    return find_base_missing() + missing_packages(PROGRAMS.values())
+
+
+def find_base_missing() -> list[str]:
+    """Debian packages without which no session starts here; empty: it can start."""
+    lacking = {package for program, package in PACKAGES.items() if shutil.which(program, path=PATH) is None}
     missing = sorted(lacking)
     if not Path("/usr/share/dbus-1/services/org.a11y.Bus.service").exists():
         missing.append("at-spi2-core")
@@ -102,7 +106,7 @@ def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
     env = {
         "HOME": str(folder / "home"),
         "XDG_RUNTIME_DIR": str(folder / "run"),
-        "PATH": _PATH,
+        "PATH": PATH,
         "LANG": "C.UTF-8",
         # settings lie in files of the disposable home, where a reset and the truth find them
         "GSETTINGS_BACKEND": "keyfile",
@@ -116,7 +120,7 @@ def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
         "size": list(size),
         "log": str(folder / "session.log"),
         "sshd_config": str(_write_config(folder)),
-        "sshd": shutil.which("sshd", path=_PATH),
+        "sshd": shutil.which("sshd", path=PATH),
     }
 
 
@@ -133,11 +137,12 @@ def _ready(keeper: subprocess.Popen[bytes], folder: Path) -> dict[str, object]:
 
 @contextmanager
 def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint]:
-    """A desktop of `size` pixels, as an endpoint for the SSH driver. Raises `DesktopMissing` where programs lack,
-    `DeviceError` where one doesn't start."""
+    """A desktop of `size` pixels, as an endpoint for the SSH driver, with all programs of `PROGRAMS`; one that isn't
+    installed is told with its package when it is to be started. Raises `DesktopMissing` where the session itself lacks
+    something, `DeviceError` where it doesn't start."""
     if not all(type(side) is int and 320 <= side <= 8192 for side in size):
         raise ValueError(f"desktop: expected a size of 320 to 8192 pixels a side, found {size!r}")
-    if missing := find_missing():
+    if missing := find_base_missing():
         raise DesktopMissing(
             f"desktop session: not installed: {', '.join(missing)}; apt-get install {' '.join(missing)}"
         )
@@ -168,7 +173,7 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint
                     "bus": said["bus"],
                     "home": str(folder / "home"),
                     "runtime_dir": str(folder / "run"),
-                    "programs": launch_table(),
+                    **driver_options(tuple(PROGRAMS.values())),
                 },
             )
         finally:

@@ -25,8 +25,8 @@ def display(text: object) -> Check:
     return {"check": "window", "app": "galculator", "role": "text", "text": str(text)}
 
 
-def _task(name: str, goal: str, plan: Plan, *checks: Check) -> DesktopTask:
-    return DesktopTask(name, goal, START, checks, plan, (name,))
+def _task(name: str, goal: str, plan: Plan, *checks: Check, near: Plan = ()) -> DesktopTask:
+    return DesktopTask(name, goal, START, checks, plan, (name,), near)
 
 
 def product(rng: Random) -> DesktopTask:
@@ -161,17 +161,25 @@ def hexadecimal(rng: Random) -> DesktopTask:
     )
 
 
+def _to(mode: str) -> Plan:
+    return (("click", "menu", "View"), ("click", "radio menu item", f"{mode.capitalize()} Mode"))
+
+
 def mode(rng: Random) -> DesktopTask:
-    name, shown = rng.choice((("scientific", ("toggle button", "sin")), ("paper", ("push button", "Enter"))))
-    plan: Plan = (("click", "menu", "View"), ("click", "radio menu item", f"{name.capitalize()} Mode"))
-    check = {"check": "window", "app": "galculator", "role": shown[0], "text": shown[1]}
-    return _task("calculator.mode", f"Switch the calculator to {name} mode.", plan, check)
+    shown = {"scientific": ("toggle button", "sin"), "paper": ("push button", "Enter")}
+    name, other = rng.choice((("scientific", "paper"), ("paper", "scientific")))
+    plan, near = _to(name), _to(other)
+    check = {"check": "window", "app": "galculator", "role": shown[name][0], "text": shown[name][1]}
+    return _task("calculator.mode", f"Switch the calculator to {name} mode.", plan, check, near=near)
 
 
 def close(rng: Random) -> DesktopTask:
     way: Plan = (("click", "menu", "File"), ("click", "menu item", "Quit"))
     goal = rng.choice(("Close the calculator.", "Quit the calculator, I don't need it any more."))
-    return _task("calculator.close", goal, way, {"check": "process", "program": "galculator", "running": False})
+    near: Plan = (("click", "menu", "Help"), ("click", "menu item", "About"))
+    return _task(
+        "calculator.close", goal, way, {"check": "process", "program": "galculator", "running": False}, near=near
+    )
 
 
 CALCULATOR = (

@@ -43,9 +43,11 @@ def files_of(rng: Random) -> dict[str, str]:
     return {"shopping.txt": "".join(f"{good}\n" for good in goods), "memo.txt": memo}
 
 
-def editing(name: str, goal: str, files: Mapping[str, str], opened: str, plan: Plan, *checks: Check) -> DesktopTask:
+def editing(
+    name: str, goal: str, files: Mapping[str, str], opened: str, plan: Plan, *checks: Check, near: Plan = ()
+) -> DesktopTask:
     start = {"world": "desktop", "program": "mousepad", "files": dict(files), **({"open": opened} if opened else {})}
-    return DesktopTask(name, goal, start, checks, plan, (name,))
+    return DesktopTask(name, goal, start, checks, plan, (name,), near)
 
 
 def _holds(files: Mapping[str, str], path: str, text: str) -> tuple[Check, Check]:
@@ -162,6 +164,7 @@ def capitals(rng: Random) -> DesktopTask:
         "memo.txt",
         (("key", "ctrl", "a"), *menu("Edit", "Convert", "To Uppercase"), SAVE),
         *_holds(files, "memo.txt", files["memo.txt"].upper()),
+        near=(("key", "ctrl", "a"), *menu("Edit", "Convert", "To Lowercase"), SAVE),
     )
 
 
@@ -229,6 +232,7 @@ def line_numbers(rng: Random) -> DesktopTask:
         menu(*entry),
         {"check": "setting", "key": f"{VIEW}/{key}", "is": "true"},
         rest(files),
+        near=menu("View", "Menubar"),
     )
 
 
@@ -242,6 +246,7 @@ def tab_size(rng: Random) -> DesktopTask:
         menu("Document", "Tab Size", size),
         {"check": "setting", "key": f"{VIEW}/tab-width", "is": size},
         rest(files),
+        near=menu("Document", "Tab Size", "3" if size != "3" else "2"),
     )
 
 

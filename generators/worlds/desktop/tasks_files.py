@@ -32,9 +32,18 @@ def cell(name: str, verb: str = "click") -> Intent:
     return (verb, "table cell", name)
 
 
-def _task(name: str, goal: str, files: Mapping[str, str], plan: Plan, *checks: Check) -> DesktopTask:
+def _task(name: str, goal: str, files: Mapping[str, str], plan: Plan, *checks: Check, near: Plan = ()) -> DesktopTask:
     start = {"world": "desktop", "program": "file manager", "files": {**files, VIEW_FILE: LIST_VIEW}}
-    return DesktopTask(f"files.{name}", goal, start, checks, plan, (f"files.{name}",))
+    return DesktopTask(f"files.{name}", goal, start, checks, plan, (f"files.{name}",), near)
+
+
+def _beside(plan: Plan, name: str, other: str) -> Plan:
+    """The plan with another file in the place of one."""
+    return tuple((*intent[:2], other) if intent[1:] == ("table cell", name) else intent for intent in plan)
+
+
+def _another(rng: Random, names: list[str], name: str) -> str:
+    return rng.choice([other for other in names if other != name])
 
 
 def _same(files: Mapping[str, str], path: str, source: str) -> Check:
@@ -107,11 +116,12 @@ def delete(rng: Random) -> DesktopTask:
         plan,
         {"check": "gone", "path": name},
         rest(files, name),
+        near=_beside(plan, name, _another(rng, names, name)),
     )
 
 
 def delete_folder(rng: Random) -> DesktopTask:
-    files, _, folder = home(rng)
+    files, names, folder = home(rng)
     plan: Plan = (cell(folder), ("key", "shift", "delete"), ("click", "push button", "Delete"))
     return _task(
         "delete_folder",
@@ -120,6 +130,7 @@ def delete_folder(rng: Random) -> DesktopTask:
         plan,
         {"check": "gone", "path": folder},
         rest(files, f"{folder}/old.txt"),
+        near=_beside(plan, folder, names[0]),
     )
 
 
@@ -135,6 +146,7 @@ def move(rng: Random) -> DesktopTask:
         _same(files, f"{folder}/{name}", name),
         {"check": "gone", "path": name},
         rest(files, name, f"{folder}/{name}"),
+        near=(cell(name), ("key", "ctrl", "c"), *plan[2:]),
     )
 
 
@@ -156,6 +168,7 @@ def copy(rng: Random) -> DesktopTask:
         plan,
         _same(files, f"{folder}/{name}", name),
         rest(files, f"{folder}/{name}"),
+        near=_beside(plan, name, _another(rng, names, name)),
     )
 
 
@@ -176,6 +189,7 @@ def take_out(rng: Random) -> DesktopTask:
         _same(files, "old.txt", f"{folder}/old.txt"),
         {"check": "gone", "path": f"{folder}/old.txt"},
         rest(files, "old.txt", f"{folder}/old.txt"),
+        near=(*plan[:2], ("key", "ctrl", "c"), *plan[3:]),
     )
 
 
@@ -212,15 +226,16 @@ def sort_out(rng: Random) -> DesktopTask:
 
 def view(rng: Random) -> DesktopTask:
     files, _, _ = home(rng)
-    name, kept = rng.choice((("Icon", "ThunarIconView"), ("Compact", "ThunarCompactView")))
+    name, other = rng.choice((("Icon", "Compact"), ("Compact", "Icon")))
     plan: Plan = (("click", "menu", "View"), ("click", "check menu item", f"{name} View"))
     return _task(
         "view",
         f"Switch the file manager to its {name.lower()} view.",
         files,
         plan,
-        {"check": "setting", "key": "thunar/last-view", "is": kept},
+        {"check": "setting", "key": "thunar/last-view", "is": f"Thunar{name}View"},
         rest(files),
+        near=(plan[0], ("click", "check menu item", f"{other} View")),
     )
 
 
@@ -234,6 +249,7 @@ def show_hidden(rng: Random) -> DesktopTask:
         plan,
         {"check": "setting", "key": "thunar/last-show-hidden", "is": "true"},
         rest(files),
+        near=(plan[0], ("click", "check menu item", "Compact View")),
     )
 
 
@@ -249,6 +265,7 @@ def open_file(rng: Random) -> DesktopTask:
         {"check": "process", "program": "mousepad", "running": True},
         {"check": "window", "app": "mousepad", "role": "text", "text": files[name]},
         rest(files),
+        near=(cell(_another(rng, names, name), "double"),),
     )
 
 

@@ -83,26 +83,35 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _family(
-    name: str, program: str, changes: Sequence[Change], least: int = 1, most: int = 1
+    name: str, program: str, changes: Sequence[Change], least: int = 1, most: int = 1, beside: Plan = ()
 ) -> Callable[[Random], DesktopTask]:
-    """Some of these changes, in the order of the dialog."""
+    """Some of these changes, in the order of the dialog; `beside` is the near miss where there is one change only."""
 
     def make(rng: Random) -> DesktopTask:
         chosen = sorted(rng.sample(range(len(changes)), rng.randint(least, most)))
-        plan, page = list[Intent](), ""
-        for index in chosen:
-            for intent in changes[index][1]:
-                if intent[1] == "page tab":
-                    if intent[2] == page:
-                        continue
-                    page = intent[2]
-                plan.append(intent)
+        plan = _way([changes[index] for index in chosen])
+        others = [index for index in range(len(changes)) if index not in chosen]
+        # instead of the last change another one, or, where all are asked for, all but the last
+        near = _way([changes[index] for index in sorted([*chosen[:-1], *others[:1]])]) or beside
         goal = f"In the {program}, {_joined([changes[index][0] for index in chosen])}."
         checks = tuple({"check": "setting", "key": changes[i][2], "is": changes[i][3]} for i in chosen)
         start = {"world": "desktop", "program": program}
-        return DesktopTask(f"settings.{name}", goal, start, checks, tuple(plan), (f"settings.{name}",))
+        return DesktopTask(f"settings.{name}", goal, start, checks, plan, (f"settings.{name}",), near)
 
     return make
+
+
+def _way(changes: Sequence[Change]) -> Plan:
+    """What makes these changes one after the other; a tab that is open isn't opened again."""
+    plan, page = list[Intent](), ""
+    for change in changes:
+        for intent in change[1]:
+            if intent[1] == "page tab":
+                if intent[2] == page:
+                    continue
+                page = intent[2]
+            plan.append(intent)
+    return tuple(plan)
 
 
 def cursor_size(rng: Random) -> DesktopTask:
@@ -133,6 +142,7 @@ def close(rng: Random) -> DesktopTask:
         ({"check": "process", "program": runs, "running": False},),
         (("click", "push button", "Close"),),
         ("settings.close",),
+        (("launch", "calculator"), ("key", "alt", "f4")),
     )
 
 
@@ -146,7 +156,9 @@ SETTINGS: dict[str, Callable[[Random], DesktopTask]] = {
     "settings.typing_aids_all": _family("typing_aids_all", "accessibility settings", TYPING_AIDS, 2, 3),
     "settings.pointer_aids": _family("pointer_aids", "accessibility settings", POINTER_AIDS),
     "settings.aids": _family("aids", "accessibility settings", (*TYPING_AIDS, *POINTER_AIDS), 3, 5),
-    "settings.left_hand": _family("left_hand", "mouse settings", MOUSE),
+    "settings.left_hand": _family(
+        "left_hand", "mouse settings", MOUSE, beside=(("click", "check box", "Reverse scroll direction"),)
+    ),
     "settings.cursor_size": cursor_size,
     "settings.close": close,
 }

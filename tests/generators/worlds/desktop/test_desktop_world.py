@@ -66,6 +66,11 @@ CHECKS: list[dict[str, Any]] = [
     {"check": "process", "program": "q", "running": True},
     {"check": "window", "app": "x", "role": "text", "text": "1"},
     {"check": "answer", "is": "1"},
+    {"check": "has", "path": "a", "lines": ["1"]},
+    {"check": "members", "path": "a", "files": {"1": "0"}},
+    {"check": "picture", "path": "a", "size_px": [1, 1]},
+    {"check": "cells", "path": "a", "cells": {"A1": "1"}},
+    {"check": "paragraphs", "path": "a", "lines": ["1"]},
 ]
 
 

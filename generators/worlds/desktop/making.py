@@ -1,0 +1,56 @@
+"""What the families of all programs share: a task from its parts, plans through menus and dialogs, words to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from generators.worlds.desktop.desktop_task import Check, DesktopTask, Intent, rest
+from generators.worlds.desktop.programs import called
+
+Plan = tuple[Intent, ...]
+SAVE: Intent = ("key", "ctrl", "s")
+GOODS = ("apples", "bread", "butter", "cheese", "eggs", "honey", "lemons", "milk", "onions", "rice", "salt", "tea")
+PEOPLE = ("Ada", "Björn", "Chen", "Dalia", "Emeka", "Farah", "Goran", "Hana")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+
+
+def task(
+    name: str,
+    program: str,
+    goal: str,
+    plan: Sequence[Intent],
+    *checks: Check,
+    files: Mapping[str, str] | None = None,
+    opened: str = "",
+    near: Sequence[Intent] = (),
+) -> DesktopTask:
+    """A task that begins in a program with these files in the home folder ({path: text}) and one of them opened. The
+    settings that its programs' descriptors bring are among the files, too. Without `near` a slip is made of the plan.
+    """
+    begun: dict[str, str] = {}
+    for named in (program, *(intent[1] for intent in plan if intent[0] == "launch")):
+        known = called(named)
+        begun |= known.files if known else {}
+    begun |= files or {}
+    start = {"world": "desktop", "program": program, "files": begun, **({"open": opened} if opened else {})}
+    return DesktopTask(name, goal, start, checks, tuple(plan), (name,), tuple(near))
+
+
+def menu(*path: str) -> Plan:
+    """Clicks through a menu; all but the last open one."""
+    return (*(("click", "menu", name) for name in path[:-1]), ("click", "menu item", path[-1]))
+
+
+def holds(files: Mapping[str, str], path: str, text: str) -> tuple[Check, Check]:
+    """This file says this, and all others are as they were."""
+    return {"check": "file", "path": path, "text": text}, rest(files, path)
+
+
+def lines(texts: Sequence[str]) -> str:
+    """A text file of these lines."""
+    return "".join(f"{text}\n" for text in texts)
+
+
+def answer(said: str, *others: str) -> Check:
+    """CallUser says this, and none of the others."""
+    return {"check": "answer", "is": said, "not": list(others)} if others else {"check": "answer", "is": said}

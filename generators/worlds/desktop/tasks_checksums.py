@@ -1,0 +1,81 @@
+"""Families of tasks on checksums (gtkhash). A family is a function Random -> DesktopTask."""
+
+from __future__ import annotations
+
+import hashlib
+from random import Random
+
+from generators.worlds.desktop.desktop_task import DesktopTask, rest
+from generators.worlds.desktop.making import GOODS, SAVE, Plan, answer, holds, lines, menu, task
+
+
+def md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def sha1(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def files_of(rng: Random) -> dict[str, str]:
+    """Two lists of goods."""
+    return {f"{name}.txt": lines(rng.sample(GOODS, 4)) for name in ("old", "new")}
+
+
+def read(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    kind, of = rng.choice((("MD5", md5), ("SHA1", sha1)))
+    said = of(files["old.txt"])
+    return task(
+        "checksums.read",
+        "gtkhash",
+        f"What is the {kind} checksum of the chosen file old.txt? Tell me all of it.",
+        (("answer", said),),
+        answer(said),
+        rest(files),
+        files=files,
+        opened="old.txt",
+        near=(("answer", of(files["new.txt"])),),
+    )
+
+
+def in_editor(rng: Random) -> DesktopTask:
+    """Over two programs."""
+    files = files_of(rng)
+    said = md5(files["old.txt"])
+    plan: Plan = (
+        ("launch", "editor"),
+        ("type", f"{said}\n"),
+        SAVE,
+        ("key", "ctrl", "a"),
+        ("type", "old.md5"),
+        ("click", "push button", "Save"),
+    )
+    return task(
+        "checksums.in_editor",
+        "gtkhash",
+        "Write the MD5 checksum that is shown of old.txt as the only line of a new file old.md5, with the text editor.",
+        plan,
+        *holds(files, "old.md5", f"{said}\n"),
+        files=files,
+        opened="old.txt",
+        near=(plan[0], ("type", f"{md5(files['new.txt'])}\n"), *plan[2:]),
+    )
+
+
+def close(rng: Random) -> DesktopTask:
+    files = files_of(rng)
+    return task(
+        "checksums.close",
+        "gtkhash",
+        rng.choice(("Quit the program that shows checksums.", "I don't need checksums any more: close that program.")),
+        menu("File", "Quit"),
+        {"check": "process", "program": "gtkhash", "running": False},
+        rest(files),
+        files=files,
+        opened="old.txt",
+        near=(("launch", "calculator"), ("key", "alt", "f4")),
+    )
+
+
+CHECKSUMS = (read, in_editor, close)
