@@ -28,8 +28,6 @@ HOME = os.path.realpath(os.environ["HOME"])
 SMALL = 65536
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 MAX_FILES = 2000
-HIDDEN = (".cache", ".config", ".local", ".dbus")  # what programs keep for themselves
-
 SERVICES = ("xfconfd", "dconf-service", "gvfsd", "gvfsd-metadata")
 VOLATILE = re.compile(r"/state/|/last-(window|separator|details|location|side|status|image)|recent")
 
@@ -211,7 +209,8 @@ def state(asked: dict[str, Any]) -> dict[str, Any]:
     folders: list[str] = []
     for folder, names, files in os.walk(HOME):
         if folder == HOME:
-            names[:] = [name for name in names if name not in HIDDEN]
+            names[:] = [name for name in names if name not in asked["hidden"]]
+            files = [name for name in files if name not in asked["hidden"]]
         names.sort()
         for name in names:
             shown = os.path.relpath(os.path.join(folder, name), HOME)

@@ -57,6 +57,7 @@ class SshOptions:
     packages: Mapping[str, str] = field(default_factory=dict)  # program → its Debian package, named where it lacks
     treeless: tuple[str, ...] = ()  # programs without accessibility: ready as soon as their window is active
     settings: Mapping[str, str] = field(default_factory=dict)  # prefix of keys in the state → file of the home folder
+    hidden: tuple[str, ...] = (".cache", ".config", ".local", ".dbus")  # of the home folder: what programs keep there
     channels: tuple[str, ...] = ("accessibility", "keyboards", "keyboard-layout", "pointers", "thunar", "xsettings")
     tree: bool = True
     paste_keys: tuple[str, ...] = ("ctrl", "v")
@@ -222,7 +223,8 @@ class SshDevice:
     async def state(self) -> dict[str, Any]:
         """{"files": [{path, bytes, sha256, text of small ones}], "window": {app, title, texts} of the active window}"""
         options = self._options
-        files = await self._home("state", settings=dict(options.settings), channels=list(options.channels))
+        asked = {"settings": dict(options.settings), "channels": options.channels, "hidden": options.hidden}
+        files = await self._home("state", **asked)
         raw = await self.script(tree.SCRIPT)
         try:
             active = [window for window in tree.windows_of(raw) if window.get("active")]

@@ -31,8 +31,8 @@ from generators.worlds.phone.phone_task import answer_holds
 from schemas.ids import canonical_json, digest
 
 Intent = tuple[str, ...]
-"""("click", "double", "hold" or "point", role, name) ("drag", role, name, role, name: from, to) ("at", x, y: 0..1000)
-("key", names...) ("type", text) ("enter",) ("wait",) ("launch", program) ("answer", text)"""
+"""("click" or "double", role, name) ("drag", role, name, role, name: from there to there) ("key", names...)
+ ("type", text) ("enter",) ("wait",) ("launch", program) ("answer", text)"""
 Check = dict[str, Any]
 
 

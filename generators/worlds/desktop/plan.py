@@ -15,9 +15,7 @@ from schemas.actions import (
     DoubleClick,
     Drag,
     Hotkey,
-    Hover,
     Launch,
-    LongPress,
     Point,
     PressEnter,
     Type,
@@ -32,8 +30,6 @@ NEAR_S = 0.5
 POINTED: dict[str, Callable[[Point], Action]] = {
     "click": Click,
     "double": DoubleClick,
-    "hold": LongPress,
-    "point": Hover,
 }
 """What is done at the centre of an element."""
 
@@ -54,8 +50,6 @@ def action_of(intent: Intent, elements: Sequence[ScreenElement] = ()) -> Action:
         return POINTED[kind](find(elements, *rest).centre)
     if kind == "drag":
         return Drag(find(elements, *rest[:2]).centre, find(elements, *rest[2:]).centre)
-    if kind == "at":
-        return Click((int(rest[0]), int(rest[1])))
     if kind == "wait":
         return Wait()
     if kind == "key":
@@ -68,7 +62,7 @@ def action_of(intent: Intent, elements: Sequence[ScreenElement] = ()) -> Action:
         return Launch(rest[0])
     if kind == "answer":
         return CallUser(rest[0])
-    known = f"{', '.join(POINTED)}, drag, at, wait, key, type, enter, launch, answer"
+    known = f"{', '.join(POINTED)}, drag, wait, key, type, enter, launch, answer"
     raise WorldError(f"desktop plan: unknown intent {kind!r}; known are {known}")
 
 

@@ -26,9 +26,10 @@ class DesktopProgram:
     `command` starts it, its first word is looked for on the PATH; `package` is the Debian package that holds it. It is
     ready when its window is active and, with `tree`, when its accessibility tree says so, too; one without a tree is
     used by keys and its picture alone. `settings` says where its settings lie, as a prefix of their keys in the state →
-    a file of lines "key=value" in the home folder; `channels` are those that it keeps in Xfconf. `files` are what its
-    starts have in the home folder beside a task's own, {path: text}. `families` are functions of a seed's `Random` that
-    give its tasks, each named "…." + name.
+    a file of lines "key=value" in the home folder; `channels` are those that it keeps in Xfconf; `keeps` are files and
+    folders of the home folder, beside .config and its like, that it keeps for itself and no check reads. `files` are
+    what its starts have in the home folder beside a task's own, {path: text}. `families` are functions of a seed's
+    `Random` that give its tasks, by the names of these tasks.
     """
 
     name: str
@@ -38,6 +39,7 @@ class DesktopProgram:
     tree: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
     channels: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     families: Mapping[str, Family] = field(default_factory=dict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from generators.devices.drivers.ssh import SshOptions
 from generators.worlds.desktop.program import DesktopProgram
 from pipelines.extensions import find_part
 
@@ -80,5 +81,6 @@ def driver_options(programs: Sequence[DesktopProgram]) -> dict[str, object]:
         "packages": {program.command[0]: program.package for program in programs},
         "treeless": tuple(sorted({program.command[0] for program in programs if not program.tree})),
         "settings": {key: path for program in programs for key, path in program.settings.items()},
+        "hidden": (*SshOptions().hidden, *sorted({name for program in programs for name in program.keeps})),
         "channels": tuple(sorted({channel for program in programs for channel in program.channels})),
     }
