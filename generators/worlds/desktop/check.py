@@ -96,7 +96,7 @@ def row_of(task: DesktopTask, seed: int, number: int, world: DesktopWorld) -> Ga
     return GateRow(**{**asdict(row), **found, "seconds": round(monotonic() - begin, 1)})
 
 
-class TaskQueue:
+class GateWork:
     """Tasks that workers take one by one, each on a desktop of its own; rows are written as they come."""
 
     def __init__(self, todo: Iterable[tuple[str, int, int]], path: Path) -> None:
@@ -170,7 +170,7 @@ def run(out: Path, families: Sequence[str], seed: int, rounds: int, workers: int
     path = out / "rows.jsonl"
     wanted = [(family, seed, number) for number in range(rounds) for family in families]
     known = rows_of(path)
-    queue = TaskQueue([one for one in wanted if one not in known or not known[one].passed], path)
+    queue = GateWork([one for one in wanted if one not in known or not known[one].passed], path)
     with ThreadPoolExecutor(workers) as pool:
         for done in [pool.submit(queue.work) for _ in range(workers)]:
             done.result()
