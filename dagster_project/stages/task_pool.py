@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dagster_project.settings.deployment import Deployment
 from dagster_project.stages.hygiene import with_gold
 from dagster_project.stages.stage import GraphStage, StageWork
+from dagster_project.stages.training import domains
 from generators.generation import dynamic_task_pool, static_task_pool
 from generators.generation.functional_maps import MapConfig
 from generators.generation.proposing.screen_tasks import ScreenProposer
 from generators.tasks import task_pool
 from generators.tasks.task_pool import PoolConfig
+from generators.worlds.desktop.session import find_missing
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.removed import CONTAMINATION
 from quality.model_client.client import ModelClient
@@ -65,14 +68,23 @@ FEWER = MapConfig(page_platforms=("phone",), miniwob_seeds=1)
 """For a first look: each family and page once."""
 
 
+def maps_of(deployment: Deployment) -> MapConfig:
+    """How many tasks of functional maps are tried. Where computers have a specialist, it gets tasks: on pages, and in
+    programs if the packages of a desktop are here, but for a first look."""
+    tiny, computer = deployment.embedded.size == "tiny", "computer" in domains()
+    if tiny:
+        return replace(FEWER, page_platforms=("phone", "desktop")) if computer else FEWER
+    return MapConfig(desktop_seeds=1) if computer and not find_missing() else MapConfig()
+
+
 def pool_config(deployment: Deployment) -> PoolConfig:
     """The pool's settings, with the strata edges that `deployment.yaml` says."""
     return PoolConfig() if deployment.strata_edges is None else PoolConfig(edges=deployment.strata_edges)
 
 
 def _static_tasks(work: StageWork) -> Manifest:
-    maps = FEWER if work.deployment.embedded.size == "tiny" else None
-    return static_task_pool.build_static(work.store, config=pool_config(work.deployment), maps=maps)
+    config, maps = pool_config(work.deployment), maps_of(work.deployment)
+    return static_task_pool.build_static(work.store, config=config, maps=maps)
 
 
 def _dynamic_tasks(work: StageWork, names: list[str]) -> Manifest:

@@ -7,7 +7,7 @@ the page's own state, and its expected steps are the length of that recorded pat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from generators.devices.browser import keep_browser
@@ -27,14 +27,21 @@ SEED = 7_000_000
 
 @dataclass(frozen=True, slots=True)
 class MapConfig:
-    """How many tasks to try; each family (pages) or task (MiniWoB++) gets that many seeds."""
+    """How many tasks to try; each family (pages, programs) or task (MiniWoB++) gets that many seeds."""
 
     seed: int = SEED
     page_seeds: int = 1
     page_platforms: tuple[str, ...] = ("phone", "desktop")
     miniwob_seeds: int = 2
+    desktop_seeds: int = 0
+    """Of tasks in programs, each some seconds on a real desktop, whose packages that needs."""
     families: tuple[str, ...] = ()
     """Families and MiniWoB++ tasks to use; empty means all."""
+
+    def plain(self) -> dict[str, object]:
+        """As it enters the version of a pool; what came later only where it is used."""
+        late = () if self.desktop_seeds else ("desktop_seeds",)
+        return {name: value for name, value in asdict(self).items() if name not in late}
 
 
 @dataclass
@@ -59,6 +66,8 @@ def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, ob
     with keep_browser():
         yield from _page_tasks(config, attempts)
         yield from _miniwob_tasks(config, attempts)
+    if config.desktop_seeds:
+        yield from _desktop_tasks(config, attempts)
 
 
 def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
@@ -118,6 +127,28 @@ def _miniwob_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, 
                     "expected_steps": max(len(acts), 1),
                     "parents": [],
                 }
+
+
+def _desktop_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any]]:
+    # with the SSH driver, which the graph loads without
+    from generators.generation.desktop_map import tried_tasks
+
+    for task, undone in tried_tasks(config.desktop_seeds, config.families):
+        attempts.tried += 1
+        if undone:
+            attempts.failed.append(f"{task.name}: {undone}")
+            continue
+        spec = task.contract()
+        yield {
+            "instruction": spec.instruction,
+            "platform": spec.platform,
+            "target": spec.target,
+            "capabilities": list(spec.capabilities),
+            "initial_state": spec.initial_state,
+            "evaluator": spec.evaluator,
+            "expected_steps": spec.expected_steps,
+            "parents": [],
+        }
 
 
 assert {"instruction", "evaluator", "expected_steps"} <= set(Tasks.schema.names)

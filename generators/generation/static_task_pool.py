@@ -1,4 +1,5 @@
-"""`task_pool/static`: tasks from the functional maps of MiniWoB++ and our own pages, each proven by a recorded path."""
+"""`task_pool/static`: tasks from the functional maps of MiniWoB++, our own pages and, where wanted, desktop programs,
+each proven by a recorded path."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def build_static(
     config, maps = config or PoolConfig(), maps or MapConfig()
     listed = None if tasks is None else [dict(task) for task in tasks]
     chart = functional_map() if listed is None else {}
-    plain = {**asdict(config), "maps": asdict(maps) if listed is None else digest(listed), "chart": chart}
+    plain = {**asdict(config), "maps": maps.plain() if listed is None else digest(listed), "chart": chart}
     spec = PartSpec("all", digest([CODE_VERSION, plain]))
 
     def make(out: PartWriter) -> dict[str, Any]:

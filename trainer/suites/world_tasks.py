@@ -15,6 +15,7 @@ from typing import Any
 from generators.execution.device_pool import LocalPool
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
+from generators.worlds.app_tasks import snapshots, works
 from generators.worlds.care.care_cases import FAMILIES as CARE_FAMILIES
 from generators.worlds.care.care_cases import cases
 from generators.worlds.registry import open_world
@@ -86,7 +87,6 @@ def _phone(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
 
 def _desktop(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
     """Without those that the generation loop has: of some families another seed gives the same task again."""
-    from generators.worlds.app_tasks import snapshots, works
     from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
 
     names = _families(sorted(FAMILIES), only, "desktop tasks")

@@ -15,6 +15,8 @@ from dagster_project import definitions
 from dagster_project.assets.keys import asset_key
 from dagster_project.settings import deployment
 from dagster_project.stages import graph
+from dagster_project.stages import task_pool as task_pool_stages
+from generators.generation.functional_maps import MapConfig
 from generators.generation.static_task_pool import build_static
 from generators.tasks import task_pool
 from generators.worlds.desktop.desktop_tasks import make_task
@@ -95,6 +97,21 @@ def test_the_graph_trains_and_merges_the_specialist_of_computers(has_chromium: N
         assert specialists <= set(merged.inputs) and merged.counts["models"] == 2
     report = json.loads(made["evaluations/online_computer"].file("evaluation.json").read_text())
     assert report["summary"]["navigation/desktop"]["step"]["n"] == 2
+
+
+def test_the_pool_has_tasks_of_computers_where_they_have_a_specialist(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = deployment.Deployment()
+    tiny = deployment.Deployment(embedded={"size": "tiny"})
+    monkeypatch.setattr(task_pool_stages, "find_missing", lambda: [])
+    monkeypatch.delenv("VESPER_TRAINER", raising=False)
+    assert task_pool_stages.maps_of(usual) == MapConfig()
+    assert task_pool_stages.maps_of(tiny).page_platforms == ("phone",)
+    monkeypatch.setenv("VESPER_TRAINER", json.dumps({"domains": ["web", "computer"]}))
+    assert task_pool_stages.maps_of(usual) == MapConfig(desktop_seeds=1)
+    first_look = task_pool_stages.maps_of(tiny)
+    assert first_look.page_platforms == ("phone", "desktop") and not first_look.desktop_seeds
+    monkeypatch.setattr(task_pool_stages, "find_missing", lambda: ["xvfb"])
+    assert task_pool_stages.maps_of(usual) == MapConfig()
 
 
 def test_a_desktop_that_lacks_its_packages_is_told_before_anything_trains(

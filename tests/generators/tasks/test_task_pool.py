@@ -18,8 +18,10 @@ from generators.generation.dynamic_task_pool import ProposedTask, RecordedPath, 
 from generators.generation.functional_maps import Attempts, MapConfig, functional_map, proven_tasks
 from generators.generation.static_task_pool import build_static
 from generators.tasks.strata import NANO_EDGES, stratum
-from generators.tasks.task_pool import PoolConfig, build_shards
+from generators.tasks.task_pool import PoolConfig, build_shards, pool_row
 from generators.tasks.task_sampling import TaskPool
+from generators.worlds.app_tasks import works
+from generators.worlds.desktop.session import find_missing
 from pipelines.store import Store, StoreError
 from quality.evidence.embedding import Embedder
 from schemas.tables import Samples, Steps, Tasks
@@ -176,3 +178,15 @@ def test_tasks_of_real_worlds_are_proven_by_their_recorded_path() -> None:
     assert found["miniwob/click-button"]["expected_steps"] == 1
     assert found["miniwob/login-user"]["expected_steps"] == 5  # two fields tapped and typed, one button
     assert found["pages/mail"]["evaluator"]["checks"][0][1] is True
+
+
+@pytest.mark.skipif(bool(find_missing()), reason="needs the packages of a desktop")
+def test_tasks_in_programs_are_proven_on_a_desktop_and_named_in_the_version_only_where_they_are_wanted() -> None:
+    attempts = Attempts()
+    config = MapConfig(page_seeds=0, miniwob_seeds=0, desktop_seeds=2, families=("calculator.close", "editor.read"))
+    made = list(proven_tasks(config, attempts))
+    assert attempts.tried == 4 and not attempts.failed and {row["platform"] for row in made} == {"desktop"}
+    assert {row["target"] for row in made} == {"desktop/galculator", "desktop/mousepad"}
+    rows = [pool_row(row, "static", PoolConfig()) for row in made]
+    assert {row["task_id"] for row in rows} <= {w.contract.task_id for seed in (0, 1) for w in works("desktop", seed)}
+    assert "desktop_seeds" in config.plain() and "desktop_seeds" not in MapConfig().plain()
