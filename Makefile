@@ -14,7 +14,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test lint dev docs docs-serve bench soak ui nights nano-base serve attack growth lock sbom clean
+.PHONY: help setup demo check test lint dev docs docs-serve bench gpu soak ui nights nano-base serve attack growth lock sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ docs-serve: setup ## the documentation on http://127.0.0.1:8001, built anew whil
 
 bench: setup ## side-by-side figures into bench/results.json
 	$(BIN)/python bench/run.py
+
+gpu: setup ## what a GPU makes of the trainer, in one report, in at most 25 minutes (needs one of 80 GB)
+	$(BIN)/python bench/gpu.py
 
 growth: setup ## what each stage takes at 1, 10 and 100 times the rows: a table, a plot, a failure where one grows faster than its data
 	$(BIN)/python bench/growth.py --out $(VESPER_HOME)/growth

@@ -63,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--max-length", type=int, help="tokens of a packed sequence (8192)")
     parser.add_argument("--gradient-accumulation-steps", type=int, default=1)
     parser.add_argument("--gradient-checkpointing", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="compile each block of the model")
+    parser.add_argument("--attention", default="sdpa", help="as the setting of that name (sdpa)")
+    parser.add_argument("--only", choices=("midtrain", "grpo"), help="measure this alone")
     parser.add_argument("--picture", type=int, nargs=2, metavar=("WIDTH", "HEIGHT"), help="(1280 704)")
     parser.add_argument("--threads", type=int, help="of torch (8)")
     parser.add_argument("--replies", type=int, help="of a GRPO step (64)")
@@ -95,11 +98,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with launched() as group:
         # of several ranks the first makes the weights and hands the parts out
         place = options.device if group.world == 1 else "cpu" if group.first else "meta"
-        found = measure(options, place, group.world)
+        found: dict[str, Any] = {"preset": options.preset}
+        if options.only != "grpo":
+            found = measure(options, place, group.world)
         gc.collect()  # the optimiser's moments and the model go before the next ones come
-        step = grpo_step(options, place, group.first)
+        if options.only != "midtrain":
+            found["grpo"] = grpo_step(options, place, group.first)
         if group.first:
-            print(json.dumps({**found, "grpo": step}, indent=1))
+            print(json.dumps(found, indent=1))
     return 0
 
 
@@ -140,6 +146,8 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
         packing_window=128,
         gradient_accumulation_steps=options.gradient_accumulation_steps,
         gradient_checkpointing=options.gradient_checkpointing,
+        compile=options.compile,
+        attention=options.attention,
         router_aux_loss_coef=configured(options.preset).midtrain.router_aux_loss_coef,
     )
     lengths = [processor.length(source.row(index)) for index in range(8)]
@@ -148,7 +156,8 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
     on_gpu = options.device == "cuda"
     _forget_peak(on_gpu)
     train(model, processor, source, config, on_event=events.append, progress=False)
-    steps = [event for event in events if event["kind"] == "step"][WARM_UP:]
+    first, *steps = [event for event in events if event["kind"] == "step"] or [{}]
+    steps = steps[WARM_UP - 1 :]
     if not steps:
         return {}
     speed = statistics.median(event["tokens_per_s"] for event in steps)
@@ -165,7 +174,10 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
         "flops_per_token": round(flops),
         "mfu": round(speed * flops / (world * options.peak_tflops * 1e12), 4) if on_gpu else None,
         "peak_memory_gib": _peak_gib(on_gpu),
-        "attention": model.model.language_model.config._attn_implementation,
+        "waiting_for_data": round(sum(e["data_seconds"] for e in steps) / sum(e["seconds"] for e in steps), 4),
+        "attention": options.attention,
+        "compile": options.compile,
+        "first_step_s": round(first["seconds"], 2),
         "gradient_checkpointing": options.gradient_checkpointing,
     }
 
@@ -184,6 +196,8 @@ def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str
         learning_rate=1e-6,
         micro_batch=options.micro_batch,
         gradient_checkpointing=options.gradient_checkpointing,
+        compile=options.compile,
+        attention=options.attention,
     )
     source, guess = Screens(tuple(options.picture)), -math.log(model.config.text_config.vocab_size)
     on_gpu = options.device == "cuda"
@@ -200,9 +214,10 @@ def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str
             replies = [
                 SampledReply(
                     rows[place],
-                    (answers[place] * options.reply_tokens)[: options.reply_tokens],
+                    (answers[place] * (options.reply_tokens + member))[member : options.reply_tokens + member],
                     [guess] * options.reply_tokens,
                     place * options.group + member,
+                    stale=True,  # nobody drew them
                 )
                 for place in range(len(rows))
                 for member in range(options.group)

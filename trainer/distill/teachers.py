@@ -17,7 +17,7 @@ from trainer.distill.learner import TaughtReply, log_distributions, pushed_only
 from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
 from trainer.modeling.model import label_terms, reply_logprobs
-from trainer.modeling.packing import packed, takes_packed
+from trainer.modeling.shared_prompts import replies_laid_out
 from trainer.runtime.memory import give_back
 from trainer.runtime.precision import autocast
 from trainer.settings.distill import DistillSettings
@@ -62,8 +62,8 @@ class TeacherPanel:
     @torch.no_grad()
     def _said(self, teacher: Checkpoint, replies: Sequence[TaughtReply], contexts: Sequence[Row]) -> list[TaughtReply]:
         model, never = teacher.model, teacher.processor.never
-        batch = teacher.processor.reply_batch(contexts, [one.token_ids for one in replies])
-        batch = (packed(batch) if takes_packed(model) else batch).to(self._device, next(model.parameters()).dtype)
+        batch = replies_laid_out(model, teacher.processor, contexts, [one.token_ids for one in replies])
+        batch = batch.to(self._device, next(model.parameters()).dtype)
         with autocast(batch.input_ids.device, self._settings.bf16, ranks=1):
             if self._settings.divergence == "sampled":
                 taught = reply_logprobs(model, batch, never=never).logprobs.tolist()

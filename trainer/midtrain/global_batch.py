@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -220,12 +220,34 @@ class GlobalBatches:
         return [[taken.rows[index] for index in made[place]] for place in order]
 
 
-def ahead(batches: GlobalBatches, count: int) -> Iterator[StepBatches]:
-    """`count` steps, made by a thread up to `AHEAD` before a GPU computes them, their pictures decoded by others."""
+def ahead(batches: GlobalBatches, count: int, device: torch.device | None = None) -> Iterator[StepBatches]:
+    """`count` steps, made by a thread up to `AHEAD` before a GPU computes them, their pictures decoded by others and,
+    with the `device`, copied there meanwhile."""
+    stream = None if device is None or device.type != "cuda" else torch.cuda.Stream(device)
+
+    def made() -> StepBatches:
+        given = batches.next()
+        return given if stream is None else _uploaded(given, stream)
+
     with ThreadPoolExecutor(DECODERS, "pictures") as batches.decoders, ThreadPoolExecutor(1, "batches") as pool:
-        waiting = [pool.submit(batches.next) for _ in range(min(AHEAD, count))]
+        waiting = [pool.submit(made) for _ in range(min(AHEAD, count))]
         for index in range(count):
             found = waiting.pop(0).result()
             if index + AHEAD < count:
-                waiting.append(pool.submit(batches.next))
+                waiting.append(pool.submit(made))
+            for batch in found.batches if stream is not None else ():
+                if batch.pixel_values is not None:  # else its memory might be given away while it is still read
+                    batch.pixel_values.record_stream(torch.cuda.current_stream(device))
             yield found
+
+
+def _uploaded(given: StepBatches, stream: torch.cuda.Stream) -> StepBatches:
+    """With the pictures, which are nearly all of a batch, on the GPU: on a stream of their own a copy doesn't wait for
+    what the GPU has been told to compute."""
+    with torch.cuda.stream(stream):
+        there = [
+            batch if batch.pixel_values is None else replace(batch, pixel_values=batch.pixel_values.to(stream.device))
+            for batch in given.batches
+        ]
+    stream.synchronize()
+    return replace(given, batches=there)

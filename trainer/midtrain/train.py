@@ -28,13 +28,14 @@ from trainer.midtrain.step import OptimiserSteps
 from trainer.modeling.adapters import only_adapters
 from trainer.modeling.batches import Row
 from trainer.modeling.flops import utilisation
+from trainer.modeling.kernels import Kernels
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.processor import Processor
 from trainer.modeling.sharding import gather_into, sharded
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import Ranks, following, ranks
 from trainer.runtime.precision import in_bf16
-from trainer.runtime.rates import rate_groups
+from trainer.runtime.rates import adamw
 from trainer.runtime.tracking import OnEvent, Tracker
 from trainer.runtime.training_state import TrainingState
 from trainer.settings.supervised import MidtrainConfig
@@ -83,10 +84,11 @@ def train(
     answers = processor  # validation is of answers alone, whatever image tokens are asked for
     processor = labelled(model, processor, config)
     plain, model = model, _readied(model, source, config, group)
-    optimiser = torch.optim.AdamW(
-        rate_groups(model, config.learning_rate_scales),
+    optimiser = adamw(
+        model,
         config.learning_rate,
-        config.betas,
+        config.learning_rate_scales,
+        betas=config.betas,
         weight_decay=config.weight_decay,
     )
     state = TrainingState(state_dir, digest, group)
@@ -98,6 +100,7 @@ def train(
     stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (
         deterministic(run.device, config.threads),
+        Kernels(model, config.attention, config.compile, narrow=True).used(),
         tqdm(
             total=config.max_steps,
             initial=step,
@@ -121,6 +124,7 @@ def train(
         while step < config.max_steps:
             began = time.perf_counter()
             given = next(steps)
+            waited = time.perf_counter() - began
             made = run.step(given, step)
             seconds = time.perf_counter() - began
             flops = made.pop("flops")
@@ -133,6 +137,7 @@ def train(
                 "kind": "step",
                 **made,
                 **speed(made, seconds),
+                "data_seconds": waited,
                 **utilisation(flops, seconds, run.device, group.world),
                 "steps": config.max_steps,
                 "num_tokens": num_tokens,
@@ -210,7 +215,7 @@ def report(event: dict[str, object], group: Ranks, tracker: Tracker, on_event: O
 def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[StepBatches]:
     """A GPU's batches are made by a thread while it computes; a CPU has no core to spare for one."""
     if device.type != "cpu":
-        yield from ahead(stream, count)
+        yield from ahead(stream, count, device)
         return
     for _ in range(count):
         yield stream.next()

@@ -36,6 +36,7 @@ from trainer.midtrain.schedule import learning_rate
 from trainer.midtrain.train import Curve, labelled, report, run_digest, speed
 from trainer.modeling.adapters import only_adapters
 from trainer.modeling.batches import Batch, Row
+from trainer.modeling.kernels import Kernels
 from trainer.modeling.model import freeze_vision, recompute
 from trainer.modeling.processor import Processor
 from trainer.runtime.deterministic import deterministic
@@ -108,7 +109,8 @@ def train(
         if folder is not None and trainer.is_world_process_zero():
             folder.mkdir(parents=True, exist_ok=True)
             (folder / RUN).write_text(json.dumps(digest), encoding="utf-8")
-        trainer.train(resume_from_checkpoint=str(begin.folder) if begin.folder else None)
+        with Kernels(model, config.attention).used():
+            trainer.train(resume_from_checkpoint=str(begin.folder) if begin.folder else None)
     _put_back(trainer, model)
     if on_event is not None:  # on every rank
         on_event({"kind": "trained", "step": len(run.curve.steps)})
@@ -141,6 +143,7 @@ def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None
         "max_grad_norm": config.max_grad_norm,
         "bf16": in_bf16(config.bf16, device.type),
         "gradient_checkpointing": config.gradient_checkpointing,
+        "torch_compile": config.compile,
         "router_aux_loss_coef": 0.0,  # else that of the model's configuration
         "use_cpu": device.type == "cpu",
         "seed": config.seed,

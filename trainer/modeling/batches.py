@@ -38,7 +38,11 @@ class Batch:
     pixel_values: torch.Tensor | None = None
     image_grid_thw: torch.Tensor | None = None
     lengths: list[int] | None = None
-    """Of a packed batch (`trainer.modeling.packing`): tokens of each sample, one after another in a single row."""
+    """Of a packed batch (`trainer.modeling.packing`): tokens of each sample, one after another in a single row; with
+    `prompts`, of each prompt and each reply."""
+    prompts: list[int] | None = None
+    """Of a packed batch whose replies share prompts (`trainer.modeling.shared_prompts`): of each part of the row, the
+    part that holds its prompt; -1 for prompts themselves."""
     picture_keys: list[str] = field(default_factory=list)
     """Of the U pictures, in order: equal keys mean equal pixels."""
     features: dict[str, Features] = field(default_factory=dict)
@@ -56,6 +60,39 @@ class Batch:
         if self.lengths is None:
             return int(labelled.any(1).sum())
         return sum(bool(part.any()) for part in labelled[0].split(self.lengths))
+
+    @property
+    def size(self) -> int:
+        """Samples, with a label or without."""
+        if self.prompts is not None:
+            return sum(prompt >= 0 for prompt in self.prompts)
+        return len(self.lengths) if self.lengths is not None else self.input_ids.shape[0]
+
+    @property
+    def pictures(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Patches and grids, for a batch that has pixels."""
+        assert self.pixel_values is not None and self.image_grid_thw is not None
+        return self.pixel_values, self.image_grid_thw
+
+    def samples_at(self, columns: torch.Tensor) -> torch.Tensor:
+        """Of a packed batch: the sample [N] that holds each of these places [N] of the row."""
+        ends = torch.tensor(self.lengths, device=columns.device).cumsum(0)
+        parts = torch.searchsorted(ends, columns, right=True)
+        if self.prompts is None:
+            return parts
+        replies = torch.tensor(self.prompts, device=columns.device) >= 0
+        return (replies.cumsum(0) - 1)[parts]
+
+    def before(self, columns: torch.Tensor) -> torch.Tensor:
+        """The places [N] before these [N] in their sample: that of the token which predicts theirs."""
+        if self.prompts is None or self.lengths is None:
+            return columns - 1
+        ends = torch.tensor(self.lengths, device=columns.device).cumsum(0)
+        first = torch.cat([ends.new_zeros(1), ends[:-1]])
+        prompts = torch.tensor(self.prompts, device=columns.device)
+        last = torch.where(prompts >= 0, ends[prompts.clamp(min=0)], first) - 1  # before a part begins
+        parts = torch.searchsorted(ends, columns, right=True)
+        return torch.where(columns == first[parts], last[parts], columns - 1)
 
     def to(self, device: str | torch.device, dtype: torch.dtype | None = None) -> Batch:
         """On another device; `dtype` is that of the pictures."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional
 
+from trainer.modeling.attention import MASKED
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -77,7 +79,9 @@ class Decoder:
         self._embed, self._layers, self._norm, self._rotary = text.embed_tokens, text.layers, text.norm, text.rotary_emb
         self._position, self._length = position, mask.shape[1]
         self._seen = mask.bool()
-        self._keys, self._values = ([getattr(layer, name) for layer in cache.layers] for name in ("keys", "values"))
+        self._values = [layer.values for layer in cache.layers]
+        # under autocast values are in 16 bits and keys, which a norm in float32 made, are not
+        self._keys = [layer.keys.to(layer.values.dtype) for layer in cache.layers]
 
     def keep(self, rest: torch.Tensor) -> None:
         """Go on with these replies alone (indices)."""
@@ -116,14 +120,8 @@ class Decoder:
                 own.k_norm(own.k_proj(inner).view(shape)).transpose(1, 2), cos, sin
             )
             values[:, :, begin : self._length] = own.v_proj(inner).view(shape).transpose(1, 2)
-            found = functional.scaled_dot_product_attention(
-                query,
-                keys[:, :, : self._length],
-                values[:, :, : self._length],
-                seen,
-                scale=own.scaling,
-                enable_gqa=query.shape[1] != keys.shape[1],
-            )
+            read = keys[:, :, : self._length], values[:, :, : self._length]
+            found = _attention(query, *read, seen, own.scaling)
             state = state + own.o_proj(found.transpose(1, 2).reshape(*state.shape[:-1], -1))
             state = state + layer.mlp(layer.post_attention_layernorm(state))
         final: torch.Tensor = self._norm(state)
@@ -136,6 +134,24 @@ class Decoder:
             for kept in (self._keys, self._values):
                 for layer, full in enumerate(kept):
                     kept[layer] = functional.pad(full, (0, 0, 0, more))
+
+
+def _attention(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, seen: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """softmax(q·kᵀ·scale)·v over what is `seen` [B, 1, N or 1, T]: [B, Q, N, D] → the same. PyTorch's kernels for GPUs
+    take either a mask or heads that share keys; without one of them it repeats the cache and reads it in float32."""
+    heads, shared = query.shape[1], keys.shape[1]
+    if not query.is_cuda:
+        return functional.scaled_dot_product_attention(
+            query, keys, values, seen, scale=scale, enable_gqa=heads != shared
+        )
+    width = query.shape[2]
+    grouped = query.to(keys.dtype).unflatten(1, (shared, -1)).flatten(2, 3)  # [B, K, G · N, D]
+    scores = (grouped @ keys.mT).float().mul_(scale).unflatten(2, (-1, width))  # [B, K, G, N, T]
+    scores = scores.masked_fill_(~seen[:, None], MASKED)
+    weights = torch.softmax(scores, -1).to(values.dtype).flatten(2, 3)
+    return (weights @ values).unflatten(2, (-1, width)).flatten(1, 2)
 
 
 def _turned(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

@@ -16,11 +16,13 @@ import torch
 
 from trainer.modeling.batches import Batch, Row
 from trainer.modeling.decoding import decoder_of, drafts_fit
+from trainer.modeling.head_chunks import head_logits
 from trainer.modeling.model import image_outputs, reply_log_softmax
 from trainer.modeling.processor import Processor
 from trainer.modeling.sampling_memory import prompts_at_once
 from trainer.modeling.shaping import Said, Shaping
 from trainer.modeling.tokenizer import LAST_NUMBER
+from trainer.runtime.precision import sampling_autocast
 
 MAX_NEW_TOKENS = 112
 GROUNDING_TOKENS = 16
@@ -94,20 +96,21 @@ def generate(
         for start in range(0, len(rows), per_batch):
             some = rows[start : start + per_batch]
             own = None if seeds is None else seeds[start * group : (start + len(some)) * group]
-            found += _generate_batch(
-                model,
-                processor,
-                some,
-                start,
-                group,
-                temperature,
-                max_new_tokens,
-                generator,
-                own,
-                shaping,
-                on_tokens,
-                decided,
-            )
+            with sampling_autocast(next(model.parameters()).device):
+                found += _generate_batch(
+                    model,
+                    processor,
+                    some,
+                    start,
+                    group,
+                    temperature,
+                    max_new_tokens,
+                    generator,
+                    own,
+                    shaping,
+                    on_tokens,
+                    decided,
+                )
             if on_batch:
                 on_batch(len(some))
     finally:
@@ -153,7 +156,7 @@ def _generate_batch(
     while True:
         given = None if uniform is None else _of_next(uniform[alive], [done[i] for i in alive], states.shape[1])
         # [B, N, V] → [B · N, V]: the token after each place that was read, drafted or not
-        logits = model.lm_head(states).flatten(0, 1)
+        logits = head_logits(model.lm_head, states).flatten(0, 1)
         if shaping is None:
             tokens, logprobs = _choose(logits, processor, temperature, generator, given)
             decisions = _decided(logits, tokens, logprobs, processor, temperature).tolist() if decided else []

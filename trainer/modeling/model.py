@@ -19,12 +19,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from trainer.modeling.attention import attention
+from trainer.modeling.attention import attention, attention_in_row, lengths_fit_one_kernel
 from trainer.modeling.head_chunks import Terms, head_terms
 from trainer.modeling.packing import accept_packed, attention_arguments
 from trainer.modeling.published_files import put_back_remainder
 from trainer.modeling.published_layout import loaded_as_published
-from trainer.modeling.seen_pictures import SeenPictures, deepstack
+from trainer.modeling.seen_pictures import SeenPictures, deepstack, tower_output
 from trainer.modeling.smooth_start import smooth_numbers, smooth_positions
 from trainer.modeling.tokenizer import IMAGE, VIDEO, VISION_END, VISION_START, number_ids
 from trainer.presets import Preset
@@ -154,7 +154,8 @@ def _vision_attention(
     max_seqlen: int | None = None,
     **kwargs: Any,
 ) -> torch.Tensor:
-    """Attention within each picture, [N, D] → [N, D]; pictures of equal length form one batch."""
+    """Attention within each picture, [N, D] → [N, D]; pictures of equal length form one batch, or one kernel takes all
+    of them. `max_seqlen`: patches of the largest picture."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb_vision
 
     total = hidden_states.shape[0]
@@ -162,6 +163,12 @@ def _vision_attention(
     query, key, value = self.qkv(hidden_states).reshape(total, 3, self.num_heads, -1).permute(1, 0, 2, 3).unbind(0)
     cos, sin = position_embeddings  # type: ignore[misc]
     query, key = apply_rotary_pos_emb_vision(query, key, cos, sin)
+    if lengths_fit_one_kernel(query) and max_seqlen is not None:
+        if max_seqlen * (len(cu_seqlens) - 1) == total:  # all of one size
+            return self.proj(_attend(self, query, key, value, max_seqlen))
+        bounds, longest = (cu_seqlens, cu_seqlens), (max_seqlen, max_seqlen)
+        found = attention_in_row(query, key, value, bounds, longest, causal=False, scale=self.scaling)
+        return self.proj(found.reshape(total, -1))
     lengths = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
     if len(set(lengths)) == 1:  # pictures of one size, the common case: one batch, nothing to sort
         return self.proj(_attend(self, query, key, value, lengths[0]))
@@ -247,7 +254,7 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, object]:
         tokens = [one.tokens for one in features]
         deep = list(zip(*(one.deep for one in features), strict=True))
     else:
-        seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
+        seen = tower_output(model, *batch.pictures)
         tokens, deep = seen.pooler_output, [tuple(layer) for layer in deepstack(seen)]
     fields: dict[str, Any] = {  # as `get_image_features` fills them: one tensor per picture
         "pooler_output": [tokens[i] for i in batch.image_use],
@@ -262,7 +269,7 @@ def hidden_states(model: Any, batch: Batch, image_blocks: int = 0) -> torch.Tens
     decoder, normalised as the last ones are."""
     alone: dict[str, Any] = {"attention_mask": batch.attention_mask}
     if batch.lengths is not None:
-        alone = attention_arguments(model, batch.lengths, batch.input_ids.device)
+        alone = attention_arguments(model, batch)
     unused = _unused_vision(model, batch) if batch.pixel_values is not None and not batch.image_use else None
     with _after_block(model, image_blocks) as early:
         output = model.model(
@@ -297,7 +304,7 @@ def _after_block(model: Any, blocks: int) -> Iterator[list[torch.Tensor]]:
 def _unused_vision(model: Any, batch: Batch) -> torch.Tensor:
     """Zero, by way of the vision tower: ranks that share a model must all run all of its parts, in one order (see
     `Processor.with_picture`)."""
-    seen = model.model.get_image_features(batch.pixel_values, batch.image_grid_thw, return_dict=True)
+    seen = tower_output(model, *batch.pictures)
     features = [*seen.pooler_output, *(part for layer in deepstack(seen) for part in layer)]
     return torch.stack([feature.sum() for feature in features]).sum() * 0.0
 
@@ -317,11 +324,12 @@ class LabelTerms:
 def forward_labels(
     model: Any, batch: Batch, terms: Terms, image_blocks: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(values [N, …], rows [N], columns [N]) of the labelled tokens: position t-1 predicts t, -100 is no label."""
+    """(values [N, …], rows [N], columns [N]) of the labelled tokens: the one before predicts a token, -100 is no
+    label."""
     states = hidden_states(model, batch, image_blocks)
     rows, columns = (batch.labels != -100).nonzero(as_tuple=True)
     told = batch.labels[rows, columns], batch.coordinate[rows, columns]
-    return head_terms(model.lm_head, states[rows, columns - 1], *told, terms), rows, columns
+    return head_terms(model.lm_head, states[rows, batch.before(columns)], *told, terms), rows, columns
 
 
 def label_terms(model: object, batch: Batch, terms: Terms, image_blocks: int = 0) -> LabelTerms:
@@ -329,10 +337,7 @@ def label_terms(model: object, batch: Batch, terms: Terms, image_blocks: int = 0
     in_parts = getattr(model, "forward_labels", None)  # a model in parts is gathered by a method of its own
     given = (batch, terms, image_blocks)
     values, rows, columns = in_parts(*given) if in_parts else forward_labels(model, *given)
-    samples = rows
-    if batch.lengths is not None:
-        ends = torch.tensor(batch.lengths, device=columns.device).cumsum(0)
-        samples = torch.searchsorted(ends, columns, right=True)
+    samples = rows if batch.lengths is None else batch.samples_at(columns)
     return LabelTerms(values, batch.labels[rows, columns], rows, columns, samples)
 
 
@@ -377,7 +382,7 @@ def reply_logprobs(
     """
     found = label_terms(model, batch, reply_terms(never, temperature))
     chosen, entropy = found.values.unbind(-1)
-    size = len(batch.lengths) if batch.lengths is not None else batch.input_ids.shape[0]
+    size = batch.size
     lengths = torch.bincount(found.samples, minlength=size)
     width = int(lengths.max()) if len(found.rows) else 0
     mask = torch.arange(width, device=chosen.device)[None] < lengths[:, None]

@@ -12,12 +12,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
 
-from trainer.modeling.attention import attention, slow_when_fused
+from trainer.modeling.attention import attention, attention_in_row, lengths_fit_one_kernel, slow_when_fused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -92,20 +93,53 @@ def takes_packed(model: PreTrainedModel) -> bool:
     return kernel == ATTENTION or "flash" in kernel
 
 
-def attention_arguments(model: PreTrainedModel, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
-    """What attention functions of transformers take for samples of these lengths in one row.
+def shares_prompts(model: PreTrainedModel) -> bool:
+    """Whether replies in a packed row may share prompts: by `packed_attention` alone, and no layer is recurrent."""
+    text = model.model.language_model
+    recurrent = any(getattr(layer, "linear_attn", None) is not None for layer in text.layers)
+    return str(text.config._attn_implementation) == ATTENTION and not recurrent
+
+
+def attention_arguments(model: PreTrainedModel, batch: Batch) -> dict[str, object]:
+    """What attention functions of transformers take for the samples of a packed batch.
 
     Raises `ValueError` for a model whose attention would not heed it and let samples see one another.
     """
-    if not takes_packed(model):
+    if not (shares_prompts(model) if batch.prompts is not None else takes_packed(model)):
         kernel = str(model.model.language_model.config._attn_implementation)
         raise ValueError(
             f"packing: expected attention by {ATTENTION} or flash attention, found {kernel!r}; load the "
             "model with sdpa, or set packing and padding_free to false"
         )
-    bounds = functional.pad(torch.tensor(lengths, dtype=torch.int32).cumsum(0, dtype=torch.int32), (1, 0)).to(device)
-    longest = max(lengths)
-    return {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest}
+    lengths, device = batch.lengths or [], batch.input_ids.device
+    queries, longest = _bounds(lengths).to(device), max(lengths)
+    if batch.prompts is None:
+        return {
+            "cu_seq_lens_q": queries,
+            "cu_seq_lens_k": queries,
+            "max_length_q": longest,
+            "max_length_k": longest,
+        }
+    seen = [length + (lengths[at] if at >= 0 else 0) for length, at in zip(lengths, batch.prompts, strict=True)]
+    return {
+        "cu_seq_lens_q": queries,
+        "cu_seq_lens_k": _bounds(seen).to(device),
+        "max_length_q": longest,
+        "max_length_k": max(seen),
+        "key_places": _key_places(lengths, batch.prompts).to(device),
+    }
+
+
+def _bounds(lengths: Sequence[int]) -> torch.Tensor:
+    """int32 [N + 1]: 0 and where each ends."""
+    return functional.pad(torch.tensor(lengths, dtype=torch.int32).cumsum(0, dtype=torch.int32), (1, 0))
+
+
+def _key_places(lengths: Sequence[int], prompts: Sequence[int]) -> torch.Tensor:
+    """Places in the row of the keys that each part sees: those of its prompt, and its own."""
+    own = [torch.arange(end - length, end) for end, length in zip(accumulate(lengths), lengths, strict=True)]
+    seen = [(each,) if at < 0 else (own[at], each) for each, at in zip(own, prompts, strict=True)]
+    return torch.cat([places for parts in seen for places in parts])
 
 
 def packed_attention(
@@ -117,11 +151,17 @@ def packed_attention(
     dropout: float = 0.0,
     scaling: float | None = None,
     cu_seq_lens_q: torch.Tensor | None = None,
+    cu_seq_lens_k: torch.Tensor | None = None,
+    max_length_q: int = 0,
+    max_length_k: int = 0,
+    key_places: torch.Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention within each sample, [1, H, T, D] → [1, T, H, D]; without bounds it is that of a padded batch.
+    `key_places`: of the keys that each part of the row sees, where replies share prompts.
 
-    One call a sample costs the sum of the squared lengths, where a block mask would cost the square of their sum.
+    It costs the sum of the squared lengths, where a block mask would cost the square of their sum: by one kernel that
+    takes the bounds, or by one call a sample.
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -131,12 +171,29 @@ def packed_attention(
         causal = attention_mask is None and query.shape[2] > 1
         out = attention(query, key, value, attention_mask, causal=causal, scale=scaling, dropout=dropout)
         return out.transpose(1, 2).contiguous(), None
-    lengths = (cu_seq_lens_q[1:] - cu_seq_lens_q[:-1]).tolist()
-    parts = [
-        attention(q, k, v, causal=True, scale=scaling, dropout=dropout)
-        for q, k, v in zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
-    ]
+    if cu_seq_lens_k is None:
+        cu_seq_lens_k, max_length_k = cu_seq_lens_q, max_length_q
+    if key_places is not None:
+        key, value = key[:, :, key_places], value[:, :, key_places]
+    if lengths_fit_one_kernel(query):
+        q, k, v = (heads[0].transpose(0, 1) for heads in (query, key, value))
+        bounds, longest = (cu_seq_lens_q, cu_seq_lens_k), (max_length_q, max_length_k)
+        return attention_in_row(q, k, v, bounds, longest, causal=True, scale=scaling)[None], None
+    queries, keys = ((ends[1:] - ends[:-1]).tolist() for ends in (cu_seq_lens_q, cu_seq_lens_k))
+    cut = zip(query.split(queries, dim=2), key.split(keys, dim=2), value.split(keys, dim=2), strict=True)
+    parts = [_last_queries(q, k, v, scaling, dropout) for q, k, v in cut]
     return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
+
+
+def _last_queries(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None, dropout: float
+) -> torch.Tensor:
+    """Causal attention of queries that are those of the last keys."""
+    queries, keys = query.shape[2], key.shape[2]
+    if queries == keys:
+        return attention(query, key, value, causal=True, scale=scale, dropout=dropout)
+    seen = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
+    return attention(query, key, value, seen, scale=scale, dropout=dropout)
 
 
 def _apart(

@@ -283,12 +283,15 @@ class Processor:
         `seen` as in `pad`."""
         if len(rows) != len(replies):
             raise ValueError(f"reply_batch: expected a reply per row, found {len(rows)} rows, {len(replies)} replies")
-        prompts: dict[int, Prompt] = {}
-        listed = [
-            prompts.setdefault(id(row), self.prompt(row)) if id(row) not in prompts else prompts[id(row)]
-            for row in rows
-        ]
-        return self.pad(listed, replies, spans, left=False, seen=seen)
+        return self.pad(self.prompts(rows), replies, spans, left=False, seen=seen)
+
+    def prompts(self, rows: Sequence[Row]) -> list[Prompt]:
+        """Of each row, made once for one that comes again."""
+        made: dict[int, Prompt] = {}
+        for row in rows:
+            if id(row) not in made:
+                made[id(row)] = self.prompt(row)
+        return [made[id(row)] for row in rows]
 
     def pad(
         self,

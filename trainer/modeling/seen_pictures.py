@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -77,7 +77,7 @@ class SeenPictures:
         if (known := self.get(key)) is not None:
             return known
         with torch.no_grad(), torch.autocast(pixels.device.type, torch.bfloat16, enabled=self._bf16):
-            seen = model.model.get_image_features(pixels, grid[None], return_dict=True)
+            seen = tower_output(model, pixels, grid[None])
         # in the type of the weights: who shares them may compute otherwise than the tower does
         made = Features(
             seen.pooler_output[0].to(pixels.dtype),
@@ -90,6 +90,13 @@ class SeenPictures:
             while self._bytes > self._most and len(self._kept) > 1:
                 self._bytes -= self._kept.popitem(last=False)[1].size
         return made
+
+
+def tower_output(model: Any, pixels: torch.Tensor, grids: torch.Tensor) -> Any:
+    """What the vision tower makes of pictures [patches, …] of these grids [N, 3]: features by picture, and those of its
+    deep layers. On a GPU the largest picture's patches are counted once, which every block would else wait for."""
+    known = {"max_seqlen": int(grids.prod(-1).max())} if pixels.is_cuda else {}
+    return model.model.get_image_features(pixels, grids, return_dict=True, **known)
 
 
 def deepstack(seen: object) -> Sequence[Sequence[torch.Tensor]]:

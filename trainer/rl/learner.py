@@ -26,14 +26,15 @@ from typing import Any
 import torch
 
 from trainer.modeling.batches import Batch, Row
+from trainer.modeling.kernels import Kernels
 from trainer.modeling.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs, train_only
-from trainer.modeling.packing import packed, takes_packed
 from trainer.modeling.processor import Processor
 from trainer.modeling.sharding import gather_into, norm_of, sharded
+from trainer.modeling.shared_prompts import replies_laid_out
 from trainer.rl.grpo import Advantages, LossParts, entropy_coefficient, grpo_loss, padded
 from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
-from trainer.runtime.rates import rate_groups, set_rate
+from trainer.runtime.rates import adamw, set_rate
 from trainer.runtime.training_state import StateFile, read_parts, spread_whole, write_parts
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
 
@@ -79,6 +80,8 @@ class Learner:
         if self.reference is not None:  # its tower is the policy's, for good
             self.reference.seen_pictures = model.seen_pictures
         self._policy, self._compared_with = model, self.reference
+        # kernels of a GPU round by the shape of a batch, so that what sampling recorded isn't the learner's own figure
+        self._rounds_otherwise = device == "cuda"
         if group.world > 1:
             if self.reference is not None:
                 if group.first:
@@ -86,10 +89,11 @@ class Learner:
                 self._compared_with = sharded(self.reference, group, config.bf16)
             self._policy = sharded(model, group, config.bf16)
         recompute(self._policy, config.gradient_checkpointing)
-        self._packs = takes_packed(model)
-        self.optimizer = torch.optim.AdamW(
-            rate_groups(self._policy, config.learning_rate_scales),
-            lr=config.learning_rate,
+        self._kernels = Kernels(self._policy, config.attention, config.compile)
+        self.optimizer = adamw(
+            self._policy,
+            config.learning_rate,
+            config.learning_rate_scales,
             betas=(0.9, 0.95),
             weight_decay=config.weight_decay,
         )
@@ -112,6 +116,8 @@ class Learner:
         """An update's optimiser steps; → figures of the last one, {} where no reply holds a comparison. `tokens`: reply
         tokens of each trajectory, those left out included; `decay`: what the rate is multiplied by. Raises
         `FloatingPointError` for a gradient that isn't finite."""
+        if self._rounds_otherwise:
+            replies = [as_served(one) for one in replies]
         return self._together("step", list(replies), advantages, list(tokens), update, decay) if replies else {}
 
     def blend(self, alpha: float) -> None:
@@ -159,13 +165,15 @@ class Learner:
         dealt = by_step(replies, advantages, self.config.optimiser_steps)
         steps = [(self._share(some), weighted) for some, weighted in dealt]
         again = self.config.num_iterations > 1  # else the first step's parts meet the very weights of the start
-        proximal = [
-            self._proximal(parts) if again or number else [None] * len(parts) for number, (parts, _) in enumerate(steps)
-        ]
         figures: dict[str, float] = {}
-        for _ in range(self.config.num_iterations):
-            for (parts, weighted), before in zip(steps, proximal, strict=True):
-                figures = self._optimise(parts, before, weighted, tokens, grpo, update, rate)
+        with self._kernels.used():
+            proximal = [
+                self._proximal(parts) if again or number else [None] * len(parts)
+                for number, (parts, _) in enumerate(steps)
+            ]
+            for _ in range(self.config.num_iterations):
+                for (parts, weighted), before in zip(steps, proximal, strict=True):
+                    figures = self._optimise(parts, before, weighted, tokens, grpo, update, rate)
         if self.group.world > 1:
             gather_into(self.model, self._policy, self.group)
         return {**figures, "entropy_coef": coefficient}
@@ -274,9 +282,8 @@ class Learner:
     def _batch(self, part: Sequence[SampledReply]) -> Batch:
         parameter = next(self._policy.parameters())
         seen = getattr(self._policy, "seen_pictures", None)
-        made = self.processor.reply_batch([one.row for one in part], [one.token_ids for one in part], seen=seen)
-        if self._packs:
-            made = packed(made)
+        rows, replies = [one.row for one in part], [one.token_ids for one in part]
+        made = replies_laid_out(self._policy, self.processor, rows, replies, seen)
         return made.to(parameter.device, parameter.dtype)
 
     def _logprobs(self, model: Any, batch: Batch) -> ReplyLogprobs:
@@ -359,6 +366,11 @@ def blend(reference: Any, policy: Any, alpha: float) -> None:
             tensor.mul_(1.0 - alpha).add_(source[name].to(tensor.device, tensor.dtype), alpha=alpha)
         else:
             tensor.copy_(source[name])
+
+
+def as_served(reply: SampledReply) -> SampledReply:
+    """A reply of the present weights, corrected and compared as that of a server with them; another as it is."""
+    return reply if reply.stale else replace(reply, stale=True, compared=True)
 
 
 def _gaps(part: Sequence[SampledReply], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

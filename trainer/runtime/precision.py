@@ -21,3 +21,8 @@ def in_bf16(asked: bool | None, device: str) -> bool:
 def autocast(device: torch.device, bf16: bool | None, ranks: int) -> torch.autocast:
     """Passes in bfloat16, weights as they are. Among several ranks a model lies in parts, which cast themselves."""
     return torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(bf16, device.type) and ranks == 1)
+
+
+def sampling_autocast(device: torch.device) -> torch.autocast:
+    """Replies are drawn in bfloat16 on a GPU, as servers draw them; on a CPU in the type of the weights."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type != "cpu")

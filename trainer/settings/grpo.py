@@ -56,6 +56,8 @@ class LearnerConfig(Settings):
     )
     gradient_checkpointing: Flag = setting(False, "Recompute activations in the backward pass instead of holding them.")
     bf16: Flag | None = setting(None, "Compute in bfloat16, the weights staying as they are; null: on a GPU only.")
+    attention: str = setting("sdpa", "How the learner computes attention, as `midtrain.attention`.", neutral=True)
+    compile: Flag = setting(False, "Compile the learner's blocks, as `midtrain.compile`.", neutral=True)
 
     @property
     def sampling_temperature(self) -> float:

@@ -107,6 +107,15 @@ class MidtrainConfig(Settings):
         "Recompute each block's activations in the backward pass instead of holding them.",
         neutral=True,
     )
+    attention: str = setting(
+        "sdpa",
+        "How the decoder computes attention: sdpa (PyTorch's own kernels), or another that transformers can load here, "
+        "such as flash_attention_2.",
+        neutral=True,
+    )
+    compile: Flag = setting(
+        False, "Compile each block of the model by torch.compile: minutes at first, faster steps then.", neutral=True
+    )
     router_aux_loss_coef: Number = setting(
         0.0,
         "Weight of the loss that keeps all experts of a mixture in use; 0: without it.",

@@ -128,6 +128,16 @@ def test_the_gap_between_sampler_and_learner_is_told(loaded: Checkpoint, iterati
     assert "sampling_logp_difference_mean" not in older  # other weights sampled them
 
 
+def test_kernels_that_round_by_the_batch_are_corrected_and_told(loaded: Checkpoint) -> None:
+    """As a GPU's do: what sampling recorded is the behaviour's figure, and the learner's own is the old policy's."""
+    made, advantages = rollouts(loaded, -0.2), group_advantages([[1.0, 0.0]], config().grpo)
+    learner = OnlineLearner(loaded.model, loaded.processor, config())
+    learner._rounds_otherwise = True
+    figures = learner.update(made, advantages, 0)
+    assert figures["sampling_logp_difference_mean"] == pytest.approx(0.2, abs=1e-4)
+    assert figures["ratio"] == pytest.approx(1.0, abs=1e-5), "to the learner's own figure of the same weights"
+
+
 def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
     learner = OnlineLearner(
         loaded.model,
