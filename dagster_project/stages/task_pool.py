@@ -16,7 +16,8 @@ from generators.generation.functional_maps import MapConfig
 from generators.generation.proposing.screen_tasks import ScreenProposer
 from generators.tasks import task_pool
 from generators.tasks.task_pool import PoolConfig
-from generators.worlds.desktop.session import find_missing
+from generators.worlds.desktop.programs import PROGRAMS
+from generators.worlds.desktop.session import find_base_missing
 from pipelines.store.manifest import Manifest
 from pipelines.training_data.removed import CONTAMINATION
 from quality.model_client.client import ModelClient
@@ -69,12 +70,14 @@ FEWER = MapConfig(page_platforms=("phone",), miniwob_seeds=1)
 
 
 def maps_of(deployment: Deployment) -> MapConfig:
-    """How many tasks of functional maps are tried. Where computers have a specialist, it gets tasks: on pages, and in
-    programs if the packages of a desktop are here, but for a first look."""
+    """How many tasks of functional maps are tried. Where computers have a specialist, it gets tasks: on pages, and, but
+    for a first look, in the programs of a desktop that are here."""
     tiny, computer = deployment.embedded.size == "tiny", "computer" in domains()
     if tiny:
         return replace(FEWER, page_platforms=("phone", "desktop")) if computer else FEWER
-    return MapConfig(desktop_seeds=1) if computer and not find_missing() else MapConfig()
+    if not computer or find_base_missing():
+        return MapConfig()
+    return MapConfig(desktop_programs=tuple(name for name, program in PROGRAMS.items() if program.installed()))
 
 
 def pool_config(deployment: Deployment) -> PoolConfig:

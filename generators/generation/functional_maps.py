@@ -27,20 +27,20 @@ SEED = 7_000_000
 
 @dataclass(frozen=True, slots=True)
 class MapConfig:
-    """How many tasks to try; each family (pages, programs) or task (MiniWoB++) gets that many seeds."""
+    """How many tasks to try; each family (pages) or task (MiniWoB++) gets that many seeds."""
 
     seed: int = SEED
     page_seeds: int = 1
     page_platforms: tuple[str, ...] = ("phone", "desktop")
     miniwob_seeds: int = 2
-    desktop_seeds: int = 0
-    """Of tasks in programs, each some seconds on a real desktop, whose packages that needs."""
+    desktop_programs: tuple[str, ...] = ()
+    """Programs of a desktop: of each family in them a task is tried, which takes seconds, if they are installed."""
     families: tuple[str, ...] = ()
     """Families and MiniWoB++ tasks to use; empty means all."""
 
     def plain(self) -> dict[str, object]:
         """As it enters the version of a pool; what came later only where it is used."""
-        late = () if self.desktop_seeds else ("desktop_seeds",)
+        late = () if self.desktop_programs else ("desktop_programs",)
         return {name: value for name, value in asdict(self).items() if name not in late}
 
 
@@ -66,7 +66,7 @@ def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, ob
     with keep_browser():
         yield from _page_tasks(config, attempts)
         yield from _miniwob_tasks(config, attempts)
-    if config.desktop_seeds:
+    if config.desktop_programs:
         yield from _desktop_tasks(config, attempts)
 
 
@@ -133,7 +133,7 @@ def _desktop_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, 
     # with the SSH driver, which the graph loads without
     from generators.generation.desktop_map import tried_tasks
 
-    for task, undone in tried_tasks(config.desktop_seeds, config.families):
+    for task, undone in tried_tasks(config.desktop_programs, config.families):
         attempts.tried += 1
         if undone:
             attempts.failed.append(f"{task.name}: {undone}")

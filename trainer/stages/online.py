@@ -12,7 +12,8 @@ from generators.execution.device_pool import DevicePool, LocalPool
 from generators.execution.device_sources import DEVICES, LOCAL, DevicePlaces, open_pool
 from generators.tasks.task_spec import TaskSpec, has_rule
 from generators.tasks.world_interface import World
-from generators.worlds.desktop.session import find_missing
+from generators.worlds.desktop.programs import called, missing_packages
+from generators.worlds.desktop.session import find_base_missing
 from generators.worlds.evaluators import RULES
 from generators.worlds.registry import WORLDS, open_world
 from schemas.ids import digest
@@ -175,8 +176,11 @@ def _require_devices(stage: str, pool: DevicePool, tasks: Sequence[TaskSpec], pl
 
 
 def _require_desktop(stage: str, tasks: Sequence[TaskSpec], places: DevicePlaces) -> None:
-    """Raises `ValueError` for tasks on the desktop of a machine that lacks its packages."""
-    if places.devices == (LOCAL,) and "desktop" in {task.world for task in tasks} and (lacking := find_missing()):
+    """Raises `ValueError` for tasks on the desktop of a machine that lacks its packages, or those of their programs."""
+    programs = [called(str(task.initial_state.get("program"))) for task in tasks if task.world == "desktop"]
+    if not programs or places.devices != (LOCAL,):
+        return
+    if lacking := find_base_missing() + missing_packages(program for program in programs if program is not None):
         raise ValueError(
             f"{stage}: tasks on the desktop need packages that are missing here: {' '.join(lacking)}; install them, "
             "or name the worlds to use (online.worlds)"

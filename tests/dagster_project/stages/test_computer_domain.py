@@ -20,6 +20,7 @@ from generators.generation.functional_maps import MapConfig
 from generators.generation.static_task_pool import build_static
 from generators.tasks import task_pool
 from generators.worlds.desktop.desktop_tasks import make_task
+from generators.worlds.desktop.programs import PROGRAMS
 from generators.worlds.desktop.session import find_missing
 from pipelines.store import Store
 from pipelines.training_data.mixture import build_mixture
@@ -102,15 +103,16 @@ def test_the_graph_trains_and_merges_the_specialist_of_computers(has_chromium: N
 def test_the_pool_has_tasks_of_computers_where_they_have_a_specialist(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = deployment.Deployment()
     tiny = deployment.Deployment(embedded={"size": "tiny"})
-    monkeypatch.setattr(task_pool_stages, "find_missing", lambda: [])
+    monkeypatch.setattr(task_pool_stages, "find_base_missing", lambda: [])
     monkeypatch.delenv("VESPER_TRAINER", raising=False)
     assert task_pool_stages.maps_of(usual) == MapConfig()
     assert task_pool_stages.maps_of(tiny).page_platforms == ("phone",)
     monkeypatch.setenv("VESPER_TRAINER", json.dumps({"domains": ["web", "computer"]}))
-    assert task_pool_stages.maps_of(usual) == MapConfig(desktop_seeds=1)
+    installed = tuple(name for name, program in PROGRAMS.items() if program.installed())
+    assert task_pool_stages.maps_of(usual) == MapConfig(desktop_programs=installed)
     first_look = task_pool_stages.maps_of(tiny)
-    assert first_look.page_platforms == ("phone", "desktop") and not first_look.desktop_seeds
-    monkeypatch.setattr(task_pool_stages, "find_missing", lambda: ["xvfb"])
+    assert first_look.page_platforms == ("phone", "desktop") and not first_look.desktop_programs
+    monkeypatch.setattr(task_pool_stages, "find_base_missing", lambda: ["xvfb"])
     assert task_pool_stages.maps_of(usual) == MapConfig()
 
 
@@ -118,9 +120,13 @@ def test_a_desktop_that_lacks_its_packages_is_told_before_anything_trains(
     home: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_stage("offline_computer", home.home, CONFIG, progress=False)
-    monkeypatch.setattr(online_stage, "find_missing", lambda: ["xvfb", "openbox"])
+    monkeypatch.setattr(online_stage, "find_base_missing", lambda: ["xvfb", "openbox"])
     told = "online_computer: tasks on the desktop need packages that are missing here: xvfb openbox; install them"
     with pytest.raises(ValueError, match=told):
+        run_stage("online_computer", home.home, CONFIG, progress=False)
+    monkeypatch.setattr(online_stage, "find_base_missing", lambda: [])
+    monkeypatch.setattr(online_stage, "missing_packages", lambda programs: sorted({one.package for one in programs}))
+    with pytest.raises(ValueError, match="packages that are missing here: galculator; install them"):
         run_stage("online_computer", home.home, CONFIG, progress=False)
     pages = {**CONFIG, "online": {**CONFIG["online"], "online_computer": {"worlds": ["pages/desktop"]}}}
     with pytest.raises(ValueError, match=r"online_computer: no task of task_pool/shards can be .*no such world here"):
