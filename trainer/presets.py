@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.prompts import HISTORY_FORMS, HistoryForm
+from schemas.action_types import ACTION_SPACE, ActionSpace, check_space
 from trainer.settings.model_shape import Shape
 from trainer.settings.reading import Reading
 
@@ -46,6 +47,8 @@ class Preset:
     asks for them."""
     reading: Reading = Reading()
     """How it was trained to look at screens, and looks at them unless it is asked to look otherwise."""
+    action_space: ActionSpace = ACTION_SPACE
+    """Which actions it was taught: its replies are read as those of that space."""
 
     def __post_init__(self) -> None:
         if bool(self.source) == (self.shape is not None):
@@ -55,6 +58,7 @@ class Preset:
                 f"preset {self.name}: expected 0 < min_pixels <= max_pixels, found {self.min_pixels} and "
                 f"{self.max_pixels}"
             )
+        check_space(self.action_space)
         window = self.reading.window
         if self.reading.mode == "windows" and window[0] * window[1] > self.max_pixels:
             raise ValueError(
@@ -74,7 +78,8 @@ class Preset:
             "shape": self.shape.plain() if self.shape else None,
             "reading": self.reading.plain(),
         }
-        for name, plain in (("history", "action"), ("thinking", False), ("reading", Reading().plain())):
+        usual = {"history": "action", "thinking": False, "reading": Reading().plain(), "action_space": ACTION_SPACE}
+        for name, plain in usual.items():
             if found[name] == plain:
                 del found[name]
         return found

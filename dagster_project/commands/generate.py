@@ -32,6 +32,7 @@ from generators.policies.registry import build_policy, with_proposals
 from pipelines.home import named_home
 from pipelines.store import Store
 from quality.model_client.client import ModelClient
+from schemas.action_types import ACTION_SPACE, SPACES
 from trainer.serving.checkpoint_policy import checkpoint_policies
 
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--error-rate", type=float, default=0.02, help="of the scripted policy, a turn (0.02)")
     parser.add_argument("--base-url", help="of an OpenAI-protocol server, for all that says model here, and --propose")
     parser.add_argument("--model", help="the model's name on that server")
+    parser.add_argument(
+        "--action-space",
+        choices=tuple(SPACES),
+        default=ACTION_SPACE,
+        help=f"which actions the model is told of ({ACTION_SPACE}); a checkpoint speaks that of its training",
+    )
     add_profile(parser)
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint folder, for --policy checkpoint")
     parser.add_argument(
@@ -288,7 +295,7 @@ def _policies(options: argparse.Namespace) -> PolicyMaker:
         base_url, model = _endpoint(options)
         if profile is not None:
             return profiled_policies(base_url, model, profile)
-        return build_policy("openai", base_url=base_url, model=model)
+        return build_policy("openai", base_url=base_url, model=model, action_space=options.action_space)
     if options.policy == "checkpoint":
         if options.checkpoint is None:
             raise ValueError("--policy checkpoint needs --checkpoint DIR")

@@ -77,10 +77,11 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             owners=deployment.source(companion).owners or deployment.owners,
         )
     for name in names:
-        yield from _chain(known[name].descriptor, known[name].version, deployment)
+        mapping = adapters.get(name, deployment.action_space).mapping_version
+        yield from _chain(known[name].descriptor, mapping, deployment)
 
 
-def _chain(card: Descriptor, version: int, deployment: Deployment) -> Iterator[GraphStage]:
+def _chain(card: Descriptor, version: str, deployment: Deployment) -> Iterator[GraphStage]:
     settings = deployment.source(card.id)
     owners = settings.owners or deployment.owners
     tags = {"source": card.id, "licence": slug(card.licence), "language": slug(card.language)}

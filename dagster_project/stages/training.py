@@ -11,6 +11,7 @@ from dagster_project.settings.environment import Environment
 from dagster_project.stages.client_options import client_options
 from dagster_project.stages.stage import GraphStage, StageWork
 from pipelines.store.manifest import Manifest
+from schemas.action_types import ACTION_SPACE
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
 from trainer.settings import stage_checks
@@ -83,12 +84,14 @@ def stages() -> Iterator[GraphStage]:
 
 
 def trainer_config(given: Mapping[str, object] | None = None) -> dict[str, object]:
-    """What is set of the trainer's settings: `trainer` of the deployment, $VESPER_TRAINER over it, and over both what a
-    command is given, settings within settings one by one. Raises `SettingsError` that names the file, the variable or
-    the flag."""
+    """What is set of the trainer's settings: the deployment's `action_space`, its `trainer`, $VESPER_TRAINER over
+    these, and over all what a command is given, settings within settings one by one. Raises `SettingsError` that names
+    the file, the variable or the flag."""
     over(configured(), Environment.read().trainer, where="VESPER_TRAINER")
     over(configured(), given or {}, where="--config")
-    config = (deployments.load(trainer=given) if given else deployments.load()).trainer
+    deployment = deployments.load(trainer=given) if given else deployments.load()
+    spoken = {} if deployment.action_space == ACTION_SPACE else {"action_space": deployment.action_space}
+    config = {**spoken, **deployment.trainer}
     over(configured(), config, where="deployment: trainer")
     return dict(config)
 

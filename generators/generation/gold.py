@@ -32,7 +32,7 @@ from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.refinement.gold import NOT_EMPTY, Rejects
 from quality.safety.licence_report import RUNS_LICENCE
-from schemas.actions import parse_reply
+from schemas.actions import WIDEST, parse_reply
 from schemas.ids import GENERATED_SOURCE, canonical_json, digest, item_episode
 from schemas.tables import Screens, Steps, Trajectories
 
@@ -126,7 +126,7 @@ def _counts(samples: pa.Table, made: TrajectorySamples) -> dict[str, int]:
         "with two destinations": len(names) - len(set(names)),
         "rough in RL": sum(one["decision"] == "rough" and objective in RL_OBJECTIVES for one, objective in trained),
         "actions of failures": sum(
-            one["decision"] == "failure" and parse_reply(answer).action is not None
+            one["decision"] == "failure" and parse_reply(answer, WIDEST).action is not None
             for one, answer in zip(said, made.corpus["answer"].to_pylist(), strict=True)
         ),
         **{f"kind:{kind}": number for kind, number in made.kinds.items()},

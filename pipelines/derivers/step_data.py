@@ -12,7 +12,7 @@ from pipelines.derivers.base import IndexedElement, squash, unit_hash
 from pipelines.derivers.navigation import answered
 from pipelines.derivers.trajectory import JudgedTrajectory, TrajectorySample, trajectory_sample
 from pipelines.prompts import navigation_text, reply_text, shown_history
-from schemas.action_types import POINTED, Finished, Scroll, Type
+from schemas.action_types import POINTED, Finished, Scroll, SelectOption, Type
 from schemas.actions import Action, parse, render
 from schemas.rows import StepRow
 
@@ -115,6 +115,8 @@ def purpose(run: JudgedTrajectory, row: StepRow, action: Action) -> str:
     """An action's aim in words; "" where the screen doesn't say it beyond doubt."""
     if isinstance(action, Type):
         return f'Type "{action.content}"' if _said(action.content) else ""
+    if isinstance(action, SelectOption):
+        return f'Choose "{action.option}"' if _said(action.option) else ""
     if not isinstance(action, POINTED):
         return ""
     inside = [e for e in run.shown(row) if e.contains(*action.box)]

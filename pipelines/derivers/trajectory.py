@@ -15,7 +15,7 @@ from typing import Literal
 
 from pipelines.derivers.base import DerivedSample, Episode, IndexedElement, ScreenFacts, step_candidate
 from schemas.action_types import CallUser, Finished
-from schemas.actions import Action, parse, parse_reply
+from schemas.actions import WIDEST, Action, parse, parse_reply
 from schemas.ids import item_episode, item_step
 from schemas.rows import StepRow
 
@@ -144,7 +144,7 @@ def refusal(run: JudgedTrajectory, made: TrajectorySample) -> str:
         return "for two stages"
     if verdict.decision == "rough" and made.stage == "offline_rl":
         return "a rough run's, for RL"
-    action = parse_reply(sample.answer).action
+    action = parse_reply(sample.answer, WIDEST).action
     if action is None:
         return "an answer that can't be read" if sample.objective == "navigation" else ""
     return "" if _right(run, sample.step_index, action) else f"an action of a {verdict.decision} that may be wrong"

@@ -7,12 +7,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from schemas.action_types import ACTION_TYPES
+from schemas.action_types import SPACES, WIDEST
 from schemas.settings import Number, Settings, Whole, setting
 
 TARGET_SHARES = {"perception": 0.208, "vqa": 0.221, "grounding": 0.248, "navigation": 0.323}
 """By tokens (UI-Venus-1.5, section 2.1.1)."""
-FLOORED = (*TARGET_SHARES, "mobile", "web", "desktop", *ACTION_TYPES)
+FLOORED = (*TARGET_SHARES, "mobile", "web", "desktop", *SPACES[WIDEST])
 """What can be given a floor: objectives, platforms, action types."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.store import Check, CheckSpec
 from pipelines.training_data.mixture_config import MixtureConfig
-from schemas.action_types import ACTION_TYPES
+from schemas.action_types import SPACES, WIDEST
 from schemas.tables import PLATFORMS
 
 FLOORS = {
@@ -32,7 +32,7 @@ def floors_of(group: str, reached: Mapping[str, float], config: MixtureConfig) -
     else:
         least = config.least_platform if group == "platform" else config.least_action
         common = dict.fromkeys(reached, least)
-    known: Sequence[str] = {"platform": PLATFORMS, "action": tuple(ACTION_TYPES)}.get(group, tuple(config.shares))
+    known: Sequence[str] = {"platform": PLATFORMS, "action": tuple(SPACES[WIDEST])}.get(group, tuple(config.shares))
     return common | {name: share for name, share in config.floors.items() if name in known}
 
 

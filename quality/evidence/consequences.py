@@ -21,7 +21,7 @@ from typing import Literal, Protocol, get_args
 from quality.evidence.steps import CONTAINER_SHARE, TEXT_ROLES
 from quality.items.item import Episode
 from quality.items.screens import Box
-from schemas.action_types import Click, DoubleClick, Hotkey
+from schemas.action_types import Click, DoubleClick, Hotkey, SelectOption
 from schemas.actions import Action
 
 Kind = Literal["delete", "pay", "send", "share", "permission", "sign", "overwrite"]
@@ -96,6 +96,8 @@ def consequence(
 ) -> Consequence | None:
     """What an action on a screen would do; None where nothing says that it does anything of these kinds. `earlier`:
     labels of what was clicked before it in the episode, and "clear" for a text selected whole."""
+    if isinstance(action, SelectOption):
+        return _choice(action, elements)
     if not isinstance(action, Click | DoubleClick):
         return None
     element = under(elements, action.box)
@@ -121,6 +123,15 @@ def consequence(
     return _confirmed(elements, goal) if bare in _CONFIRM else None
 
 
+def _choice(action: SelectOption, elements: Sequence[Seen]) -> Consequence | None:
+    """Of an option that is chosen: one of a form's list does nothing yet, one of a menu what it says."""
+    element, label = under(elements, action.box), _plain(action.option)
+    if element is None or _FIELD.search(element.role) or _HARMLESS.search(label):
+        return None
+    kind = "pay" if label.casefold().strip(" .!?¿¡") in _EXACT else _first(label)
+    return Consequence(kind, label, "control") if kind is not None else None
+
+
 def consequences(episode: Episode) -> list[Consequence | None]:
     """What each action of an episode would do (see `consequence`), in the order of `Episode.actions`."""
     found, earlier = list[Consequence | None](), list[str]()
@@ -132,7 +143,10 @@ def consequences(episode: Episode) -> list[Consequence | None]:
 
 
 def pressed(action: Action | None, elements: Sequence[Seen]) -> str:
-    """What an action counts as among the `earlier` ones: the label that it clicks, "clear" for Ctrl+A, else ""."""
+    """What an action counts as among the `earlier` ones: the label that it clicks or chooses, "clear" for Ctrl+A, else
+    ""."""
+    if isinstance(action, SelectOption):
+        return _plain(action.option)
     if isinstance(action, Hotkey) and {key.lower() for key in action.keys} == {"ctrl", "a"}:
         return "clear"
     element = under(elements, action.box) if isinstance(action, Click | DoubleClick) else None

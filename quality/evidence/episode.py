@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from quality.evidence.steps import Finding, hit, in_row, is_bare, point_of, same_picture, skip_top, visible_text
 from quality.evidence.words import Entity, entities, held_by_any, holds, named_elements, plain, similarity
 from quality.items.item import Episode, Step
-from schemas.action_types import CallUser, Finished, Launch, Type
+from schemas.action_types import CallUser, Finished, Launch, SelectOption, TakeNote, Type
 
 ENDS = ("Finished", "CallUser")
 REPEATABLE = ("Wait", "PressBack", "PressEnter", "Scroll")
@@ -111,8 +111,10 @@ def texts_of(episode: Episode) -> list[str]:
     texts: list[str] = []
     for step in episode.steps:
         action = step.action
-        if isinstance(action, Type | Finished | CallUser):
+        if isinstance(action, Type | Finished | CallUser | TakeNote):
             texts.append(action.content)
+        elif isinstance(action, SelectOption):
+            texts.append(action.option)
         elif isinstance(action, Launch):
             texts.append(action.app or action.url)
         texts.append(step.row["app"] or "")

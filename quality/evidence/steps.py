@@ -30,9 +30,10 @@ LEAST_MOVE = 10.0
 """Units; a label that moves by less hasn't."""
 BLANK_SPREAD = 2.0
 """Standard deviation of grey levels (0..255) below which a patch is blank."""
-POINTED = ("Click", "LongPress", "DoubleClick", "Hover")
 MUST_CHANGE = ("Click", "DoubleClick", "LongPress", "Scroll", "Launch", "PressBack", "PressHome", "PressRecent", "Type")
-"""After these a person sees something else. Exempt: Wait, Hover, Hotkey, PressEnter, Drag, Finished, CallUser."""
+"""After these a person sees something else. Exempt: Wait, Hover, Hotkey, PressEnter, Drag, Finished, CallUser;
+and of v2 TakeNote and GetUrl, which change nothing, RightClick, whose menu a browser draws outside of the page, and
+SelectOption, whose option may be chosen already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pipelines.prompts import messages, prompt_text
 from quality.items.item import Episode, Item, Row, rebanked
 from quality.items.screens import BankView, Element, Screen, ScreenBank
-from schemas.action_types import CallUser, Finished, Type
+from schemas.action_types import CallUser, Finished, SelectOption, TakeNote, Type
 from schemas.actions import format, parse
 
 _ORDER = re.compile(
@@ -155,7 +155,9 @@ def _reworded(name: str, text: str, row: Row) -> str:
     """A column's text without orders, still readable as what the column holds."""
     if name == "action_text":
         action = parse(text)
-        if isinstance(action, Type | Finished | CallUser):
+        if isinstance(action, SelectOption):
+            return format(replace(action, option=without_orders(action.option) or "?"))
+        if isinstance(action, Type | Finished | CallUser | TakeNote):
             return format(replace(action, content=without_orders(action.content)))
         return text
     if name == "messages":

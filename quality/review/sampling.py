@@ -34,6 +34,10 @@ ACTIONS = (
     "Drag",
     "Hotkey",
     "PressRecent",
+    "SelectOption",
+    "RightClick",
+    "TakeNote",
+    "GetUrl",
 )
 """From common to rare (docs/method.md §2): an episode's stratum is named after the rarest action it holds."""
 

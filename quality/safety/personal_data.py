@@ -88,7 +88,7 @@ def sample_texts(row: SampleRow) -> list[tuple[str, str]]:
 
 def _content(action_text: str | None) -> str:
     action = parse(action_text) if action_text else None
-    return str(getattr(action, "content", "") or "")
+    return str(getattr(action, "content", "") or getattr(action, "option", "") or "")
 
 
 def _strings(plain: object) -> Iterator[str]:

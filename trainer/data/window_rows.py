@@ -15,7 +15,7 @@ import numpy as np
 
 from pipelines.prompts import REFUSAL
 from pipelines.store.images import ImageError, open_image
-from schemas.actions import parse_reply
+from schemas.actions import WIDEST, parse_reply
 from schemas.coordinates import rounded_centre
 from schemas.ids import digest
 from trainer.data.row_sources import RowSource, of_rank
@@ -99,14 +99,14 @@ def _points(row: Row) -> bool:
         return True
     if row["objective"] != "navigation":
         return False
-    action = parse_reply(str(row["answer"])).action
+    action = parse_reply(str(row["answer"]), WIDEST).action
     return action is not None and bool(points_of(action))
 
 
 def _answered(row: Mapping[str, Any], view: ScreenWindow) -> dict[str, Any] | None:
     """Answer and boxes of a row in a window; None where it isn't clear whether the window shows the target."""
     boxes: Sequence[Sequence[float]] = row.get("target_boxes") or ()
-    reply = parse_reply(str(row["answer"]))
+    reply = parse_reply(str(row["answer"]), WIDEST)
     seen = [part for box in boxes if (part := view.box_in_window(box)) is not None]
     shown = [box for box, share in seen if share >= SHOWN]
     hidden = all(share <= HIDDEN for _, share in seen)

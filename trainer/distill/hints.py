@@ -8,7 +8,7 @@ the step was over; that is the hint here, with the type of the action that was t
 from __future__ import annotations
 
 from pipelines.prompts import with_text
-from schemas.actions import parse_reply
+from schemas.actions import WIDEST, parse_reply
 from trainer.modeling.batches import Row
 from trainer.rl.rewards import ReplyTarget
 
@@ -28,7 +28,7 @@ def with_hindsight(row: Row, truth: ReplyTarget) -> Row | None:
     followed by nothing: its teacher reads what the student reads."""
     if truth.action is None:
         return row
-    conclusion = parse_reply(row["answer"]).conclusion
+    conclusion = parse_reply(row["answer"], WIDEST).conclusion
     if not conclusion:
         return None
     return _with_text(row, HINDSIGHT.format(type=type(truth.action).__name__, conclusion=conclusion))

@@ -39,7 +39,7 @@ def fault_of(text: str, truth: ReplyTarget, rewards: RewardConfig) -> Fault:
         return "unreadable"
     if succeeds(text, truth, rewards):
         return "none"
-    if truth.action is not None and not type_match(parse_reply(text).action, truth.action):
+    if truth.action is not None and not type_match(parse_reply(text, truth.space).action, truth.action):
         return "type"
     return "parameters"
 

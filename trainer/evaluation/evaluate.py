@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.actions import parse_reply
+from schemas.actions import ACTION_SPACE, WIDEST, ActionSpace, parse_reply
 from schemas.ids import digest
 from trainer.data.clusters import cluster, picture_key
 from trainer.evaluation.controls import BlindTable, random_element, swap_screens
@@ -57,13 +57,13 @@ def _checkable(row: Row) -> bool:
     return True
 
 
-def judge(row: Row, text: str, rewards: RewardConfig = DEFAULT) -> dict[str, float]:
-    """The measures of one reply, each 0 or 1 but `reward`."""
-    truth = ReplyTarget.of_sample(row)
+def judge(row: Row, text: str, rewards: RewardConfig = DEFAULT, space: ActionSpace = ACTION_SPACE) -> dict[str, float]:
+    """The measures of one reply of a model that speaks `space`, each 0 or 1 but `reward`."""
+    truth = ReplyTarget.of_sample(row, space)
     common = {"format": r_format(text, truth, rewards), "reward": reward(text, truth, rewards)}
     if truth.objective == "grounding":
         return {"hit": r_point(text, truth, rewards), **common}
-    found, expected = parse_reply(text).action, truth.action
+    found, expected = parse_reply(text, space).action, truth.action
     if expected is None:
         raise ValueError(f"sample {row.get('sample_id')}: a navigation sample needs a true action")
     success = any(step_success(found, expected, box) for box in (truth.boxes or (None,)))
@@ -91,6 +91,7 @@ def evaluate(
     checkpoint = looking(checkpoint, config.reading)
     most = config.max_new_tokens or checkpoint.processor.preset.max_answer_tokens
     config = config.changed(max_new_tokens=most)
+    space = checkpoint.processor.preset.action_space
     rows, unreadable = _readable(checkpoint, choose(heldout, config))
     records = _records(checkpoint, rows, config, most, blind, elements, on_event, progress)
     domains = sorted({record["domain"] for record in records})
@@ -98,7 +99,8 @@ def evaluate(
     every = [r for r in records if r["objective"] == "navigation"]
     if every:
         summary["navigation"] = summarise(every)
-    rewards, truths = RewardConfig(reply_profile=config.reply_profile), [ReplyTarget.of_sample(row) for row in rows]
+    rewards = RewardConfig(reply_profile=config.reply_profile)
+    truths = [ReplyTarget.of_sample(row, space) for row in rows]
     for name, found in summary.items():
         said = [(r["reply"], truth) for r, truth in zip(records, truths, strict=True) if _within(r, name)]
         found["unreadable_share"] = unreadable_share(said, rewards, f"evaluation, {name}")
@@ -157,8 +159,10 @@ def _records(
             for place, reply in zip(places, found, strict=True):
                 replies[place] = reply.text
     wrong = {row["sample_id"]: reply for row, reply in zip(swapped, replies[len(rows) :], strict=True)}
-    rewards = RewardConfig(reply_profile=config.reply_profile)
-    return [_record(row, reply, rewards, wrong, blind, elements) for row, reply in zip(rows, replies, strict=False)]
+    rewards, space = RewardConfig(reply_profile=config.reply_profile), checkpoint.processor.preset.action_space
+    return [
+        _record(row, reply, rewards, wrong, blind, elements, space) for row, reply in zip(rows, replies, strict=False)
+    ]
 
 
 def _record(
@@ -168,6 +172,7 @@ def _record(
     wrong: Mapping[str, str],
     blind: BlindTable | None,
     elements: Elements | None,
+    space: ActionSpace,
 ) -> dict[str, Any]:
     record: dict[str, Any] = {
         "sample_id": row["sample_id"],
@@ -178,11 +183,11 @@ def _record(
         "cluster": cluster(row),
         "reply": text,
         "answer": row["answer"],
-        **judge(row, text, rewards),
+        **judge(row, text, rewards, space),
     }
     key = "hit" if row["objective"] == "grounding" else "step"
     if blind is not None:
-        guess = judge(row, blind.reply(row))
+        guess = judge(row, blind.reply(row), space=WIDEST)
         record |= {"blind": guess[key]} | ({"blind_type": guess["type"]} if "type" in guess else {})
     if key == "hit":
         truth = ReplyTarget.of_sample(row)

@@ -78,7 +78,7 @@ def lineage(
     seeds: Mapping[str, int] | None = None,
     metrics: Mapping[str, object] | None = None,
 ) -> Lineage:
-    """A lineage under the current action space and prompts."""
+    """A lineage under the preset's action space and the current prompts."""
     return Lineage(
         stage,
         preset.name,
@@ -86,6 +86,7 @@ def lineage(
         dict(config or {}),
         dict(seeds or {}),
         dict(metrics or {}),
+        action_space=preset.action_space,
         prompt_version=PROMPT_VERSION,
         prompt_digest=template_digest(),
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from schemas.actions import reply_spans
+from schemas.actions import WIDEST, reply_spans
 from trainer.modeling import tokenizer as words
 from trainer.settings.supervised import SpanWeights
 
@@ -98,7 +98,7 @@ class AnswerSpans:
         none. A token across both is of the type."""
         pieces = [b"" if token in self._control else self._bytes(token) for token in ids]
         text = b"".join(pieces).decode("utf-8", "surrogateescape")
-        found = reply_spans(text)
+        found = reply_spans(text, WIDEST)
         if found is None:
             return ["rest"] * len(pieces)
         part = bytearray(sum(map(len, pieces)))

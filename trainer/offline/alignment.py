@@ -22,7 +22,7 @@ from typing import Any
 
 from pipelines.prompts import history_entry, prompt_text, shown_thought
 from pipelines.prompts.tokens import text_tokens
-from schemas.actions import Action, parse_reply
+from schemas.actions import ACTION_SPACE, Action, ActionSpace, parse_reply
 from schemas.ids import canonical_json, digest, item_sample, sample_id
 from trainer.modeling.batches import Row
 from trainer.rl.rewards import ReplyTarget, step_success
@@ -52,14 +52,20 @@ class _Asked:
     step: Step
 
 
-def align(rows: Sequence[Row], rollouts: Rollouts, config: AlignmentConfig | None = None) -> Alignment:
+def align(
+    rows: Sequence[Row],
+    rollouts: Rollouts,
+    config: AlignmentConfig | None = None,
+    space: ActionSpace = ACTION_SPACE,
+) -> Alignment:
     """Navigation rows → the same steps with aligned histories; rows of other objectives are passed over.
+    `space` is that which the model of the `rollouts` speaks.
 
     A row whose history shows no step with a right reply has no new form. Rows that name no episode or no true action
     are counted as `unusable`. Raises `ValueError` if `rollouts` does not give its R replies for every row.
     """
     config = config or AlignmentConfig()
-    asked, unusable = _asked(rows)
+    asked, unusable = _asked(rows, space)
     thoughts = _right_thoughts(asked, rollouts, config)
     types = Counter(type(one.truth.action).__name__ for one in asked)
     rare = {name for name, count in types.items() if count < config.sparse_share * len(asked)}
@@ -135,7 +141,7 @@ def model_rollouts(
     return replies
 
 
-def _asked(rows: Sequence[Row]) -> tuple[list[_Asked], int]:
+def _asked(rows: Sequence[Row], space: ActionSpace) -> tuple[list[_Asked], int]:
     """Navigation rows with their truth and step, in the order of steps; how many have neither."""
     found, unusable = [], 0
     for row in rows:
@@ -144,7 +150,7 @@ def _asked(rows: Sequence[Row]) -> tuple[list[_Asked], int]:
         try:
             provenance = json.loads(row.get("provenance") or "{}")
             step = (str(row["source"]), str(provenance["episode"]), int(provenance["step"]))
-            found.append(_Asked(row, ReplyTarget.of_sample(row), step))
+            found.append(_Asked(row, ReplyTarget.of_sample(row, space), step))
         except (ValueError, KeyError, TypeError):
             unusable += 1
     return sorted(found, key=lambda one: (one.step, str(one.row["sample_id"]))), unusable
@@ -163,7 +169,7 @@ def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: Alignme
         mine = kept.setdefault(one.step, set())
         assert one.truth.action is not None
         for text in replies:
-            reply = parse_reply(text)
+            reply = parse_reply(text, one.truth.space)
             thought = shown_thought(reply.thought)
             right = any(
                 step_success(reply.action, one.truth.action, box, config.rewards) for box in one.truth.boxes or (None,)

@@ -46,7 +46,7 @@ def aligned_rows(
     A pure function of weights, tasks and config."""
     limit = reply_limit(processor.preset.max_answer_tokens, "navigation")
     rollouts = model_rollouts(model, processor, max_new_tokens=limit, batch_size=REPLIES)
-    made = align([task.row for task in tasks], rollouts, config)
+    made = align([task.row for task in tasks], rollouts, config, processor.preset.action_space)
     return [{key: row[key] for key in CHANGED if key in row} for row in made.rows], made.counts
 
 

@@ -112,7 +112,7 @@ def _own(task: RlTask, said: Mapping[str, str]) -> RlTask:
 
 def _words(task: RlTask, text: str, number: int, thoughts: bool) -> dict[str, str]:
     """The line of a step in stored histories → the same with what the policy said."""
-    reply = parse_reply(text)
+    reply = parse_reply(text, task.truth.space)
     assert task.truth.action is not None and reply.action is not None
     platform = task.row["platform"]
     own = history_line(number, reply.action, platform, reply.thought if thoughts else "")

@@ -12,6 +12,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from pipelines.prompts import with_asked_form
+from schemas.action_types import WIDEST
 from schemas.actions import Finished
 from trainer.data.clusters import cluster, cluster_of
 from trainer.data.window_rows import cut_row
@@ -53,10 +54,11 @@ def tasks_of(
     `ValueError` for an unknown domain.
     """
     unusable: Counter[str] = Counter()
+    space = processor.preset.action_space if processor is not None else WIDEST
     tasks = []
     for row in rows_of(rows, domain):
         try:
-            truth = ReplyTarget.of_sample(row)
+            truth = ReplyTarget.of_sample(row, space)
         except ValueError:
             unusable["no_checkable_truth"] += 1
             continue
@@ -73,7 +75,7 @@ def tasks_of(
         independent = cluster(row) if processor is not None else cluster_of(row)
         if processor is not None:
             row = cut_row(row, processor, drawn_by=row["sample_id"], target=row["objective"] == "navigation")
-            truth = ReplyTarget.of_sample(row)
+            truth = ReplyTarget.of_sample(row, space)
         tasks.append(RlTask(row, truth, independent, episode, step))
     return sorted(tasks, key=lambda task: str(task.row["sample_id"])), dict(unusable)
 

@@ -52,7 +52,7 @@ def unread_example(groups: Sequence[RolloutGroup], processor: Processor) -> str:
     """The first reply of an update's rollouts that holds no action."""
     lost = (one for group in groups for one in group.rollouts if one.unparsable)
     texts = (processor.text(sample.token_ids) for one in lost for sample in one.samples)
-    return next((text for text in texts if parse_reply(text).action is None), "")
+    return next((text for text in texts if parse_reply(text, processor.preset.action_space).action is None), "")
 
 
 def update_figures(advantages: Advantages, loss: Mapping[str, float]) -> Event:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipelines.store.images import ImageError, open_image
-from schemas.actions import Action, parse_reply, render
+from schemas.actions import WIDEST, Action, parse_reply, render
 from trainer.modeling.batches import BadSample, PixelPicture, Row, row_images
 from trainer.modeling.generation import Completion, generate
 from trainer.modeling.seen_pictures import seen_once
@@ -184,7 +184,7 @@ def _surest(answered: Sequence[tuple[View, Completion]]) -> Answer:
 
 def _pointed(text: str) -> tuple[float, float] | None:
     """The point that a reply is about: of grounding, or the first of its action's."""
-    reply = parse_reply(text)
+    reply = parse_reply(text, WIDEST)
     if reply.refusal:
         return None
     points = points_of(reply.action) if reply.action is not None else []
@@ -193,10 +193,10 @@ def _pointed(text: str) -> tuple[float, float] | None:
 
 def on_screen(text: str, window: ScreenWindow) -> str:
     """A reply about a window as one about its screen. One about the whole screen stays as it was written, and so does
-    what holds no point."""
+    what holds no point. Whether its model may say that action is decided where the reply is carried out or judged."""
     if window.size == window.screen:
         return text
-    reply = parse_reply(text)
+    reply = parse_reply(text, WIDEST)
     if reply.point is not None and not reply.refusal:
         x, y = window.to_screen(reply.point)
         return f"[{x},{y}]" + (f" {reply.confidence}" if reply.confidence is not None else "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schemas.action_types import POINTED, Action, Drag, Point, Scroll
+from schemas.action_types import AT_A_POINT, Action, Drag, Point, Scroll
 from schemas.coordinates import UNITS, to_unit
 from trainer.settings.reading import Reading
 
@@ -90,7 +90,7 @@ class ScreenWindow:
 
 def points_of(action: Action) -> list[Point]:
     """The points of an action, none for one without."""
-    if isinstance(action, POINTED):
+    if isinstance(action, AT_A_POINT):
         return [action.box]
     if isinstance(action, Drag):
         return [action.start, action.end]
@@ -103,7 +103,7 @@ def _moved(action: Action, move: Callable[[Point], Point | None]) -> Action | No
     moved = [point for one in points_of(action) if (point := move(one)) is not None]
     if len(moved) < len(points_of(action)):
         return None
-    if isinstance(action, POINTED):
+    if isinstance(action, AT_A_POINT):
         return replace(action, box=moved[0])
     if moved and isinstance(action, Drag | Scroll):
         return replace(action, start=moved[0], end=moved[1])

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.action_types import POINTED, REFUSED
+from schemas.action_types import ACTION_SPACE, AT_A_POINT, POINTED, REFUSED, WIDEST, ActionSpace
 from schemas.actions import (
     Action,
     CallUser,
@@ -28,6 +28,8 @@ from schemas.actions import (
     Launch,
     Point,
     Scroll,
+    SelectOption,
+    TakeNote,
     Type,
     direction_of,
     parse_reply,
@@ -50,12 +52,14 @@ DEFAULT = RewardConfig()
 
 @dataclass(frozen=True)
 class ReplyTarget:
-    """What a reply is held to. grounding: `boxes`, or `refusal`; navigation: `action`, with `boxes` where known."""
+    """What a reply is held to. grounding: `boxes`, or `refusal`; navigation: `action`, with `boxes` where known.
+    `space`: which actions a reply may be, those that its model was taught."""
 
     objective: str
     action: Action | None = None
     boxes: tuple[tuple[float, ...], ...] = ()
     refusal: bool = False
+    space: ActionSpace = ACTION_SPACE
 
     def __post_init__(self) -> None:
         if self.objective not in ("grounding", "navigation"):
@@ -66,13 +70,14 @@ class ReplyTarget:
             raise ValueError(f"truth: grounding needs boxes or a refusal, and not both; found {self}")
 
     @classmethod
-    def of_sample(cls, row: Mapping[str, Any]) -> ReplyTarget:
-        """From a row of the Samples table. Raises `ValueError` where nothing checkable stands in it."""
+    def of_sample(cls, row: Mapping[str, Any], space: ActionSpace = ACTION_SPACE) -> ReplyTarget:
+        """From a row of the Samples table, for a model that speaks `space`. Raises `ValueError` where nothing checkable
+        stands in it."""
         boxes = tuple(tuple(float(side) for side in box) for box in row.get("target_boxes") or ())
-        reply = parse_reply(row["answer"])
+        reply = parse_reply(row["answer"], WIDEST)
         if row["objective"] == "grounding":
-            return cls("grounding", None, () if reply.refusal else boxes, reply.refusal)
-        return cls(row["objective"], reply.action, boxes)
+            return cls("grounding", None, () if reply.refusal else boxes, reply.refusal, space)
+        return cls(row["objective"], reply.action, boxes, space=space)
 
 
 _TAGS = tuple(f"<{slash}{tag}>" for tag in ("think", "action", "conclusion") for slash in ("", "/"))
@@ -88,7 +93,7 @@ def r_format(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
         if config.free_form:
             return float(bare is not None and in_profile(bare, config.reply_profile, config.boxes))
         return float(bare is not None and form.fullmatch(bare) is not None)
-    return float(parse_reply(text).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
+    return float(parse_reply(text, truth.space).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
 
 
 def _bare(text: str, config: RewardConfig) -> str | None:
@@ -106,7 +111,7 @@ def unreadable(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) ->
     the model meant."""
     if truth.objective == "grounding":
         return profile_point(text, config.reply_profile) is None
-    return parse_reply(text).action is None
+    return parse_reply(text, truth.space).action is None
 
 
 def r_iou(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> float:
@@ -137,7 +142,7 @@ def r_action(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
     """R_type + (R_content | R_coord), see `score_action`; an unparsable reply is 0."""
     if truth.action is None:
         raise ValueError("r_action: expected a true action, found none")
-    return score_action(parse_reply(text).action, truth.action, truth.boxes, config)
+    return score_action(parse_reply(text, truth.space).action, truth.action, truth.boxes, config)
 
 
 def score_action(
@@ -156,6 +161,8 @@ def score_action(
 def _arguments(prediction: Any, truth: Any, boxes: Sequence[Box], config: RewardConfig) -> float:
     if isinstance(truth, POINTED):
         return _r_coord(prediction.box, truth.box, boxes, config)  # type: ignore[attr-defined]
+    if isinstance(truth, SelectOption):  # half for the list, half for the option
+        return (_r_coord(prediction.box, truth.box, boxes, config) + content_f1(prediction.option, truth.option)) / 2
     if isinstance(truth, Drag):
         ends = ((prediction.start, truth.start), (prediction.end, truth.end))
         return sum(_r_coord(found, expected, (), config) for found, expected in ends) / 2
@@ -163,7 +170,7 @@ def _arguments(prediction: Any, truth: Any, boxes: Sequence[Box], config: Reward
         return _r_scroll(prediction, truth, config)
     if isinstance(truth, Hotkey):
         return config.alpha * _same_keys(prediction, truth)
-    if isinstance(truth, Type | CallUser):
+    if isinstance(truth, Type | CallUser | TakeNote):
         return content_f1(prediction.content, truth.content)
     if isinstance(truth, Launch):
         return _launch_f1(prediction, truth)
@@ -221,7 +228,7 @@ def content_f1(found: str, expected: str) -> float:
 
 
 def type_match(prediction: Action | None, truth: Action) -> bool:
-    """Whether both are the same one of the 16 action types; the Enter key is PressEnter, however it is written."""
+    """Whether both are of the same action type; the Enter key is PressEnter, however it is written."""
     return type(as_pressed(prediction)) is type(as_pressed(truth))
 
 
@@ -236,13 +243,16 @@ def step_success(
     """Whether a predicted step would have done: the all-or-nothing measure of evaluation, beside the graded reward.
 
     Type equal, and: a point inside the target box or d < δ2; both ends of a drag d < δ2; scroll direction equal; the
-    same set of keys; content F1 ≥ 0.5. Finished and actions without parameters need the type alone.
+    same set of keys; content F1 ≥ 0.5; of a choice the point, and the option's words all of them. Finished and actions
+    without parameters need the type alone.
     """
     prediction, truth = as_pressed(prediction), as_pressed(truth)
     if prediction is None or not type_match(prediction, truth):
         return False
     found: Any = prediction
-    if isinstance(truth, POINTED):
+    if isinstance(truth, AT_A_POINT):
+        if isinstance(truth, SelectOption) and content_f1(found.option, truth.option) < 1:
+            return False
         near = math.dist(found.box, truth.box) < config.delta2  # type: ignore[attr-defined]
         return near or (target_box is not None and contains(list(target_box), found.box))
     if isinstance(truth, Drag):
@@ -251,7 +261,7 @@ def step_success(
         return direction_of(found) == direction_of(truth)
     if isinstance(truth, Hotkey):
         return _same_keys(found, truth)
-    if isinstance(truth, Type | CallUser):
+    if isinstance(truth, Type | CallUser | TakeNote):
         return content_f1(found.content, truth.content) >= 0.5
     if isinstance(truth, Launch):
         return _launch_f1(found, truth) >= 0.5
@@ -262,7 +272,7 @@ def succeeds(text: str, truth: ReplyTarget, config: RewardConfig) -> bool:
     """Whether a reply does the step: point in box (or right refusal) for grounding, `step_success` for navigation."""
     if truth.action is None:
         return point_hit(profile_point(text, config.reply_profile), truth.boxes, truth.refusal)
-    action = parse_reply(text).action
+    action = parse_reply(text, truth.space).action
     return any(step_success(action, truth.action, box, config) for box in truth.boxes or (None,))
 
 

@@ -89,7 +89,7 @@ class CheckpointPolicy:
         except BadSample as bad:
             raise PolicyError(f"{self.name}: {bad}") from bad
         self._chosen(answer.completion)
-        reply = parse_reply(answer.text)
+        reply = parse_reply(answer.text, self.checkpoint.processor.preset.action_space)
         return Decision(answer.text, reply.action, reply.thought, reply.conclusion, prompt_tokens, reply_tokens)
 
     def _chosen(self, completion: Completion) -> None:

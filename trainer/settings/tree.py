@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
+from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.ids import canonical_json
 from schemas.settings import ALWAYS, NEVER, Number, Settings, SettingsError, Whole, nearest, setting
 from trainer.settings.distill import DistillSettings
@@ -75,6 +76,11 @@ class TrainerSettings(Settings):
         "the one that nano comes with; empty: random, or a published preset's own. Its files count, not where they "
         "lie.",
         in_version=ALWAYS,
+    )
+    action_space: ActionSpace = setting(
+        ACTION_SPACE,
+        "Which actions the model is taught, and its replies may be: the deployment's, unless it is said here. "
+        "Checkpoints remember it, and two spaces are neither merged nor distilled.",
     )
     route: Literal["method", "successor"] = setting(
         "method",

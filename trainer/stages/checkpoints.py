@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.prompts import prompt_text
 from pipelines.store.manifest import Check
+from schemas.action_types import ACTION_SPACE
 from schemas.ids import canonical_json
 from trainer.data.clusters import set_aside
 from trainer.data.rows import light_rows, pick, with_pictures
@@ -93,7 +94,14 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
             f"weights {place}: expected a checkpoint of preset {preset.name} and no other shape, found "
             f"{kept.processor.preset.name} and shape {shape} (weights '' begins from random ones)"
         )
-    kept.processor.preset = replace(kept.processor.preset, reading=context.settings.reading)
+    spoken = kept.processor.preset.action_space
+    if spoken not in (ACTION_SPACE, preset.action_space):
+        raise ValueError(
+            f"weights {place}: expected a checkpoint that speaks {preset.action_space}, found one that speaks "
+            f"{spoken} (action_space {spoken} trains it on)"
+        )
+    taught: dict[str, Any] = {"reading": context.settings.reading, "action_space": preset.action_space}
+    kept.processor.preset = replace(kept.processor.preset, **taught)
     made = checkpoints.lineage(
         context.stage,
         kept.processor.preset,

@@ -35,12 +35,13 @@ def weights_folder(named: str) -> str:
 
 
 def preset_from(settings: TrainerSettings) -> Preset:
-    """The preset that is set, with the sizes of `shape` where it has a shape, `pixels` where it is published, and its
-    `reading`, unless `weights` bring a preset of their own.
+    """The preset that is set, with the sizes of `shape` where it has a shape, `pixels` where it is published, its
+    `reading`, unless `weights` bring a preset of their own, and the `action_space`.
 
     Raises `ValueError` for overrides that the preset can't take."""
     found, pixels = preset(settings.preset), settings.pixels
     changes: dict[str, Any] = {} if settings.weights else {"reading": settings.reading}
+    changes |= {"action_space": settings.action_space}
     if found.shape is None:
         if settings.shape.model_fields_set:
             raise ValueError(f"preset {found.name}: shape can't be changed, its weights are published")

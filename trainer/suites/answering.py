@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pipelines.prompts import messages, prompt_text
+from schemas.action_types import ACTION_SPACE, ActionSpace
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -90,6 +91,7 @@ class CheckpointAnswers:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.name = checkpoint_name(checkpoint)
         self.max_answer_tokens: int = checkpoint.processor.preset.max_answer_tokens
+        self.space = checkpoint.processor.preset.action_space
         self._checkpoint = checkpoint
 
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]:
@@ -125,6 +127,9 @@ class EndpointAnswers:
     tokenizers write it in more tokens, and some think aloud first.
     Raises `RuntimeError` where none of a call's questions gets a reply: then the server is at fault, not the model.
     """
+
+    space: ActionSpace = ACTION_SPACE
+    """Which actions its replies may be: a model that others trained is told of these."""
 
     def __init__(
         self,

@@ -259,6 +259,7 @@ def _steps(known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_e
             answers,  # type: ignore[arg-type]
             StepsConfig(limit=options.limit, seed=options.seed, max_new_tokens=most),
             name=known.name,
+            space=answers.space,
             blind=blind_table(options.store),
             on_event=on_event,
             progress=options.progress,

@@ -27,8 +27,8 @@ from pipelines.derivers.base import DeriveConfig, ScreenFacts
 from pipelines.derivers.navigation import DERIVER, navigation
 from pipelines.prompts import messages
 from pipelines.store import Store, StoreError
-from schemas.action_types import POINTED, Finished
-from schemas.actions import parse, parse_reply
+from schemas.action_types import AT_A_POINT, Finished
+from schemas.actions import ACTION_SPACE, WIDEST, ActionSpace, parse, parse_reply
 from schemas.ids import digest
 from schemas.rows import StepRow
 from trainer.evaluation.controls import BlindTable
@@ -96,9 +96,11 @@ def evaluate_steps(
     blind: BlindTable | None = None,
     on_event: OnEvent | None = None,
     progress: bool = False,
+    space: ActionSpace = ACTION_SPACE,
 ) -> dict[str, object]:
     """Steps of `unified/<source>` → `{"suite", "summary", "read", "records", "config"}` (see `summarise`).
 
+    `space`: which actions the replies may be, those that the model was taught.
     Raises `ValueError` where the source isn't unified, or has no step of that split and level.
     """
     from tqdm import tqdm
@@ -122,7 +124,7 @@ def evaluate_steps(
         for start in range(0, len(rows), config.chunk):
             chunk = _with_pictures(store, rows[start : start + config.chunk], read)
             for row, reply in zip(chunk, answers(chunk, config.max_new_tokens), strict=True):
-                records.append(_record(row, reply, blind))
+                records.append(_record(row, reply, blind, space))
             bar.update(min(config.chunk, len(rows) - start))
             if on_event:
                 on_event({"kind": "suite", "suite": name or source, "done": len(records), "of": len(rows)})
@@ -133,7 +135,7 @@ def evaluate_steps(
         "title": f"{source}, {level} level",
         "policy": answers.name,
         "read": {"asked": len(records), "not_asked": dict(sorted(read.items()))},
-        "summary": summarise(records),
+        "summary": summarise(records, space),
         "records": records,
         "config": {**asdict(config), "level": level, "source": source},
         "inputs": {unified.asset: unified.version},
@@ -206,11 +208,12 @@ def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dic
     )
 
 
-def score(text: str, row: Mapping[str, object]) -> dict[str, float | None]:
-    """The measures of one reply; `grounding` is None where the true action doesn't point."""
-    truth = ReplyTarget.of_sample(row)
+def score(text: str, row: Mapping[str, object], space: ActionSpace = ACTION_SPACE) -> dict[str, float | None]:
+    """The measures of one reply of a model that speaks `space`; `grounding` is None where the true action doesn't
+    point."""
+    truth = ReplyTarget.of_sample(row, space)
     assert truth.action is not None
-    found = parse_reply(text).action
+    found = parse_reply(text, space).action
     boxes: Sequence[Any] = truth.boxes or (None,)
     wide = any(step_success(found, truth.action, box, WIDE) for box in boxes)
     strict = any(step_success(found, truth.action, box, STRICT) for box in boxes)
@@ -218,13 +221,13 @@ def score(text: str, row: Mapping[str, object]) -> dict[str, float | None]:
         "type": float(type_match(found, truth.action)),
         "step": float(wide),
         "step_strict": float(strict),
-        "grounding": float(wide) if isinstance(truth.action, POINTED) else None,
+        "grounding": float(wide) if isinstance(truth.action, AT_A_POINT) else None,
         "format": r_format(text, truth),
     }
 
 
-def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None) -> dict[str, Any]:
-    action = parse_reply(row["answer"]).action
+def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None, space: ActionSpace) -> dict[str, Any]:
+    action = parse_reply(row["answer"], WIDEST).action
     record: dict[str, Any] = {
         "id": row["sample_id"],
         "episode": row["episode"],
@@ -236,15 +239,15 @@ def _record(row: Mapping[str, Any], reply: SuiteAnswer, blind: BlindTable | None
         **({"read_as": reply.text} if reply.profiled else {}),
         "why": reply.why,
         "answer": row["answer"],
-        **(dict.fromkeys(MEASURES) if reply.why else score(reply.text, row)),
+        **(dict.fromkeys(MEASURES) if reply.why else score(reply.text, row, space)),
     }
     if blind is not None:
-        guess = score(blind.reply(row), row)
+        guess = score(blind.reply(row), row, WIDEST)
         record |= {"blind": guess["step"], "blind_type": guess["type"]}
     return record
 
 
-def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+def summarise(records: Sequence[Mapping[str, Any]], space: ActionSpace = ACTION_SPACE) -> dict[str, object]:
     """Intervals over the steps that were answered: the measures, `step` without the closing Finished (sources differ in
     whether they have one), by true type and platform, `trace`, and the controls: the blind table's step and type, and
     always saying the commonest type."""
@@ -276,7 +279,7 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
             "blind_type": difference(answered, "type", "blind_type", "episode"),
         },
         **unreadable_figures(
-            [(r["reply"], parse_reply(r.get("read_as", r["reply"])).action is None) for r in answered], "steps"
+            [(r["reply"], parse_reply(r.get("read_as", r["reply"]), space).action is None) for r in answered], "steps"
         ),
         "commonest_type": usual,
         "types": dict(sorted(types.items())),

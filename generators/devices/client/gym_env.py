@@ -19,6 +19,7 @@ from gymnasium import spaces
 
 from generators.tasks.world_interface import Observation, UnsupportedAction, World, WorldError
 from schemas import actions
+from schemas.action_types import POINTED, TEXTED
 from schemas.actions import Action, Finished
 
 Judge = Callable[[World, Action], tuple[float, bool]]
@@ -31,10 +32,14 @@ def until_finished(world: World, action: Action) -> tuple[float, bool]:
 
 
 class ActionText(spaces.Space[str]):
-    """All canonical texts of the 16 actions (`schemas.actions.format`); samples are of every type, at random points."""
+    """All canonical texts of a space's actions (`schemas.actions.format`); samples are of every type, at random
+    points."""
 
-    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+    def __init__(
+        self, space: actions.ActionSpace = actions.ACTION_SPACE, seed: int | np.random.Generator | None = None
+    ) -> None:
         super().__init__(None, str, seed)
+        self.space = space
 
     @property
     def is_np_flattenable(self) -> bool:
@@ -43,7 +48,7 @@ class ActionText(spaces.Space[str]):
     def contains(self, x: object) -> bool:
         """Whether `schemas.actions.parse` reads it."""
         try:
-            return isinstance(x, str) and actions.parse(x) is not None
+            return isinstance(x, str) and actions.parse(x, self.space) is not None
         except ValueError:
             return False
 
@@ -51,7 +56,7 @@ class ActionText(spaces.Space[str]):
         """A random action. `mask` and `probability` are refused: no space of texts has them."""
         if mask is not None or probability is not None:
             raise ValueError("ActionText.sample: expected no mask and no probability")
-        kinds = sorted(actions.ACTION_TYPES)
+        kinds = sorted(actions.SPACES[self.space])
         return actions.format(self._make(kinds[int(self.np_random.integers(len(kinds)))]))
 
     def _make(self, kind: str) -> Action:
@@ -59,6 +64,7 @@ class ActionText(spaces.Space[str]):
             x, y = self.np_random.integers(0, 1001, 2)
             return int(x), int(y)
 
+        cls = actions.SPACES[self.space][kind]
         word = "".join(chr(97 + int(k)) for k in self.np_random.integers(0, 26, 6))
         made: Action
         if kind == "Drag":
@@ -69,19 +75,21 @@ class ActionText(spaces.Space[str]):
             made = actions.Launch(app=word)
         elif kind == "Hotkey":
             made = actions.Hotkey(("ctrl", word[0]))
-        elif kind in ("Type", "Finished", "CallUser"):
-            made = actions.ACTION_TYPES[kind](word)
-        elif kind in ("Click", "LongPress", "Hover", "DoubleClick"):
-            made = actions.ACTION_TYPES[kind](point())
+        elif kind == "SelectOption":
+            made = actions.SelectOption(point(), word)
+        elif cls in TEXTED:
+            made = cls(word)
+        elif cls in POINTED:
+            made = cls(point())
         else:
-            made = actions.ACTION_TYPES[kind]()
+            made = cls()
         return made
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ActionText)
+        return isinstance(other, ActionText) and other.space == self.space
 
     def __repr__(self) -> str:
-        return "ActionText()"
+        return f"ActionText({self.space!r})"
 
 
 class DeviceEnv(gymnasium.Env[np.ndarray, str]):
@@ -98,6 +106,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
         judge: Judge = until_finished,
         max_steps: int = 50,
         render_mode: str | None = None,
+        space: actions.ActionSpace = actions.ACTION_SPACE,
     ) -> None:
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"DeviceEnv: expected render_mode rgb_array or None, found {render_mode!r}")
@@ -105,7 +114,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
         self.render_mode = render_mode
         width, height = world.size_px
         self.observation_space = spaces.Box(0, 255, (height, width, 3), np.uint8)
-        self.action_space = ActionText()
+        self.action_space, self._space = ActionText(space), space
         self._steps = 0
         self._picture: np.ndarray | None = None
 
@@ -121,7 +130,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
 
     def step(self, action: str) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
         """One action by its canonical text."""
-        parsed, error = actions.parse(action), ""
+        parsed, error = actions.parse(action, self._space), ""
         try:
             self.world.act(parsed)
         except (UnsupportedAction, WorldError) as wrong:

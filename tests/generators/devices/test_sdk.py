@@ -24,7 +24,7 @@ from generators.devices.device import AsyncDevice, DeviceEndpoint, DeviceError, 
 from generators.devices.drivers.cdp import CdpOptions
 from generators.devices.drivers.frames import read_options
 from generators.tasks.world_interface import World
-from schemas.actions import Click, Type, parse
+from schemas.actions import SPACES, Click, Type, parse
 
 LINES: dict[str, str | Driver] = {"ssh": parts.connect_lines}
 TEXT = "😀 中文 \"'; rm -rf / \\n" + "x" * 10_000
@@ -356,10 +356,12 @@ def test_the_sync_client_is_a_world_and_a_gymnasium_environment(two: parts.Gatew
 
 
 def test_samples_of_the_action_space_are_legal_and_of_every_type() -> None:
-    space = ActionText(seed=3)
-    samples = [space.sample() for _ in range(400)]
-    assert all(space.contains(sample) for sample in samples)
-    assert len({type(parse(sample)) for sample in samples}) == 16
+    for name, types in SPACES.items():
+        space = ActionText(name, seed=3)
+        samples = [space.sample() for _ in range(400)]
+        assert all(space.contains(sample) for sample in samples)
+        assert {type(parse(sample)).__name__ for sample in samples} == set(types)
+        assert space == ActionText(name) and space.contains("GetUrl()") is (name == "v2")
     assert not space.contains("Click( box=(1,2))") and not space.contains(7)
 
 

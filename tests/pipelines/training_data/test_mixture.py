@@ -24,7 +24,7 @@ from pipelines.training_data.mixture import (
 from pipelines.training_data.mixture_config import FLOORED, TARGET_SHARES, MixtureConfig
 from pipelines.training_data.shard_form import ShardIndex
 from pipelines.training_data.shards import build_shards
-from schemas.actions import ACTION_TYPES
+from schemas.actions import SPACES, WIDEST
 from schemas.tables import OBJECTIVES, PLATFORMS
 
 
@@ -277,6 +277,6 @@ def test_floors_hold_for_platforms_and_action_types_by_name(tmp_path: Path) -> N
 
 
 def test_only_what_can_be_short_has_a_floor() -> None:
-    assert set(FLOORED) == {*OBJECTIVES, *PLATFORMS, *ACTION_TYPES}
+    assert set(FLOORED) == {*OBJECTIVES, *PLATFORMS, *SPACES[WIDEST]}
     with pytest.raises(ValueError, match="floors: 'chess' is no objective"):
         MixtureConfig(floors={"chess": 0.1})

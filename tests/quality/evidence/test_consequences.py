@@ -6,7 +6,7 @@ import pytest
 
 from quality.evidence.consequences import KINDS, LANGUAGES, consequence, consequences, names
 from quality.items.screens import Element
-from schemas.action_types import Click, Finished, Hotkey, Hover, Type
+from schemas.action_types import Click, Finished, Hotkey, Hover, RightClick, SelectOption, Type
 from schemas.actions import Action
 
 ON = Click((500, 500))
@@ -78,6 +78,15 @@ def test_context_decides_where_words_do_not() -> None:
 @pytest.mark.parametrize("action", [Hover((500, 500)), Type("delete"), Finished("deleted"), Click((10, 990)), None])
 def test_only_a_click_on_something_does_anything(action: Action | None) -> None:
     assert kind(button("Delete"), action=action) is None  # type: ignore[arg-type]
+
+
+def test_an_option_of_a_menu_does_what_it_says_and_one_of_a_form_nothing_yet() -> None:
+    for label, expected in (("Delete project", "delete"), ("Pay now", "pay"), ("Rename", None)):
+        action = SelectOption((500, 500), label)
+        assert kind(button("File", "menu"), action=action) == expected
+        assert kind(button("Sort by", "combobox"), action=action) is None
+    assert kind(button("Delete"), action=RightClick((500, 500))) is None  # it opens what can be done
+    assert kind(button("Delete"), action=SelectOption((10, 990), "Delete")) is None
 
 
 def test_an_episode_knows_what_came_before(world: object) -> None:

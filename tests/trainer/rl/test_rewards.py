@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from schemas import actions
 from schemas.actions import (
-    ACTION_TYPES,
+    SPACES,
+    WIDEST,
     Action,
     CallUser,
     Click,
@@ -23,6 +24,7 @@ from schemas.actions import (
     LongPress,
     PressBack,
     Scroll,
+    SelectOption,
     Type,
     Wait,
     parse_reply,
@@ -295,9 +297,11 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 @st.composite
 def any_action(draw: st.DrawFn) -> Action:
-    kind = draw(st.sampled_from(sorted(ACTION_TYPES)))
-    cls = ACTION_TYPES[kind]
-    if kind in ("Click", "LongPress", "Hover", "DoubleClick"):
+    kind = draw(st.sampled_from(sorted(SPACES[WIDEST])))
+    cls = SPACES[WIDEST][kind]
+    if kind == "SelectOption":
+        return SelectOption(draw(POINTS), draw(TEXT.filter(bool)))
+    if kind in ("Click", "LongPress", "Hover", "DoubleClick", "RightClick"):
         return cls(draw(POINTS))
     if kind == "Drag":
         return Drag(draw(POINTS), draw(POINTS))
@@ -312,7 +316,7 @@ def any_action(draw: st.DrawFn) -> Action:
         return Hotkey(
             tuple(draw(st.lists(st.sampled_from(["ctrl", "shift", "c", "Enter", "+"]), min_size=1, max_size=3)))
         )
-    return cls(draw(TEXT)) if kind in ("Type", "Finished", "CallUser") else cls()
+    return cls(draw(TEXT)) if kind in ("Type", "Finished", "CallUser", "TakeNote") else cls()
 
 
 class TestLaws:

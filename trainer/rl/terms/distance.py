@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from schemas.action_types import POINTED, REFUSED
+from schemas.action_types import AT_A_POINT, REFUSED
 from schemas.actions import Action, Drag, parse_reply
 from schemas.settings import Number, Settings, setting
 from trainer.rl.reply_forms import profile_point
@@ -37,11 +37,11 @@ def distance(text: str, truth: ReplyTarget, **options: object) -> float:
         if truth.refusal or found is None or found == REFUSED:
             return float(truth.refusal and found == REFUSED)
         return _worth(found, truth.boxes, config.reach)
-    return _of_action(parse_reply(text).action, truth.action, truth.boxes, config.reach)
+    return _of_action(parse_reply(text, truth.space).action, truth.action, truth.boxes, config.reach)
 
 
 def _of_action(found: Action | None, truth: Action, boxes: Sequence[Box], reach: float) -> float:
-    if isinstance(found, POINTED) and isinstance(truth, POINTED) and type(found) is type(truth):
+    if isinstance(found, AT_A_POINT) and isinstance(truth, AT_A_POINT) and type(found) is type(truth):
         return _worth(found.box, boxes or (truth.box * 2,), reach)
     if isinstance(found, Drag) and isinstance(truth, Drag):
         ends = ((found.start, truth.start), (found.end, truth.end))
