@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 VESPER_HOME ?= $(CURDIR)/.vesper
-EXTRAS := core,embed,train,trl,devices,webapps,dagster,s3,production,tracking,docs,dev
+EXTRAS := core,embed,train,trl,devices,webapps,dagster,s3,ray,production,tracking,docs,dev
 WORKERS ?= auto
 PORT ?= 3000
 MINUTES ?= 20

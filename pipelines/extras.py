@@ -32,6 +32,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "dagster": ("dagster", "dagster_dg_cli", "dagster_pipes", "dagster_webserver", "duckdb", "matplotlib"),
     "trl": ("peft", "trl"),
     "s3": ("s3fs",),
+    "ray": ("ray",),
     "production": ("dagster_postgres", "psycopg2"),
     "tracking": ("attr", "mlflow", "openlineage"),
 }

@@ -14,8 +14,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         metavar="NAME",
-        help="who runs the parts: auto (the default: worker processes where they pay), in-process, processes, beam, or "
-        "one of your own (path/to/file.py:name)",
+        help="who runs the parts: auto (the default: worker processes where they pay), in-process, processes, beam, "
+        "ray, or one of your own (path/to/file.py:name)",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="parts that are run at a time (default: one a core)")
     parser.add_argument(

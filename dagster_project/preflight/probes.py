@@ -26,8 +26,11 @@ from generators.execution.device_sources import DevicePlaces
 from generators.execution.device_sources import missing as gateways_missing
 from generators.worlds.desktop.session import find_missing
 from pipelines import suites
+from pipelines.engines.engine import EngineError
+from pipelines.engines.ray import Ray
 from pipelines.engines.run_parts import chosen_engine
 from pipelines.extensions import find_part
+from pipelines.extras import MissingExtra
 from pipelines.store.free_space import free_bytes, sized
 from quality.evidence.reading import NoReader, reader_version
 from quality.judges.registry import JUDGES, JudgeConfig, asks_a_model
@@ -106,11 +109,13 @@ def files(stage: GraphStage, work: StageWork) -> list[str]:
 
 
 def engine(stage: GraphStage, work: StageWork) -> list[str]:
-    """The engine of the stage's parts, and where that is Beam on a Dask cluster, the cluster."""
+    """The engine of the stage's parts, and where that is Ray or Beam on a cluster, the cluster."""
     choice = work.deployment.engine.of(stage.key)
     try:
-        chosen_engine(choice, ())
-    except ValueError as error:
+        chosen = chosen_engine(choice, ())
+        if isinstance(chosen, Ray):
+            chosen.require()
+    except (ValueError, MissingExtra, EngineError) as error:
         return [str(error)]
     prefix = "--dask_client_address="
     found = []

@@ -1,1 +1,1 @@
-"""Who runs the parts of a stage: this process, worker processes here, Beam, or an engine of your own."""
+"""Who runs the parts of a stage: this process, worker processes here, Beam, Ray, or an engine of your own."""

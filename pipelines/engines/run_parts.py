@@ -16,6 +16,7 @@ from pipelines.engines.beam import Beam
 from pipelines.engines.cores import usable_cores
 from pipelines.engines.engine import EngineError, PartsEngine, name_of
 from pipelines.engines.in_process import InProcess
+from pipelines.engines.ray import Ray
 from pipelines.engines.settings import AUTO, IN_PROCESS, PROCESSES, EngineChoice, EngineSettings
 from pipelines.engines.worker_processes import WorkerProcesses
 from pipelines.extensions import find_part as find_member
@@ -26,6 +27,7 @@ ENGINES: dict[str, Callable[[EngineChoice], PartsEngine]] = {
     IN_PROCESS: InProcess,
     PROCESSES: WorkerProcesses,
     "beam": Beam,
+    "ray": Ray,
 }
 """Engines by name; one of your own is a function of an `EngineChoice`, named as `pipelines.extensions` says."""
 PAYS_FROM_S = 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.settings import NEVER, Settings, Whole, merged, setting
+from schemas.settings import NEVER, Number, Settings, Whole, merged, setting
 
 AUTO, IN_PROCESS, PROCESSES = "auto", "in-process", "processes"
 
@@ -13,11 +13,15 @@ class EngineChoice(Settings):
     runner: str = setting(
         AUTO,
         "auto (worker processes where there are parts enough that they pay, else this process), in-process, processes, "
-        "beam, or an engine of your own (module:name or path/to/file.py:name).",
+        "beam, ray, or an engine of your own (module:name or path/to/file.py:name).",
         in_version=NEVER,
     )
     workers: Whole | None = setting(
-        None, "Parts that are run at a time; null: one a core, with beam as its options say.", in_version=NEVER, ge=1
+        None,
+        "Parts that are run at a time; null: one a core, with beam as its options say, with ray as the cluster has "
+        "room for.",
+        in_version=NEVER,
+        ge=1,
     )
     part_bytes: Whole = setting(
         64 << 20,
@@ -26,7 +30,15 @@ class EngineChoice(Settings):
         in_version=NEVER,
         ge=1,
     )
-    options: tuple[str, ...] = setting((), "What the engine itself is told; beam: its flags.", in_version=NEVER)
+    cpus: Number = setting(1, "CPU cores that ray keeps for a part.", in_version=NEVER, gt=0)
+    gpus: Number = setting(
+        0, "GPUs that ray keeps for a part; below 1, several parts share one.", in_version=NEVER, ge=0
+    )
+    options: tuple[str, ...] = setting(
+        (),
+        "What the engine itself is told; beam: its flags; ray: --address=HOST:PORT of a cluster.",
+        in_version=NEVER,
+    )
 
 
 class EngineSettings(EngineChoice):

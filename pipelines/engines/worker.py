@@ -8,6 +8,7 @@ import sys
 import traceback
 from multiprocessing.connection import Connection
 
+from pipelines.engines.child import pickled_error
 from pipelines.engines.cores import share_cores
 from pipelines.engines.engine import call
 from pipelines.processes import die_with_parent
@@ -33,21 +34,14 @@ def answer(asked: bytes) -> bytes:
     try:
         call(*pickle.loads(asked))
     except Exception as error:
-        return _pickled(error, f"in a worker process:\n{traceback.format_exc()}")
+        return pickled_error(error, f"in a worker process:\n{traceback.format_exc()}")
     return pickle.dumps(None)
 
 
-def _pickled(error: Exception, note: str) -> bytes:
-    """An error whose class can't be made from its arguments is told in words."""
-    try:
-        error.add_note(note)
-        found = pickle.dumps(error)
-        pickle.loads(found)
-    except Exception:
-        words = RuntimeError(f"{type(error).__name__}: {error}")
-        words.add_note(note)
-        return pickle.dumps(words)
-    return found
+def answer_apart(asked: bytes) -> bytes:
+    """As `answer`, in a worker of a cluster, whose processes have the other cores."""
+    share_cores()
+    return answer(asked)
 
 
 if __name__ == "__main__":

@@ -7,23 +7,19 @@ also where that is killed with -9. Their numeric libraries compute with one thre
 
 from __future__ import annotations
 
-import os
 import pickle
-import socket
 import subprocess
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from multiprocessing.connection import wait
 
+from pipelines.engines.child import THREADS, Line, start_child
 from pipelines.engines.cores import usable_cores
 from pipelines.engines.engine import EngineError
 from pipelines.engines.settings import EngineChoice
 from pipelines.processes import end_process
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 BEGUN = 2
 """Times that a part is begun whose worker was killed."""
 
@@ -31,7 +27,7 @@ BEGUN = 2
 @dataclass
 class _Worker:
     process: subprocess.Popen[bytes]
-    line: Connection[Any, Any]
+    line: Line
     place: int | None = None
     """The call that is under way."""
 
@@ -112,14 +108,4 @@ class _Calls:
 
 
 def _start() -> _Worker:
-    """A worker, which finds what this process can import."""
-    ours, theirs = socket.socketpair()
-    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pipelines.engines.worker", str(os.getpid()), str(theirs.fileno())],
-            env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": paths},
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-        )
-    return _Worker(process, Connection(ours.detach()))
+    return _Worker(*start_child("pipelines.engines.worker", dict.fromkeys(THREADS, "1")))

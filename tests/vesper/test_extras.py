@@ -119,6 +119,16 @@ def test_work_that_needs_an_extra_says_the_line_to_type(tmp_path: Path, extra: s
     assert told.endswith(f'pip install "vesper[{extra}]"')
 
 
+def test_an_engine_that_needs_an_extra_says_the_line_to_type(tmp_path: Path) -> None:
+    code = """
+from pipelines.engines.ray import Ray
+from pipelines.engines.settings import EngineChoice
+Ray(EngineChoice()).map("os:fspath", ["."], print)
+"""
+    ended = without(set(EXTRAS["ray"]), code, tmp_path)
+    assert ended.stderr.strip().endswith("no module 'ray' here): pip install \"vesper[ray]\"")
+
+
 def test_only_a_missing_module_of_an_extra_is_told_so() -> None:
     assert without_extra(ModuleNotFoundError("", name="torch.nn")) is not None
     assert without_extra(ModuleNotFoundError("", name="schemas.nothing")) is None

@@ -139,6 +139,9 @@ def test_the_engine_of_the_deployment_is_looked_for(work: StageWork) -> None:
     assert probes.engine(_stage("verdicts/x", "engine"), on_dask) == []
     nonsense = EngineSettings(runner="beam", options=("--dask_client_address=nowhere:port",))
     assert len(probes.engine(stage, replace(work, deployment=work.deployment.changed(engine=nonsense)))) == 1
+    on_ray = EngineSettings(runner="ray", options=(f"--address={place}",))
+    [line] = probes.engine(stage, replace(work, deployment=work.deployment.changed(engine=on_ray)))
+    assert line.startswith((f"engine ray: no cluster answers at {place} (", "this needs the extra 'ray'"))
 
 
 def test_native_files_are_looked_for(work: StageWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import engine_parts
@@ -22,12 +23,25 @@ from pipelines.store import Store
 
 pytestmark = pytest.mark.slow
 
-each_engine = pytest.mark.parametrize("name", ENGINES)
+NEEDS = {"beam": "apache_beam", "ray": "ray"}
+"""Engines whose package an extra brings."""
+each_engine = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(
+                name in NEEDS and find_spec(NEEDS[name]) is None, reason=f"the extra that brings {name} isn't installed"
+            ),
+        )
+        for name in ENGINES
+    ],
+)
 
 
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beam's own processes find no more than what the environment says."""
+    """Beam's own processes and Ray's find no more than what the environment says."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
 
 
@@ -96,6 +110,8 @@ def test_auto_starts_workers_where_they_pay(tmp_path: Path) -> None:
     assert isinstance(chosen_engine(EngineChoice(workers=1), parts), InProcess)
     with pytest.raises(ValueError, match="engine: expected one of in-process, processes, beam.* did you mean beam"):
         chosen_engine(EngineChoice(runner="beam2"), parts)
+    with pytest.raises(ValueError, match="engine ray: expected --address=HOST:PORT, found 'auto'"):
+        chosen_engine(EngineChoice(runner="ray", options=("auto",)), parts)
     with pytest.raises(ValueError, match="engine beam: expected flags"):
         chosen_engine(EngineChoice(runner="beam", options=("DaskRunner",)), parts)
 

@@ -1,0 +1,164 @@
+"""The driver of the engine `ray`: `python -m pipelines.engines.ray_driver PARENT FD` runs the calls of a `RayJob`.
+
+A Ray of our own is a cluster of this machine: it listens on loopback alone, wants a password that its processes have
+from their environment, reports no usage, shows no dashboard, and stops with this process, also where that is killed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import secrets
+import shutil
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.engines.child import THREADS
+from pipelines.engines.cores import usable_cores
+from pipelines.engines.engine import EngineError
+from pipelines.engines.ray import RayJob
+from pipelines.engines.worker import answer_apart
+from pipelines.processes import die_with_parent
+
+if TYPE_CHECKING:
+    import ray
+
+OURS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # its switch, on any system, to loopback and no other address
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+STORE_BYTES = 80 << 20
+"""Shared memory for what tasks are called with, about the least that Ray takes: no payload goes through it."""
+BEGUN = 2
+"""Times that a part is begun whose worker was killed."""
+
+ENDS_S = 10.0
+
+
+def main() -> None:
+    """Run a job: each call's end is told by its place, then None, or the first error."""
+    parent, channel = map(int, sys.argv[1:])
+    die_with_parent(parent, signal.SIGTERM, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent says what follows
+    signal.signal(signal.SIGTERM, _end)
+    with Connection(channel) as line:
+        job: RayJob = pickle.loads(line.recv_bytes())
+        try:
+            with _connected(job):
+                error = run(job, lambda place: line.send_bytes(pickle.dumps(place)))
+        except EngineError as problem:
+            error = problem
+        line.send_bytes(pickle.dumps(error))
+
+
+def _end(*_: object) -> None:
+    """Once: what follows mustn't be cut short by who says it a second time."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
+@contextmanager
+def _connected(job: RayJob) -> Iterator[None]:
+    """Connected to the job's cluster, or to a Ray that runs meanwhile."""
+    if job.address is None:
+        os.environ.update(OURS, RAY_AUTH_TOKEN=secrets.token_hex(32))
+    import ray
+
+    threads = dict.fromkeys(THREADS, str(max(1, int(job.cpus))))
+    try:
+        _connect(job, {"env_vars": threads})
+        signal.signal(signal.SIGTERM, _end)  # Ray has put its own there
+        yield
+    finally:
+        ray.shutdown()
+        _remove(Path(job.folder))
+
+
+def _remove(folder: Path) -> None:
+    """Remove the files of a Ray that was told to stop: what it started ends a little later, and writes meanwhile."""
+    end = time.monotonic() + ENDS_S
+    while folder.exists() and time.monotonic() < end:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.1)
+
+
+def _connect(job: RayJob, worker_environment: dict[str, object]) -> None:
+    import ray
+
+    both: dict[str, Any] = {"runtime_env": worker_environment, "logging_level": "WARNING"}
+    if job.address is None:
+        cores = math.ceil(job.workers * job.cpus) if job.workers else usable_cores()
+        config = {"task_oom_retries": BEGUN - 1}
+        ours: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": STORE_BYTES}
+        ray.init("local", **both, **ours, _temp_dir=job.folder, _system_config=config)
+        return
+    try:
+        ray.init(job.address, **both)
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+        raise EngineError(f"engine ray: can't join the cluster at {job.address}: {error}") from error
+
+
+def run(job: RayJob, ended: Callable[[int], None]) -> Exception | None:
+    """Run the calls of a job, as many at a time as it says and the cluster has room for. After the first error, which
+    is returned once those under way have ended, no further one is begun."""
+    import ray
+
+    task = ray.remote(answer_apart).options(num_cpus=job.cpus, num_gpus=job.gpus, max_retries=BEGUN - 1)
+    waiting, under_way, error = deque(enumerate(job.calls)), dict[Any, int](), None
+    while waiting or under_way:
+        while waiting and len(under_way) < _at_once(job):
+            place, asked = waiting.popleft()
+            under_way[task.remote(asked)] = place
+        for done in ray.wait(list(under_way))[0]:
+            place = under_way.pop(done)
+            if (problem := _problem(done, place, job)) is None:
+                ended(place)
+            else:
+                waiting.clear()
+            error = error or problem
+    return error
+
+
+def _at_once(job: RayJob) -> int:
+    """Parts for which the nodes that are up have room together. Raises `EngineError` if that is none."""
+    import ray
+
+    wanted = {"CPU": job.cpus, "GPU": job.gpus}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    room = sum(min(int(node.get(name, 0) / amount) for name, amount in wanted.items() if amount) for node in nodes)
+    if not room:
+        has = "; ".join(", ".join(f"{node.get(name, 0):g} {name}" for name in wanted) for node in nodes)
+        raise EngineError(
+            f"engine ray: a part asks for {job.cpus:g} CPU and {job.gpus:g} GPU (engine.cpus, engine.gpus), which no "
+            f"node has: {has or 'no node is up'}"
+        )
+    return min(room, job.workers or room)
+
+
+def _problem(done: ray.ObjectRef[bytes], place: int, job: RayJob) -> Exception | None:
+    """The error of a call that has ended; None: it ended well."""
+    import ray
+
+    try:
+        problem: Exception | None = pickle.loads(ray.get(done))
+    except ray.exceptions.RayTaskError as error:
+        return EngineError(f"engine ray: a worker can't run parts; is Vesper installed there? {error}")
+    except ray.exceptions.RayError as error:
+        return EngineError(
+            f"part {place + 1} of {len(job.calls)}: its worker was lost {BEGUN} times before the part ended; if memory "
+            f"ran out, fewer at a time need less (--workers, engine.workers): {error}"
+        )
+    return problem
+
+
+if __name__ == "__main__":
+    main()
