@@ -189,17 +189,14 @@ def members(path: str) -> dict[str, str] | None:
 
 
 def about(path: str, data: bytes) -> dict[str, Any]:
-    """What a file is, as far as a check can ask: its text, where it is small and has one; what is in an archive; the
-    width and height of a PNG picture in pixels."""
+    """What a file is, as far as a check can ask: its text, where it is small and has one, and what is in an archive."""
     found: dict[str, Any] = {}
     if len(data) <= SMALL:
         try:
             found["text"] = data.decode()
         except UnicodeDecodeError:
             pass
-    if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
-        found["size_px"] = [int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")]
-    elif path.endswith(ARCHIVES) and (inner := members(path)) is not None:
+    if path.endswith(ARCHIVES) and (inner := members(path)) is not None:
         found["members"] = inner
     return found
 

@@ -26,7 +26,7 @@ from generators.worlds.desktop.desktop_task import DesktopTask
 from generators.worlds.desktop.desktop_tasks import FAMILIES, enter, make_task, programs_of
 from generators.worlds.desktop.desktop_world import DesktopWorld
 from generators.worlds.desktop.plan import failed, prove, refute
-from generators.worlds.desktop.programs import find_program, missing_packages
+from generators.worlds.desktop.programs import called, find_program, missing_packages
 from generators.worlds.desktop.session import DesktopMissing, open_desktop
 from schemas.actions import Wait
 from schemas.ids import digest
@@ -144,14 +144,17 @@ def rows_of(path: Path) -> dict[tuple[str, int, int], GateRow]:
 
 
 def table(rows: Sequence[GateRow]) -> list[str]:
-    """A line a program: tasks, how many passed and were skipped, the longest reset and all seconds."""
-    lines = [f"{'program':26} tasks  passed skipped  reset s  seconds"]
+    """A line a program: its version here and whether it has an accessibility tree; of the tasks that begin in it, how
+    many there are, passed (in all rounds) and were skipped, the longest reset and all seconds."""
+    lines = [f"{'program':26} {'version':24} tree  tasks  passed skipped  reset s  seconds"]
     for program in sorted({row.program for row in rows}):
         mine = [row for row in rows if row.program == program]
         tasks = len({(row.family, row.seed) for row in mine})
         passed, skipped = sum(row.passed for row in mine), sum(bool(row.skipped) for row in mine)
         slowest, total = max(row.reset_s for row in mine), sum(row.seconds for row in mine)
-        lines.append(f"{program:26} {tasks:5} {passed:7} {skipped:7} {slowest:8.2f} {total:8.1f}")
+        known = called(program)
+        about = f"{known.version():24} {'yes' if known.tree else 'no':4}" if known else f"{'':29}"
+        lines.append(f"{program:26} {about} {tasks:6} {passed:7} {skipped:7} {slowest:8.2f} {total:8.1f}")
     return lines
 
 

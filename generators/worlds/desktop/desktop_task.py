@@ -8,7 +8,7 @@ A check is one of
     {"check": "rest", "except", "digest"}           the files but those of `except` are what they were
     {"check": "has", "path", "lines"}               a file with these among its lines
     {"check": "members", "path", "files"}           an archive of exactly these files, {name: sha256}
-    {"check": "picture", "path", "size_px"}         a PNG picture of this width and height
+    {"check": "drawn", "path", "digest"}            an XPM picture of these colours, see `documents.colours_of`
     {"check": "cells", "path", "cells"}             a Gnumeric sheet with exactly these cells, {"B2": what was entered}
     {"check": "paragraphs", "path", "lines"}        an AbiWord document of these, see `documents.paragraphs_of`
     {"check": "setting", "key", "is"}               a setting as programs keep them (see `on_desktop_home.py`)
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generators.tasks.task_spec import TaskSpec
-from generators.worlds.desktop.documents import cells_of, paragraphs_of
+from generators.worlds.desktop.documents import cells_of, colours_of, paragraphs_of
 from generators.worlds.phone.phone_task import answer_holds
 from schemas.ids import canonical_json, digest
 
@@ -92,7 +92,7 @@ def failed_checks(evaluator: Mapping[str, Any], state: Mapping[str, Any], answer
 READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {
     "has": lambda check, file: set(check["lines"]) <= set(file.get("text", "").splitlines()),
     "members": lambda check, file: file.get("members") == check["files"],
-    "picture": lambda check, file: file.get("size_px") == check["size_px"],
+    "drawn": lambda check, file: digest(colours_of(file.get("text", ""))) == check["digest"],
     "cells": lambda check, file: cells_of(file.get("text", "")) == check["cells"],
     "paragraphs": lambda check, file: paragraphs_of(file.get("text", "")) == check["lines"],
 }

@@ -12,10 +12,13 @@ from generators.worlds.desktop.desktop_task import DesktopTask, failed_checks
 from generators.worlds.desktop.plan import perform
 from generators.worlds.desktop.program import DesktopProgram
 from generators.worlds.desktop.programs import PROGRAMS, called
+from generators.worlds.desktop.tasks_archives import ARCHIVES
 from generators.worlds.desktop.tasks_calculator import CALCULATOR
 from generators.worlds.desktop.tasks_checksums import CHECKSUMS
 from generators.worlds.desktop.tasks_editor import EDITOR
 from generators.worlds.desktop.tasks_files import FILES
+from generators.worlds.desktop.tasks_pictures import PICTURES
+from generators.worlds.desktop.tasks_reader import READER
 from generators.worlds.desktop.tasks_settings import SETTINGS
 from generators.worlds.desktop.tasks_spreadsheet import SPREADSHEET
 from generators.worlds.desktop.tasks_terminal import TERMINAL
@@ -25,7 +28,7 @@ __all__ = ["FAMILIES", "TASKS", "DesktopTask", "failed_checks", "make_task", "en
 
 Family = Callable[[Random], DesktopTask]
 
-_LISTED = (*CALCULATOR, *EDITOR, *FILES, *SPREADSHEET, *WRITER, *TERMINAL, *CHECKSUMS)
+_LISTED = (*CALCULATOR, *EDITOR, *FILES, *SPREADSHEET, *WRITER, *TERMINAL, *CHECKSUMS, *ARCHIVES, *PICTURES, *READER)
 FAMILIES: dict[str, Family] = {
     **{family(Random(0)).name: family for family in _LISTED},
     **SETTINGS,

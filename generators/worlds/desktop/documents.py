@@ -1,10 +1,12 @@
-"""What documents of Gnumeric and AbiWord hold, read from their XML: for checks, never from a picture.
+"""What files hold that programs save: Gnumeric's and AbiWord's XML, and XPM pictures. For checks, which never read the
+screen's pixels.
 
 Gnumeric writes plain XML where its setting `core/xml/compression-level` is 0 (else it is packed, and no text).
 """
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 _GNUMERIC = "{http://www.gnumeric.org/v10.dtd}"
@@ -72,3 +74,17 @@ def _paragraph(paragraph: ElementTree.Element) -> str:
         formats |= set.intersection(*(_formats(run.get("props")) for run in runs))
     tags = [f"[{style}]"] if style != "Normal" else []
     return " ".join([*tags, *(f"[{name}]" for name in sorted(formats)), said])
+
+
+def colours_of(text: str) -> list[list[str]] | None:
+    """The rows of an XPM picture, a colour ("#FF0000") for each of its pixels; None for another kind of text. Programs
+    choose the letters for its colours anew."""
+    strings = re.findall(r'"([^"]*)"', text)
+    head = strings[0].split() if strings and text.startswith("/* XPM */") else []
+    if len(head) < 4 or not all(part.isdecimal() for part in head[:4]):
+        return None
+    _, height, count, letters = map(int, head[:4])
+    named = {line[:letters]: line[letters:].split()[-1].upper() for line in strings[1 : 1 + count] if line[letters:]}
+    rows = strings[1 + count : 1 + count + height]
+    cut = [[row[at : at + letters] for at in range(0, len(row), letters)] for row in rows]
+    return [[named.get(letter, "") for letter in row] for row in cut] if letters else None

@@ -15,6 +15,14 @@ _TERMINAL = {
     ".config/xfce4/terminal/terminalrc": "[Configuration]\nMiscShowUnsafePasteDialog=FALSE\n",
 }
 """The prompt names no host; Ctrl+V pastes, as everywhere (text is typed by the clipboard), and no dialog asks first."""
+_VIEWER = {
+    ".config/xfce4/xfconf/xfce-perchannel-xml/ristretto.xml": """<?xml version="1.0" encoding="UTF-8"?>
+<channel name="ristretto" version="1.0">
+  <property name="errors" type="empty"><property name="missing-thumbnailer" type="bool" value="false"/></property>
+</channel>
+"""
+}
+"""Without a dialog about thumbnails, which need a service of their own."""
 _LISTED = (
     DesktopProgram(
         "galculator",
@@ -46,6 +54,12 @@ _LISTED = (
         settings={"terminal": ".config/xfce4/terminal/terminalrc"},
         files=_TERMINAL,
     ),
+    DesktopProgram("engrampa", "engrampa", ("engrampa",), also=("archives", "archive tool")),
+    DesktopProgram(
+        "ristretto", "ristretto", ("ristretto",), also=("picture viewer",), channels=("ristretto",), files=_VIEWER
+    ),
+    DesktopProgram("mtpaint", "mtpaint", ("mtpaint",), also=("picture editor",), tree=False, keeps=(".mtpaint",)),
+    DesktopProgram("atril", "atril", ("atril",), also=("document viewer",)),
     DesktopProgram("gtkhash", "gtkhash", ("gtkhash",), also=("checksums",)),
     DesktopProgram("mouse settings", _XFCE, ("xfce4-mouse-settings",), channels=("pointers", "xsettings")),
 )

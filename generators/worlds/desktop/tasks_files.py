@@ -172,6 +172,48 @@ def copy(rng: Random) -> DesktopTask:
     )
 
 
+def drag(rng: Random) -> DesktopTask:
+    files, names, folder = home(rng)
+    name = rng.choice(names)
+
+    def steps(dragged: str) -> Plan:
+        return (("drag", "table cell", dragged, "table cell", folder),)
+
+    return _task(
+        "drag",
+        f"Drag {name} onto the folder “{folder}” to move it there.",
+        files,
+        steps(name),
+        _same(files, f"{folder}/{name}", name),
+        {"check": "gone", "path": name},
+        rest(files, name, f"{folder}/{name}"),
+        near=steps(_another(rng, names, name)),
+    )
+
+
+def by_context_menu(rng: Random) -> DesktopTask:
+    """The menu of a file is opened by keys."""
+    files, names, _ = home(rng)
+    old, new = rng.choice(names), f"final-{rng.randint(10, 99)}.txt"
+    plan: Plan = (
+        cell(old),
+        ("key", "shift", "f10"),
+        ("click", "menu item", "Rename..."),
+        ("key", "ctrl", "a"),
+        ("type", new),
+        ("click", "push button", "Rename"),
+    )
+    return _task(
+        "by_context_menu",
+        f"Rename {old} to {new} by its context menu.",
+        files,
+        plan,
+        _same(files, new, old),
+        {"check": "gone", "path": old},
+        rest(files, old, new),
+    )
+
+
 def take_out(rng: Random) -> DesktopTask:
     files, _, folder = home(rng)
     plan: Plan = (
@@ -291,6 +333,8 @@ FILES = (
     delete_folder,
     move,
     copy,
+    drag,
+    by_context_menu,
     take_out,
     sort_out,
     view,

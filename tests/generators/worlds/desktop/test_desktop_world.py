@@ -68,7 +68,7 @@ CHECKS: list[dict[str, Any]] = [
     {"check": "answer", "is": "1"},
     {"check": "has", "path": "a", "lines": ["1"]},
     {"check": "members", "path": "a", "files": {"1": "0"}},
-    {"check": "picture", "path": "a", "size_px": [1, 1]},
+    {"check": "drawn", "path": "a", "digest": "0"},
     {"check": "cells", "path": "a", "cells": {"A1": "1"}},
     {"check": "paragraphs", "path": "a", "lines": ["1"]},
 ]

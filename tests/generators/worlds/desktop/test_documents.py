@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from generators.worlds.desktop.documents import cells_of, column_name, paragraphs_of
+from generators.worlds.desktop.documents import cells_of, colours_of, column_name, paragraphs_of
+from generators.worlds.desktop.tasks_pictures import xpm
 from generators.worlds.desktop.tasks_spreadsheet import book, cells
 from generators.worlds.desktop.tasks_writer import document
 
@@ -32,4 +33,11 @@ def test_paragraphs_say_their_style_and_what_is_formatted_as_a_whole() -> None:
 
 @pytest.mark.parametrize("text", ["", "no XML", "<a/>", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'])
 def test_another_kind_of_text_is_no_document(text: str) -> None:
-    assert cells_of(text) is None and paragraphs_of(text) is None
+    assert cells_of(text) is None and paragraphs_of(text) is None and colours_of(text) is None
+
+
+def test_a_picture_s_colours_whatever_letters_stand_for_them() -> None:
+    text = xpm(["ab", "bb"], {"a": "#FF0000", "b": "#0000FF"})
+    assert colours_of(text) == [["#FF0000", "#0000FF"], ["#0000FF", "#0000FF"]]
+    other = '/* XPM */\nstatic char *p[] = {\n"2 1 2 2",\n"..\tc #ff0000",\n"xx\tc #0000ff",\n"..xx"};\n'
+    assert colours_of(other) == [["#FF0000", "#0000FF"]]
