@@ -294,7 +294,7 @@ def _policies(options: argparse.Namespace) -> PolicyMaker:
     if options.policy == "openai":
         base_url, model = _endpoint(options)
         if profile is not None:
-            return profiled_policies(base_url, model, profile)
+            return profiled_policies(base_url, model, profile, space=options.action_space)
         return build_policy("openai", base_url=base_url, model=model, action_space=options.action_space)
     if options.policy == "checkpoint":
         if options.checkpoint is None:

@@ -26,6 +26,7 @@ from trainer.rl.terms.distance import distance
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.settings.presets import configured
 from trainer.settings.tree import TrainerSettings, over
+from trainer.stages.checkpoints import _require_spoken
 from trainer.stages.settings import preset_from, stage_config
 
 BOX = (100.0, 200.0, 300.0, 400.0)
@@ -132,6 +133,14 @@ def test_a_checkpoint_remembers_its_space_and_is_played_in_it(
         policy.begin("do it", "web", 0)
         assert policy.decide(seen).action == (RightClick((1, 2)) if space == "v2" else None)
     assert "action_space" not in json.loads((folders["v1.5"] / "preset.json").read_text())
+
+
+def test_a_base_is_not_trained_on_actions_that_it_does_not_speak(tiny_preset: Preset) -> None:
+    rows = [row(Click((1, 2))), row(TakeNote("RightClick(")), {**row(Click((1, 2))), "objective": "vqa"}]
+    _require_spoken(rows, replace(tiny_preset, action_space="v2"))
+    _require_spoken(rows[:1], tiny_preset)
+    with pytest.raises(ValueError, match=r"the actions of v1.5, which the base speaks, found TakeNote; make the base"):
+        _require_spoken(rows, tiny_preset)
 
 
 def test_two_spaces_are_not_merged(folders: dict[str, Path], tmp_path: Path) -> None:

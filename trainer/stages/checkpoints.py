@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.prompts import prompt_text
 from pipelines.store.manifest import Check
-from schemas.action_types import ACTION_SPACE
+from schemas.action_types import ACTION_SPACE, SPACES, WIDEST
 from schemas.ids import canonical_json
 from trainer.data.clusters import set_aside
 from trainer.data.rows import light_rows, pick, with_pictures
@@ -47,6 +48,7 @@ UNLEARNED = 0.1
 """Rise of an objective's validation loss, as a share of it, from which on it counts as unlearned."""
 ADAPTERS = "adapters"
 """The adapters of a run with LoRA, beside the checkpoint's folder, which holds the merged weights."""
+_ACTION_NAME = re.compile(r"<action>\s*([A-Za-z]+)")
 MODEL = "model"
 """The Hugging Face folder within a version; nothing but the checkpoint lies in it."""
 
@@ -131,12 +133,25 @@ def _published_base(context: Context, folder: Path, preset: Preset, place: Path 
     return StageResult(folder, counts, [finite(model), loads(folder / MODEL)])
 
 
+def _require_spoken(rows: Sequence[Mapping[str, Any]], preset: Preset) -> None:
+    """Raises `ValueError` where the corpus holds actions that the model's space hasn't."""
+    others = set(SPACES[WIDEST]) - set(SPACES[preset.action_space])
+    answers = (str(row["answer"]) for row in rows if row["objective"] == "navigation") if others else ()
+    held = {found[1] for answer in answers if (found := _ACTION_NAME.search(answer))} & others
+    if held:
+        raise ValueError(
+            f"corpus: expected the actions of {preset.action_space}, which the base speaks, found "
+            f"{', '.join(sorted(held))}; make the base with the action_space of the corpus"
+        )
+
+
 def midtrain(context: Context, folder: Path) -> StageResult:
     """Mid-training of base on the mixture."""
     start = checkpoints.load_checkpoint(context.start, device=context.device)
     config = context.settings.midtrain
     # whole screens and episodes are kept out of training: the validation loss is of pictures never trained on
     rows = light_rows(context.inputs[CORPUS], ("train",))
+    _require_spoken(rows, start.processor.preset)
     aside = set_aside(rows, context.settings.validation_share)
     chosen = pick(aside, context.settings.validation_rows, config.seed, lambda row: row["objective"])
     validation: Sequence[Mapping[str, Any]] = with_pictures(context.inputs[CORPUS], chosen)

@@ -11,6 +11,7 @@ from generators.policies.profiles.profile import Profile
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from quality.model_client.retry import Retry
+from schemas.action_types import ACTION_SPACE, ActionSpace
 
 
 def profiled_policies(
@@ -21,10 +22,12 @@ def profiled_policies(
     temperature: float = 0.0,
     max_tokens: int | None = None,
     timeout_s: float = 120.0,
+    space: ActionSpace = ACTION_SPACE,
 ) -> PolicyMaker:
-    """All executions share one endpoint. `temperature` above 0 and `max_tokens` are in the place of the profile's."""
+    """All executions share one endpoint. `temperature` above 0 and `max_tokens` are in the place of the profile's.
+    `space`: which actions replies may be."""
     endpoint = ChatEndpoint(base_url, model, retry=Retry(timeout_s=timeout_s))
-    prompter = ProfilePrompter(profile)
+    prompter = ProfilePrompter(profile, space)
 
     def make(contract: TaskSpec | None, world: World | None) -> Policy:
         platform = "mobile" if world is None else world.platform  # AndroidWorld's harness opens no world of ours

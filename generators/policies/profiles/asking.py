@@ -14,7 +14,19 @@ from generators.policies.policy import PastTurn, PolicyView
 from generators.policies.profiles.profile import Profile, ProfilePicture, ProfilePrompt
 from generators.policies.profiles.replies import Size, read_action
 from pipelines.store.images import image_size, open_image
-from schemas.action_types import POINTED, TEXTED, Action, Drag, Hotkey, Launch, Point, Scroll, direction_of
+from schemas.action_types import (
+    ACTION_SPACE,
+    POINTED,
+    TEXTED,
+    Action,
+    ActionSpace,
+    Drag,
+    Hotkey,
+    Launch,
+    Point,
+    Scroll,
+    direction_of,
+)
 from schemas.actions import ESCAPES, SYNTHESISED_PATHS, ModelReply, render
 from schemas.coordinates import UNITS
 
@@ -52,9 +64,11 @@ def sampling_of(profile: Profile, prompt: ProfilePrompt, temperature: float = 0.
 
 @dataclass(frozen=True, slots=True)
 class ProfilePrompter:
-    """Asks and reads as a profile says (in the place of `AgentPrompt`)."""
+    """Asks and reads as a profile says (in the place of `AgentPrompt`). `space`: which actions its replies may be; what
+    the model is told stays the profile's, as its makers wrote it."""
 
     profile: Profile
+    space: ActionSpace = ACTION_SPACE
 
     def messages(self, view: PolicyView, *, enter_is_typed: bool = False) -> list[dict[str, object]]:
         """The chat for a turn. `enter_is_typed`: the harness's own Enters are left out of the history."""
@@ -67,7 +81,7 @@ class ProfilePrompter:
 
     def read(self, text: str, view: PolicyView) -> ModelReply:
         """What a reply to `messages` says, points in 0..1000 of the screen."""
-        return read_action(text, self.profile, self.profile.prompt(view.platform), self.size(view.png))
+        return read_action(text, self.profile, self.profile.prompt(view.platform), self.size(view.png), self.space)
 
     def size(self, png: bytes) -> Size:
         """Width and height at which a screenshot is sent."""

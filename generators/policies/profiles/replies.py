@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 from generators.policies.profiles.profile import Profile, ProfilePrompt
 from schemas.action_types import (
+    ACTION_SPACE,
     REFUSED,
     Action,
+    ActionSpace,
     CallUser,
     Click,
     DoubleClick,
@@ -29,10 +31,12 @@ from schemas.action_types import (
     PressEnter,
     PressHome,
     PressRecent,
+    RightClick,
     Scroll,
     Type,
     Wait,
     pressed,
+    speaks,
 )
 from schemas.actions import MAX_REPLY, ModelReply, parse_reply
 from schemas.coordinates import UNITS, to_unit
@@ -82,14 +86,16 @@ class CalledAction:
     conclusion: str = ""
 
 
-def read_action(text: str, profile: Profile, prompt: ProfilePrompt, size: Size) -> ModelReply:
-    """A reply to a navigation prompt; `size` is that of the picture that was sent. Never raises on text: `error` says
-    why there is no action."""
+def read_action(
+    text: str, profile: Profile, prompt: ProfilePrompt, size: Size, space: ActionSpace = ACTION_SPACE
+) -> ModelReply:
+    """A reply to a navigation prompt as an action of `space`; `size` is that of the picture that was sent. Never raises
+    on text: `error` says why there is no action."""
     if profile.reply == "tags":
-        return parse_reply(text)
+        return parse_reply(text, space)
     try:
         called = _called(text, profile, prompt)
-        action = _action(called, _frame(profile, prompt, size))
+        action = _action(called, _frame(profile, prompt, size), space)
         return ModelReply(called.thought, action, called.conclusion)
     except (ValueError, RecursionError) as error:
         return ModelReply(error=f"reply: {error}"[:300])
@@ -184,7 +190,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 # --- what it means
-def _action(called: CalledAction, frame: Frame) -> Action:
+def _action(called: CalledAction, frame: Frame, space: ActionSpace) -> Action:
     """Raises `ValueError` for what has no counterpart, or lacks what it needs."""
     name, given = called.name, called.arguments
     text = given.get("text", "")
@@ -192,6 +198,8 @@ def _action(called: CalledAction, frame: Frame) -> Action:
         raise ValueError(f"{name}: expected text, found {text!r:.40}")
     if name in _POINTED:
         return _POINTED[name](_unit(given.get("coordinate"), frame))
+    if name in ("right_click", "right_single") and speaks(space, RightClick):
+        return RightClick(_unit(given.get("coordinate"), frame))
     if name in _PATHS:
         return _PATHS[name](_unit(given.get("coordinate"), frame), _unit(given.get("coordinate2"), frame))
     if name in ("scroll", "hscroll"):

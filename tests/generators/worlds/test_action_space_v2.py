@@ -10,12 +10,19 @@ from typing import Any
 import pytest
 
 from generators.devices.browser import BrowserMissing, find_chromium
+from generators.execution.execute import InfrastructureFailure, execute
+from generators.execution.journal import Journal
+from generators.generation.tables import step_rows
 from generators.policies.agent_prompt import AgentPrompt
 from generators.policies.episode import run_episode
-from generators.policies.policy import Decision, PolicyView
+from generators.policies.policy import Decision, PolicyError, PolicyView
+from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import UnsupportedAction, WorldError
 from generators.worlds.static_pages.static_pages_world import WebWorld, open_web
+from pipelines.derivers.base import DeriveConfig, ScreenFacts
+from pipelines.derivers.navigation import navigation
 from pipelines.prompts import reply_text
+from pipelines.store import Store
 from schemas.actions import (
     Action,
     ActionSpace,
@@ -29,6 +36,7 @@ from schemas.actions import (
     Type,
     parse_reply,
 )
+from schemas.tables import Steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_chromium")]
 
@@ -152,6 +160,8 @@ class Scripted:
 
     def decide(self, view: PolicyView) -> Decision:
         self.prompts.append(AgentPrompt(space=self.space).history_text(view.past, view))
+        if len(self.prompts) > len(self.replies):
+            raise PolicyError("no more replies")
         reply = self.replies[len(self.prompts) - 1]
         read = parse_reply(reply, self.space)
         return Decision(reply, read.action, read.thought, read.conclusion)
@@ -188,6 +198,28 @@ def test_an_episode_that_v2_can_do_and_v1_cannot(world: WebWorld) -> None:
     narrow = run_episode(world, Scripted(replies, "v1.5"), goal, {"page": "index.html", "seed": 0})
     assert narrow.ended == "unreadable" and narrow.actions == ()
     assert shows(world)["sorted"] == ""
+
+
+def test_what_the_page_said_survives_a_crash_and_stands_in_the_rows_that_train(world: WebWorld, tmp_path: Path) -> None:
+    start = {"page": "index.html", "seed": 0}
+    contract = TaskSpec("Tell the address", "web", "v2", start, {"rule": "told"}, 4)
+    actions = [TakeNote("tell it"), GetUrl(), Click((1, 1)), CallUser("file:///index.html")]
+    policy, store = Scripted([reply_text(action, "web") for action in actions], "v2"), Store(tmp_path / "home")
+    with Journal(tmp_path) as journal:
+        policy.replies = policy.replies[:2]  # then its server is gone
+        with pytest.raises(InfrastructureFailure):
+            execute(contract, world, policy, 1, journal, store)
+    with Journal(tmp_path) as journal:
+        policy.replies = [reply_text(action, "web") for action in actions[2:]]
+        done = execute(contract, world, policy, 1, journal, store)
+    assert done.resumed == 1 and done.actions == tuple(actions)
+    assert policy.prompts[0].splitlines()[-1] == "2. GetUrl() -> file:///index.html"
+    assert [turn.said for turn in done.turns] == ["", "", "file:///index.html", ""]
+    rows = Steps.table(step_rows(done, "success")).to_pylist()
+    sizes = {row["screenshot_sha256"]: world.size_px for row in rows}
+    trained = [made.text for made in navigation(rows, ScreenFacts(sizes, {}, DeriveConfig()))]
+    assert "2. GetUrl() -> file:///index.html\n3. Click" in trained[3]
+    assert "GetUrl() ->" in trained[2] and "->" not in trained[1]
 
 
 def test_a_prompt_names_the_four_under_v2_only(world: WebWorld) -> None:

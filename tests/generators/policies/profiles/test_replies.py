@@ -10,7 +10,7 @@ import pytest
 
 from generators.policies.profiles.profile import Profile, load_profile
 from generators.policies.profiles.replies import read_action, read_place
-from schemas.action_types import REFUSED
+from schemas.action_types import REFUSED, RightClick
 from schemas.actions import format
 
 COMPUTER, PHONE = (1932, 1092), (1092, 2408)
@@ -182,3 +182,21 @@ def test_hostile_replies_take_linear_time(name: str) -> None:
         read_action(text, profile, profile.mobile, PHONE)
         read_place(text, profile, PHONE)
     assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("profile", "written"),
+    [
+        ("qwen3-vl", call('{"action": "right_click", "coordinate": [500, 250]}', "computer_use")),
+        ("gui-owl", call('{"action": "right_click", "coordinate": [966, 273]}', "computer_use")),
+        ("ui-tars-1.5", "Action: right_single(start_box='(966,273)')"),
+        ("ui-venus-1.5", VENUS.format("", "RightClick(box=(500,250))", "")),
+    ],
+)
+def test_a_right_click_of_others_is_one_where_the_space_has_it(profile: str, written: str) -> None:
+    known = load_profile(profile)
+    assert known is not None
+    prompt = known.prompt("web")
+    assert read_action(written, known, prompt, COMPUTER).action is None
+    found = read_action(written, known, prompt, COMPUTER, "v2").action
+    assert isinstance(found, RightClick) and found.box in ((500, 250), (501, 250))
