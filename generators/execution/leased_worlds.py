@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from generators.devices.device import DeviceError
 from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction
+from generators.worlds.fsm.choices import choose
 from generators.worlds.fsm.interpreted import site_of
 from generators.worlds.fsm.layout import HEIGHT, WIDTH
-from generators.worlds.fsm.machine import Machine
+from generators.worlds.fsm.machine import Machine, address_of
 from generators.worlds.fsm.sites import make_site
 from schemas.action_types import GetUrl, Launch, RightClick, SelectOption
 from schemas.actions import Action
@@ -92,23 +93,28 @@ class LeasedSite(LeasedWorld):
 
     def reset(self, start: Mapping[str, Any]) -> None:
         """As `FsmWorld.reset`."""
-        site = site_of(start, make_site)
+        self._site, self._said = site_of(start, make_site), ""
         page, variables = start.get("page", ""), dict(start.get("variables") or {})
-        Machine(site).start(page, variables)  # says what is wrong with a start
+        Machine(self._site).start(page, variables)  # says what is wrong with a start
         snapshot = {"page": page, "variables": variables}
-        self.session.reset({"url": self._url, "site": site.plain(), "start": snapshot})
+        self.session.reset({"url": self._url, "site": self._site.plain(), "start": snapshot})
 
     def observe(self) -> Observation:
         """The picture, and the elements as the site itself lists them, as `FsmWorld` does."""
         shot, report = self._shoot(), self.session.state()
-        return Observation(shot.png, tuple(_place(raw) for raw in report["places"]), digest(_state(report)))
+        return Observation(shot.png, tuple(_place(raw) for raw in report["places"]), digest(_state(report)), self._said)
 
     def act(self, action: Action) -> None:
         """As `FsmWorld.act`, but for Launch: it would lead out of the page."""
         if isinstance(action, Launch):
             raise UnsupportedAction("fsm: a leased browser shows one site and has no action Launch")
-        if isinstance(action, RightClick | SelectOption | GetUrl):
-            raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
+        if isinstance(action, RightClick):
+            raise UnsupportedAction("fsm: a web page has no action RightClick")
+        self._said = address_of(self._site, self.state()["page"]) if isinstance(action, GetUrl) else ""
+        if isinstance(action, SelectOption):
+            choose(self, action)
+        if isinstance(action, SelectOption | GetUrl):
+            return
         self.session.act(action)
 
     def state(self) -> dict[str, Any]:

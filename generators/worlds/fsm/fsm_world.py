@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from generators.devices.browser import DESKTOP, Camera, Viewport, evaluate_json, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement
 from generators.worlds.browser_world import BrowserWorld
+from generators.worlds.fsm.choices import choose
 from generators.worlds.fsm.interpreted import Resolve, chord_of, one_line, site_of
 from generators.worlds.fsm.layout import SCROLL_PX
-from generators.worlds.fsm.machine import Fired, Machine
+from generators.worlds.fsm.machine import Fired, Machine, address_of
 from generators.worlds.fsm.sites import make_site
 from generators.worlds.nano_text import nano_text_css
 from schemas.action_types import (
@@ -27,6 +28,7 @@ from schemas.action_types import (
     PressBack,
     PressEnter,
     Scroll,
+    SelectOption,
     Type,
     Wait,
 )
@@ -93,7 +95,7 @@ class FsmWorld(BrowserWorld):
     def reset(self, start: Mapping[str, Any]) -> None:
         """Raises `WorldError` for a page, variable or value that the site doesn't have."""
         site = site_of(start, self._resolve)
-        machine = Machine(site)
+        machine, self._site, self.said = Machine(site), site, ""
         machine.start(start.get("page", ""), start.get("variables"))
         if self._open:
             self._fired += self._now()
@@ -101,6 +103,11 @@ class FsmWorld(BrowserWorld):
         snapshot = {"page": start.get("page", ""), "variables": dict(start.get("variables") or {})}
         self.page.evaluate("given => fsmOpen(...JSON.parse(given))", json.dumps([site.plain(), snapshot]))
         self._open = True
+
+    @property
+    def address(self) -> str:
+        """The site's own, which `Launch` opens."""
+        return address_of(self._site, self.state()["page"])
 
     def state(self) -> dict[str, Any]:
         """{"page", "variables", "history": digest}, as `Machine.state`."""
@@ -118,7 +125,7 @@ class FsmWorld(BrowserWorld):
         )
 
     def observe(self) -> Observation:
-        return Observation(self.camera.shoot(), self.elements(), digest(self.state()))
+        return Observation(self.camera.shoot(), self.elements(), digest(self.state()), self.said)
 
     def act(self, action: Action) -> None:
         """See `World.act`."""
@@ -145,6 +152,7 @@ FsmWorld.acts = {
     PressEnter: lambda world, _: world.page.keyboard.press("Enter"),
     PressBack: lambda world, _: world.page.evaluate("fsmBack()"),
     Launch: lambda world, action: world.page.evaluate("url => fsmLaunch(url)", action.url),
+    SelectOption: choose,
     Wait: lambda world, _: None,
     Finished: lambda world, _: None,
     CallUser: lambda world, _: None,

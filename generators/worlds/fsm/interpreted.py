@@ -12,8 +12,9 @@ from typing import Any
 
 from generators.devices.browser import key_chord
 from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
+from generators.worlds.fsm.choices import choose
 from generators.worlds.fsm.layout import HEIGHT, LEAST_PX, SCROLL_PX, WIDTH, Placed, lay_out
-from generators.worlds.fsm.machine import Fired, Machine, SiteState, Values
+from generators.worlds.fsm.machine import Fired, Machine, SiteState, Values, address_of
 from generators.worlds.fsm.spec import CLICKABLE, KINDS, SiteElement, SitePage, SiteSpec
 from generators.worlds.start_checks import check_start
 from schemas.action_types import (
@@ -21,12 +22,14 @@ from schemas.action_types import (
     Click,
     DoubleClick,
     Finished,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
     PressBack,
     PressEnter,
     Scroll,
+    SelectOption,
     TakeNote,
     Type,
     Wait,
@@ -90,6 +93,7 @@ class InterpretedWorld:
         if self._site is not site:
             self._site, self.machine = site, Machine(site)
             self._known.clear()
+        self.said = ""
         self.moment = self.machine.start(start.get("page", ""), start.get("variables"))
         self._placed: tuple[SiteState, list[Placed], int] | None = None
 
@@ -145,7 +149,7 @@ class InterpretedWorld:
     def observe(self) -> Observation:
         elements = self.elements()
         shown = [[list(p.box), p.role, p.text, p.name] for p in elements]
-        return Observation(canonical_json(shown).encode(), elements, digest(self.state()))
+        return Observation(canonical_json(shown).encode(), elements, digest(self.state()), self.said)
 
     def hit(self, x: float, y: float) -> SiteElement | None:
         """What lies at a point of the screen; None where nothing clickable does."""
@@ -159,10 +163,14 @@ class InterpretedWorld:
     def act(self, action: Action) -> None:
         """See `World.act`."""
         machine, now = self.machine, self.moment
+        self.said = address_of(machine.site, now.page) if isinstance(action, GetUrl) else ""
         fired: Fired | None = None
         if isinstance(action, DoubleClick):
             for _ in range(2):
                 self.act(Click(action.box))
+            return
+        if isinstance(action, SelectOption):
+            choose(self, action)
             return
         if isinstance(action, Click):
             element = self.hit(*pixel(action.box))
@@ -180,7 +188,7 @@ class InterpretedWorld:
         elif isinstance(action, Scroll):
             by = {"down": SCROLL_PX, "up": -SCROLL_PX}.get(direction_of(action), 0)
             now = replace(now, scroll=now.scroll + by)
-        elif not isinstance(action, Hover | Wait | Finished | CallUser | TakeNote):
+        elif not isinstance(action, Hover | Wait | Finished | CallUser | TakeNote | GetUrl):
             raise UnsupportedAction(f"fsm: a web page has no action {type(action).__name__}")
         self._become(now, fired)
 

@@ -209,6 +209,11 @@ def legal(site: SiteSpec, name: str, value: object) -> bool:
     return isinstance(value, str) and (variable.kind == "text" or value in variable.values)
 
 
+def address_of(site: SiteSpec, page: str) -> str:
+    """What leads to a page, by `address`; the home address for one that has none of its own."""
+    return f"https://{site.host}/{page if site.page[page].deep else ''}"
+
+
 def address(site: SiteSpec, url: str) -> str:
     """Page that an address leads to; "" for another site's."""
     text = url.removeprefix("https://").removeprefix("http://")

@@ -238,9 +238,8 @@ def test_a_site_without_menus_refuses_what_it_has_not() -> None:
     site = InterpretedWorld(make_site)
     site.reset({"kind": "shop", "seed": 0})
     site.act(TakeNote("kept"))
-    for action in (RightClick((1, 1)), SelectOption((1, 1), "a"), GetUrl()):
-        with pytest.raises(UnsupportedAction, match=type(action).__name__):
-            site.act(action)
+    with pytest.raises(UnsupportedAction, match="RightClick"):
+        site.act(RightClick((1, 1)))
 
 
 def test_where_the_pages_lie_is_no_part_of_the_address(world: WebWorld, tmp_path: Path) -> None:

@@ -13,17 +13,19 @@ from generators.worlds.fsm.evaluate import holds
 from generators.worlds.fsm.fsm_tasks import TaskMaker
 from generators.worlds.fsm.fsm_world import FsmWorld, open_fsm
 from generators.worlds.fsm.interpreted import InterpretedWorld
-from generators.worlds.fsm.sites import make_site
+from generators.worlds.fsm.sites import TEMPLATES, make_site
 from schemas.action_types import (
     Click,
     DoubleClick,
     Drag,
+    GetUrl,
     Hotkey,
     Hover,
     Launch,
     PressBack,
     PressEnter,
     Scroll,
+    SelectOption,
     Type,
     Wait,
 )
@@ -97,6 +99,46 @@ def test_it_is_a_world_that_resets_to_any_snapshot(chromium: FsmWorld) -> None:
     assert chromium.observe() == first
     with pytest.raises(WorldError, match="can't be"):
         chromium.reset({"kind": "shop", "seed": 3, "variables": {"cart": -1}})
+
+
+def page_with_choices() -> tuple[dict[str, object], str]:
+    """A start on a page that has a combobox, and the combobox."""
+    for kind in TEMPLATES:
+        for page in make_site(kind, 3).pages:
+            if found := next((e for e in page.elements if e.kind == "combobox" and not e.shown), None):
+                return {"kind": kind, "seed": 3, "page": page.id}, found.id
+    raise AssertionError("no site has a list to choose from")
+
+
+def test_an_option_is_chosen_by_what_it_says_and_an_address_leads_back(chromium: FsmWorld) -> None:
+    start, key = page_with_choices()
+    seen = []
+    for world in (chromium, InterpretedWorld(make_site)):
+        world.reset(start)
+        [box] = [element for element in world.elements() if element.key == key]
+        world.act(Click(box.centre))
+        options = [element.name for element in world.elements() if element.role == "option"]
+        assert len(options) > 1
+        world.reset(start)
+        for option in (options[1], f" {options[0].upper()}", options[0]):
+            world.act(SelectOption(box.centre, option))
+            [shown] = [element for element in world.elements() if element.key == key]
+            assert shown.text.casefold() == option.strip().casefold()
+            assert not [element for element in world.elements() if element.role == "option"]
+        for point, option in ((box.centre, "No such option"), ((1, 999), options[0])):
+            with pytest.raises(WorldError, match="SelectOption: no option"):
+                world.act(SelectOption(point, option))
+        seen.append((world.state(), world.elements()))
+        world.reset({**start, "page": ""})
+        home = world.state()["page"]
+        world.act(GetUrl())
+        said = world.observe().said
+        assert said in (f"https://{(host := make_site(str(start['kind']), 3).host)}/", f"https://{host}/{home}")
+        world.reset(start)
+        assert world.observe().said == ""
+        world.act(Launch(url=said))
+        assert world.state()["page"] == home
+    assert seen[0] == seen[1]
 
 
 def test_what_a_web_page_lacks_is_unsupported(chromium: FsmWorld) -> None:
