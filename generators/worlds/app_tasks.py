@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from generators.tasks.task_spec import TaskSpec
+from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
 
 APPS = ("datasette", "django_admin", "dagster_ui", "desktop")
 SEEDS = 40
@@ -25,14 +26,20 @@ class AppWork:
     plan: tuple[tuple[str, ...], ...]
 
 
-@lru_cache(maxsize=512)
 def works(app: str, seed: int) -> tuple[AppWork, ...]:
     """One task of every family of an app on the snapshot of a seed; () for a seed that it has no snapshot of."""
-    if app == "desktop":
-        from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
+    return desktop_works(tuple(FAMILIES), seed) if app == "desktop" else _web_works(app, seed)
 
-        made = [(name, make_task(name, seed)) for name in FAMILIES]
-        return tuple(AppWork(f"desktop/{name}", task.contract(), task.plan) for name, task in made)
+
+@lru_cache(maxsize=512)
+def desktop_works(families: tuple[str, ...], seed: int) -> tuple[AppWork, ...]:
+    """One task of these families of the desktop."""
+    made = [(name, make_task(name, seed)) for name in families]
+    return tuple(AppWork(f"desktop/{name}", task.contract(), task.plan) for name, task in made)
+
+
+@lru_cache(maxsize=512)
+def _web_works(app: str, seed: int) -> tuple[AppWork, ...]:
     module = importlib.import_module(f"generators.worlds.webapps.{app}.{app}_tasks")
     if seed and snapshots(app) == 1:
         return ()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from generators.worlds.care.care_case import succeeded
+from generators.worlds.desktop.desktop_task import failed_checks
 from generators.worlds.pages.page_task import holds as values_hold
 from generators.worlds.phone.phone_task import evaluate
 from generators.worlds.webapps.evaluate import holds as checks_hold
@@ -40,8 +41,6 @@ def _miniwob_raw_reward(evaluator: Evaluator, state: State, answer: str) -> bool
 
 
 def _desktop_state(evaluator: Evaluator, state: State, answer: str) -> bool:
-    from generators.worlds.desktop.desktop_tasks import failed_checks
-
     return not failed_checks(evaluator, state, answer)
 
 

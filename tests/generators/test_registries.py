@@ -89,7 +89,8 @@ def care(family: str) -> Example:
 
 
 def desktop() -> Example:
-    from generators.worlds.desktop.desktop_tasks import TASKS, perform
+    from generators.worlds.desktop.desktop_tasks import TASKS
+    from generators.worlds.desktop.plan import perform
 
     return Example(TASKS[0].start, TASKS[0].evaluator(), lambda world: perform(TASKS[0], world))
 

@@ -6,4 +6,6 @@ from pathlib import Path
 
 MARK = ".disposable-home"
 """A home folder is emptied only where this file is in it."""
+HIDDEN = (".cache", ".config", ".local", ".dbus")
+"""What programs keep in the home folder for themselves: no part of the state but for their settings."""
 SCRIPT = Path(__file__).with_name("on_desktop_home.py").read_bytes()

@@ -24,6 +24,7 @@ import asyncssh
 
 from generators.devices.desktop import accessibility_tree as tree
 from generators.devices.desktop import home_folder as home
+from generators.devices.desktop.home_folder import HIDDEN
 from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.devices.drivers.frames import limited, png_size, read_options
 from generators.devices.drivers.ssh_keys import PROGRAMS, keysym
@@ -57,7 +58,7 @@ class SshOptions:
     packages: Mapping[str, str] = field(default_factory=dict)  # program → its Debian package, named where it lacks
     treeless: tuple[str, ...] = ()  # programs without accessibility: ready as soon as their window is active
     settings: Mapping[str, str] = field(default_factory=dict)  # prefix of keys in the state → file of the home folder
-    hidden: tuple[str, ...] = (".cache", ".config", ".local", ".dbus")  # of the home folder: what programs keep there
+    hidden: tuple[str, ...] = HIDDEN
     channels: tuple[str, ...] = ("accessibility", "keyboards", "keyboard-layout", "pointers", "thunar", "xsettings")
     tree: bool = True
     paste_keys: tuple[str, ...] = ("ctrl", "v")

@@ -10,7 +10,8 @@ from functools import partial
 
 from generators.generation.task_worlds.listed_task_world import ListedTaskWorld
 from generators.tasks.task_spec import TaskSpec
-from generators.worlds.app_tasks import APPS, SEEDS, snapshots, work_of, works
+from generators.worlds.app_tasks import APPS, SEEDS, desktop_works, snapshots, work_of, works
+from generators.worlds.desktop.program import DesktopProgram
 
 
 class AppTaskWorld(ListedTaskWorld):
@@ -22,6 +23,22 @@ class AppTaskWorld(ListedTaskWorld):
         platform = "desktop" if name == "desktop" else "web"
         first = seed * SEEDS
         super().__init__(name, platform, partial(works, name), count=count, seeds=snapshots(name), first=first)
+
+    def shortest(self, contract: TaskSpec) -> int | None:
+        """Length of the plan that did it."""
+        work = work_of(contract)
+        return None if work is None else len(work.plan)
+
+
+class ProgramTaskWorld(ListedTaskWorld):
+    """The tasks of one program of one's own, which was entered: a desktop has it beside all others. Raises `ValueError`
+    for a program without tasks."""
+
+    def __init__(self, program: DesktopProgram, count: int, seed: int = 0) -> None:
+        if not program.families:
+            raise ValueError(f"desktop program {program.name!r:.60}: expected families of tasks, found none")
+        listed = partial(desktop_works, tuple(program.families))
+        super().__init__("desktop", "desktop", listed, count=count, seeds=SEEDS, first=seed * SEEDS)
 
     def shortest(self, contract: TaskSpec) -> int | None:
         """Length of the plan that did it."""

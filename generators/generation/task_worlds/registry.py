@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from generators.generation.task_worlds.app_task_world import ProgramTaskWorld
 from generators.generation.task_worlds.own_world import OwnWorld
 from generators.generation.task_worlds.task_world import TaskWorld
+from generators.worlds.desktop.desktop_tasks import enter
+from generators.worlds.desktop.program import DesktopProgram
 from pipelines.extensions import find_part
 
 TASK_WORLDS: dict[str, str] = {
@@ -23,15 +26,22 @@ TASK_WORLDS: dict[str, str] = {
 
 
 def load_task_world(name: str) -> Callable[[str, int, int], TaskWorld]:
-    """What makes the task world of that name, or of that path; a world of one's own is then known by its name as well.
-    Raises `ValueError` for an unknown name, or a path that leads nowhere."""
+    """What makes the task world of that name, or of that path; a world or a computer program of one's own is then known
+    by its name as well. Raises `ValueError` for an unknown name, or a path that leads nowhere."""
     path = find_part("task world", name, {known: known for known in TASK_WORLDS})
     if isinstance(path, str):
         found: Callable[[str, int, int], TaskWorld] = find_part("task world", TASK_WORLDS[path], {})
         return found
+    if isinstance(path, DesktopProgram):
+        return _of_program(path)
     if isinstance(path, OwnWorld):
         path.enter()
     return path
+
+
+def _of_program(program: DesktopProgram) -> Callable[[str, int, int], TaskWorld]:
+    enter(program)
+    return lambda name, count, seed: ProgramTaskWorld(program, count, seed)
 
 
 def open_task_world(name: str, count: int, seed: int = 0) -> TaskWorld:

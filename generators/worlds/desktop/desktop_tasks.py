@@ -9,7 +9,6 @@ from collections.abc import Callable
 from random import Random
 
 from generators.worlds.desktop.desktop_task import DesktopTask, failed_checks
-from generators.worlds.desktop.plan import perform
 from generators.worlds.desktop.program import DesktopProgram
 from generators.worlds.desktop.programs import PROGRAMS, called
 from generators.worlds.desktop.tasks_archives import ARCHIVES
@@ -24,7 +23,7 @@ from generators.worlds.desktop.tasks_spreadsheet import SPREADSHEET
 from generators.worlds.desktop.tasks_terminal import TERMINAL
 from generators.worlds.desktop.tasks_writer import WRITER
 
-__all__ = ["FAMILIES", "TASKS", "DesktopTask", "failed_checks", "make_task", "enter", "perform", "programs_of"]
+__all__ = ["FAMILIES", "TASKS", "DesktopTask", "failed_checks", "make_task", "enter", "programs_of"]
 
 Family = Callable[[Random], DesktopTask]
 

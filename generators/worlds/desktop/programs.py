@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from generators.devices.drivers.ssh import SshOptions
+from generators.devices.desktop.home_folder import HIDDEN
 from generators.worlds.desktop.program import DesktopProgram
 from pipelines.extensions import find_part
 
@@ -95,6 +95,6 @@ def driver_options(programs: Sequence[DesktopProgram]) -> dict[str, object]:
         "packages": {program.command[0]: program.package for program in programs},
         "treeless": tuple(sorted({program.command[0] for program in programs if not program.tree})),
         "settings": {key: path for program in programs for key, path in program.settings.items()},
-        "hidden": (*SshOptions().hidden, *sorted({name for program in programs for name in program.keeps})),
+        "hidden": (*HIDDEN, *sorted({name for program in programs for name in program.keeps})),
         "channels": tuple(sorted({channel for program in programs for channel in program.channels})),
     }
