@@ -79,6 +79,7 @@ def _unify_report(manifest: Manifest, record_unit: str, item_unit: str) -> dict[
     return {
         "source": manifest.asset.rpartition("/")[2],
         "data_version": manifest.data_version,
+        **({"action_space": space} if (space := counts.get("action_space")) else {}),
         "records": {
             "unit": record_unit,
             "in": counts["records_in"],

@@ -24,6 +24,7 @@ from pipelines.store.files import FileEntry
 from pipelines.training_data.packing import REASONS, Barred, ShardsPart, run_shards_part
 from pipelines.training_data.removed import PEOPLE, SAFETY, Removed, removed_items
 from pipelines.training_data.shard_form import SHARD, ShardConfig, ShardIndex
+from schemas.action_types import ADDED_IN_V2, WIDEST
 from schemas.ids import digest
 
 ASSET = "mid_training/shards"
@@ -133,7 +134,9 @@ def _held_out(parts: Sequence[tuple[Manifest, FileEntry]]) -> set[str]:
 def _totals(counts: Counter[str], index: pa.Table) -> dict[str, Any]:
     grouped = index.group_by("objective").aggregate([("tokens", "sum"), ("sample_id", "count")]).to_pylist()
     tokens = {row["objective"]: row["tokens_sum"] for row in grouped}
-    return {**dict(counts), "tokens": dict(sorted(tokens.items())), "tokens_total": sum(tokens.values())}
+    held = set(pc.unique(index["action"]).to_pylist())
+    space = {"action_space": WIDEST} if held & set(ADDED_IN_V2) else {}
+    return {**dict(counts), **space, "tokens": dict(sorted(tokens.items())), "tokens_total": sum(tokens.values())}
 
 
 def _checks(index: pa.Table, counts: Counter[str], config: ShardConfig) -> list[Check]:

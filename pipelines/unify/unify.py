@@ -70,6 +70,7 @@ def unify_source(
         for result in regroup(store, asset, build.version, mapped, specs, execution):
             build.add(result)
         counts = mapped.counts | sum_counts(build.results) | {"origin": origin}
+        counts |= {} if space == ACTION_SPACE else {"action_space": space}
         checks = [*_checks(counts, bands), *change_checks(counts, store.current(asset), build.version, bands)]
         return build.commit(counts=counts, checks=checks)
 

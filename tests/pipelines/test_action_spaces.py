@@ -111,6 +111,7 @@ def test_both_spaces_of_one_source_stand_side_by_side(tmp_path: Path) -> None:
     native.fixture("gui_net").write(tmp_path)
     raw, home = native.raw_of("gui_net", tmp_path), tmp_path / "home"
     narrow, wide, again = (unified("gui_net", raw, home, space) for space in ("v1.5", "v2", "v1.5"))
+    assert "action_space" not in narrow.counts and wide.counts["action_space"] == "v2"
     assert narrow.code_version != wide.code_version and wide.code_version.endswith(".v2")
     assert narrow.data_version == again.data_version != wide.data_version
     texts: list[Any] = [row["action_text"] for row in wide.read("steps").to_pylist()]

@@ -28,6 +28,7 @@ from schemas.action_types import (
     PressHome,
     PressRecent,
     Scroll,
+    TakeNote,
     Type,
     Wait,
 )
@@ -192,6 +193,7 @@ _ACTS: Mapping[type, Callable[[HarnessAgent, Any], None]] = {
     PressHome: lambda agent, _: agent._hands.act(action_type="navigate_home"),
     PressEnter: lambda agent, _: agent._hands.act(action_type="keyboard_enter"),
     PressRecent: lambda agent, _: agent._hands.request(RECENT),
+    TakeNote: lambda agent, _: None,
 }
 
 

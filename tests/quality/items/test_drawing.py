@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from quality.items.drawing import BLUE, GREEN, RED, draw_action, to_png
-from schemas.actions import Click, Drag, Scroll, Wait
+from schemas.actions import Click, Drag, RightClick, Scroll, SelectOption, Wait
 
 
 def places(image, colour):
@@ -14,9 +14,10 @@ def places(image, colour):
     return columns * 1000 / image.width, rows * 1000 / image.height
 
 
-def test_a_click_is_ringed_at_its_point(world, buttons):
+@pytest.mark.parametrize("action", [Click((300, 600)), RightClick((300, 600)), SelectOption((300, 600), "Two")])
+def test_a_click_is_ringed_at_its_point(world, buttons, action):
     data = world.data[world.page(buttons)]
-    x, y = places(draw_action(data, Click((300, 600))), RED)
+    x, y = places(draw_action(data, action), RED)
     assert x.mean() == pytest.approx(300, abs=3) and y.mean() == pytest.approx(600, abs=3)
 
 
