@@ -84,7 +84,7 @@ def raw_pool(folder: Path) -> Pool:
     part = read_directory(folder)
     steps = [step.row for episode in part.episodes for step in episode.steps]
     everything = Refined(steps=steps, samples=[sample.row for sample in part.native_samples])
-    return _pool(gold_tables(part, everything, "unknown")[1].to_pylist())
+    return _pool(gold_tables(part.screens, everything, "unknown")[1].to_pylist())
 
 
 def _pool(rows: Sequence[Mapping[str, Any]]) -> Pool:

@@ -7,7 +7,8 @@ file written with the schema, so a reader can refuse what it doesn't know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -28,6 +29,9 @@ SPLITS = ("train", "validation", "test")
 
 TOKEN_FORMULA = "utf8-bytes/4 + ceil(width/32)*ceil(height/32) per image"
 """How `samples.tokens` is counted (`pipelines.prompts.tokens`); the trainer recounts with its own tokenizer."""
+
+PIECE_ROWS = 4096
+"""Rows that are dicts at a time while a table is made of them: as dicts they take several times the table's memory."""
 
 
 class Column:
@@ -66,7 +70,15 @@ class Table:
 
         Raises `ValueError` naming the column that is missing, unknown or null where it mustn't be.
         """
-        listed = list(rows)
+        left = iter(rows)
+        pieces = [cls._piece(listed) for listed in iter(lambda: list(islice(left, PIECE_ROWS)), [])]
+        table = pa.concat_tables([cls.schema.empty_table(), *pieces]).combine_chunks()
+        cls.check(table)
+        return table
+
+    @classmethod
+    def _piece(cls, listed: Sequence[Mapping[str, object]]) -> pa.Table:
+        """Some rows as a table, unchecked."""
         known = set(cls.schema.names)
         for row in listed:
             if not row.keys() <= known:
@@ -78,9 +90,7 @@ class Table:
                 arrays.append(pa.array([row.get(field.name) for row in listed], type=field.type))
             except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
                 raise ValueError(f"{cls.__name__}.{field.name}: expected {field.type}: {error}") from error
-        table = pa.Table.from_arrays(arrays, schema=cls.schema)
-        cls.check(table)
-        return table
+        return pa.Table.from_arrays(arrays, schema=cls.schema)
 
     @classmethod
     def check(cls, table: pa.Table) -> None:

@@ -75,6 +75,14 @@ def derive_samples(
     Steps.check(steps)
     Screens.check(screens)
     config = config or DeriveConfig()
+    keyed = _candidates(steps, screens, samples, config)
+    return Samples.table(sample_row(c, identifier, licence, synthetic, config.seed) for _, identifier, c in keyed)
+
+
+def _candidates(
+    steps: pa.Table, screens: pa.Table, samples: pa.Table | None, config: DeriveConfig
+) -> list[tuple[str, str, DerivedSample]]:
+    """(objective, sample id, sample), in order. What they were derived from takes much memory and is left here."""
     steps = steps.sort_by([("source", "ascending"), ("episode_id", "ascending"), ("step_index", "ascending")])
     rows = steps.drop_columns(["native_action", "language", "episode_outcome"]).to_pylist()
     views = list(_views(screens, rows, samples))
@@ -90,8 +98,7 @@ def derive_samples(
             found += (sample for episode in episodes for sample in deriver.derive(episode, facts))
         else:
             found += (sample for view in views for sample in deriver.derive(view, pool, config))
-    keyed = sorted(((c.objective, c.id, c) for c in found), key=lambda item: item[:2])
-    return Samples.table(sample_row(c, identifier, licence, synthetic, config.seed) for _, identifier, c in keyed)
+    return sorted(((c.objective, c.id, c) for c in found), key=lambda item: item[:2])
 
 
 def find_deriver(name: str) -> Deriver:

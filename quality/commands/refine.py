@@ -50,7 +50,7 @@ def refine_directory(
     refined = refine_part(part, first, chosen, rewriter, max_rounds)
     names = sorted({*part.steps.column("source").to_pylist(), *part.samples.column("source").to_pylist()})
     licence = licence_of(names[0]) if len(names) == 1 else "unknown"
-    steps, samples = gold_tables(part, refined, licence, derivers)
+    steps, samples = gold_tables(part.screens, refined, licence, derivers)
     out_dir.mkdir(parents=True, exist_ok=True)
     pq.write_table(steps, out_dir / "steps.parquet")
     pq.write_table(samples, out_dir / "samples.parquet")

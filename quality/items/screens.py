@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -155,7 +156,7 @@ class ScreenBank:
         self._screens = screens.combine_chunks()
         self._listed = self._screens.column("elements")
         self._rows = {sha: row for row, sha in enumerate(screens.column("screenshot_sha256").to_pylist())}
-        self._made: dict[str, Screen] = {}
+        self._made: WeakValueDictionary[str, Screen] = WeakValueDictionary()  # a screen holds its bank
         self._greys: OrderedDict[str, Grey] = OrderedDict()
         self._full: OrderedDict[str, Image.Image] = OrderedDict()
         self._elements: OrderedDict[str, list[Element]] = OrderedDict()
@@ -165,9 +166,9 @@ class ScreenBank:
         """The screen of a hash; None for None (`image_missing`)."""
         if sha256 is None:
             return None
-        if sha256 not in self._made:
-            self._made[sha256] = Screen(sha256, self)
-        return self._made[sha256]
+        if (found := self._made.get(sha256)) is None:
+            found = self._made[sha256] = Screen(sha256, self)
+        return found
 
     def size(self, sha256: str) -> tuple[int, int] | None:
         """(width, height) in px; None for a screen that has no row."""
@@ -226,6 +227,6 @@ class BankView(ScreenBank):
 
     def __init__(self, bank: ScreenBank) -> None:
         self.__dict__.update(bank.__dict__)
-        self._made = {}
+        self._made = WeakValueDictionary()
         self._elements = OrderedDict()
         self._bank = bank

@@ -175,8 +175,10 @@ def _run(
         before = getattr(rewriter, "unanswered", 0)
         refined = refine_part(part, first, judge, rewriter, rules.max_rounds, waiting, item.overruled)
 
-        def write(out: PartWriter) -> dict[str, int]:
-            return {**_write(out, part, refined, rules.licence, rules.derivers), "first_keep": first_keep(first)}
+        counts, screens = {**count(part, refined), "first_keep": first_keep(first)}, part.screens
+
+        def write(out: PartWriter) -> dict[str, int]:  # when this is called, the part's items are gone
+            return {**counts, "samples": _write(out, screens, refined, rules)}
 
         # What round 0 left waiting comes with new verdicts, and so with another digest: only later rounds wait here.
         declined = getattr(rewriter, "unanswered", 0) - before
@@ -227,25 +229,24 @@ def verdict_of(row: Row) -> Verdict:
     )
 
 
-def _write(
-    out: PartWriter, part: SourcePart, refined: Refined, licence: str, derivers: tuple[str, ...]
-) -> dict[str, int]:
-    steps, samples = gold_tables(part, refined, licence, derivers)
+def _write(out: PartWriter, screens: pa.Table, refined: Refined, rules: GoldRules) -> int:
+    """Write the tables of a part; how many samples there are."""
+    steps, samples = gold_tables(screens, refined, rules.licence, rules.derivers)
     out.table("steps", steps)
     out.table("samples", samples)
     write_verdicts(out, refined.verdicts)
     out.table("rejects", Rejects.table(reject.as_row() for reject in refined.rejects))
-    return {**count(part, refined), "samples": samples.num_rows}
+    return samples.num_rows
 
 
 def gold_tables(
-    part: SourcePart, refined: Refined, licence: str, derivers: tuple[str, ...] = ()
+    screens: pa.Table, refined: Refined, licence: str, derivers: tuple[str, ...] = ()
 ) -> tuple[pa.Table, pa.Table]:
-    """Gold `steps` and `samples` of a part: derived samples come from gold rows only."""
+    """Gold `steps` and `samples` of a part, whose `screens` these are: derived samples come from gold rows only."""
     steps = Steps.table(refined.steps)
     native = Samples.table(refined.samples)
     config = DeriveConfig(derivers=derivers)
-    derived = derive_samples(steps, part.screens, licence=licence, samples=native, config=config)
+    derived = derive_samples(steps, screens, licence=licence, samples=native, config=config)
     return steps, pa.concat_tables([native, derived])
 
 

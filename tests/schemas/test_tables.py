@@ -7,7 +7,7 @@ from typing import NotRequired, get_type_hints
 import pyarrow as pa
 import pytest
 
-from schemas import row_types, rows
+from schemas import row_types, rows, tables
 from schemas.tables import BOX, Column, Steps, Table
 
 
@@ -41,6 +41,18 @@ def test_rows_make_a_checked_table() -> None:
         {"name": "a", "version": None, "box": [0.0, 1.0, 2.0, 3.0]},
         {"name": "b", "version": None, "box": None},
     ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7])
+def test_rows_that_come_in_pieces_make_one_table(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"name": str(number), "version": "v" if number % 2 else None} for number in range(count)]
+    whole = Seen.table(rows)
+    monkeypatch.setattr(tables, "PIECE_ROWS", 3)
+    pieces = Seen.table(iter(rows))
+    assert pieces.equals(whole) and pieces.to_pylist() == [{"box": None, **row} for row in rows]
+    assert all(column.num_chunks <= 1 for column in pieces.columns), "files would be cut otherwise"
+    with pytest.raises(ValueError, match=r"unknown column \['other'\]"):
+        Seen.table([*rows, {"name": "a", "other": 1}])
 
 
 @pytest.mark.parametrize(

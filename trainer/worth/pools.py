@@ -102,7 +102,7 @@ class RowPools:
         tables = []
         for key in self._chosen(manifest.part_hashes):
             part = load_part(manifest, key, self.store)
-            tables.append(gold_tables(part, _kept(part, keep), licence_of(source), self._derivers)[1])
+            tables.append(gold_tables(part.screens, _kept(part, keep), licence_of(source), self._derivers)[1])
         return self._usable(tables)
 
     def scores(self, source: str) -> dict[str, int]:

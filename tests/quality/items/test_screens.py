@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -57,6 +60,19 @@ def test_a_picture_is_decoded_once_for_both_of_its_versions() -> None:
     assert screen.grey_full().shape == (400, 40)
     assert screen.grey.shape == (200, 20)
     assert bank.source.fetched == ["a"]
+
+
+def test_a_bank_s_pictures_go_with_the_last_that_holds_it() -> None:
+    bank = bank_of({"a": page(0)})
+    [screen] = screens_of(bank, "a")
+    assert bank.screen("a") is screen and screen.grey.size
+    gone = weakref.ref(bank)
+    gc.disable()  # which would find circles, now and then
+    try:
+        del bank, screen
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_pairs_are_measured_as_their_pictures_are() -> None:
