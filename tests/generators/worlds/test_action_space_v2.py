@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from generators.policies.episode import run_episode
 from generators.policies.policy import Decision, PolicyError, PolicyView
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import UnsupportedAction, WorldError
+from generators.worlds.miniwob.miniwob_world import open_miniwob_world
 from generators.worlds.static_pages.static_pages_world import WebWorld, open_web
 from pipelines.derivers.base import DeriveConfig, ScreenFacts
 from pipelines.derivers.navigation import navigation
@@ -28,6 +30,7 @@ from schemas.actions import (
     ActionSpace,
     CallUser,
     Click,
+    Finished,
     GetUrl,
     Point,
     RightClick,
@@ -245,3 +248,17 @@ def test_a_site_without_menus_refuses_what_it_has_not() -> None:
 def test_where_the_pages_lie_is_no_part_of_the_address(world: WebWorld, tmp_path: Path) -> None:
     world.act(GetUrl())
     assert str(world.folder) not in world.observe().said
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_list_of_miniwob_is_chosen_from_in_two_steps(seed: int) -> None:
+    pytest.importorskip("miniwob")
+    with open_miniwob_world() as world:
+        world.reset({"task": "choose-list", "seed": seed})
+        wanted = re.match(r"Select (.+) from the list", world.utterance()[0])
+        place = {element.role: element.centre for element in world.observe().elements}
+        assert wanted is not None
+        actions = (SelectOption(place["combobox"], wanted[1]), Click(place["button"]), Finished())
+        policy = Scripted([reply_text(action, "web") for action in actions], "v2")
+        done = run_episode(world, policy, wanted[0], {"task": "choose-list", "seed": seed})
+    assert done.end_state["solved"] and len(done.actions) == 3
