@@ -1,8 +1,9 @@
 """The process that holds all others of a desktop session; run by `session` as a script, with the standard library only.
 
 It reads one line of JSON (what to start), answers with one line of JSON (display, port, bus, or error), serves SSH
-until its stdin ends, which also happens when whoever started it dies, and then kills every descendant and removes the
-folder: it is the subreaper of all, so that none can slip away by a double fork or a session of its own.
+until its stdin ends, which also happens when whoever started it dies, or until its X server ends; then it kills every
+descendant and removes the folder: it is the subreaper of all, so that none can slip away by a double fork or a session
+of its own. If it is killed itself, its children get SIGKILL from the kernel, and what is left loses display and bus.
 """
 
 from __future__ import annotations
@@ -21,8 +22,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 START_S = 20.0
+
+
+def die_with_parent() -> None:
+    """For a child, before it becomes its program."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def forget_display(display: str) -> None:
+    """Remove the socket of an X server that was killed before it could; one that is listened to stays."""
+    path = Path(f"/tmp/.X11-unix/X{display.removeprefix(':')}")
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
+        try:
+            asked.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
 
 
 def descendants() -> list[int]:
@@ -74,13 +91,15 @@ def read_line(file: int, child: subprocess.Popen[bytes], what: str) -> str:
     return said.split(b"\n")[0].decode()
 
 
-def start(plan: dict[str, Any]) -> tuple[str, str]:
-    """X server, D-Bus and window manager; gives the display and the bus's address."""
+def start(plan: dict[str, Any]) -> tuple[str, str, subprocess.Popen[bytes]]:
+    """X server, D-Bus and window manager; gives the display, the bus's address and the X server."""
     log = open(plan["log"], "ab")  # noqa: SIM115 (the children keep it)
     env = {**plan["env"]}
 
     def run(command: list[str], **more: Any) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=log, **more)
+        return subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stderr=log, preexec_fn=die_with_parent, **more
+        )
 
     reader, writer = os.pipe()
     size = "x".join(map(str, plan["size"]))
@@ -93,14 +112,14 @@ def start(plan: dict[str, Any]) -> tuple[str, str]:
     assert daemon.stdout is not None
     env["DBUS_SESSION_BUS_ADDRESS"] = read_line(daemon.stdout.fileno(), daemon, "dbus-daemon")
     run(["openbox", "--sm-disable"], stdout=log)
-    return env["DISPLAY"], env["DBUS_SESSION_BUS_ADDRESS"]
+    return env["DISPLAY"], env["DBUS_SESSION_BUS_ADDRESS"], server
 
 
-def serve(listener: socket.socket, plan: dict[str, Any]) -> None:
-    """One `sshd -i` for each connection, until stdin ends. Listening here leaves no moment in which the port is
-    anybody else's."""
+def serve(listener: socket.socket, plan: dict[str, Any], server: subprocess.Popen[bytes]) -> None:
+    """One `sshd -i` for each connection, until stdin ends, or the X server does. Listening here leaves no moment in
+    which the port is anybody else's."""
     with open(plan["log"], "ab") as log:
-        while True:
+        while server.poll() is None:
             ready, _, _ = select.select([0, listener.fileno()], [], [], 0.5)
             reap()
             if 0 in ready and not os.read(0, 4096):
@@ -115,6 +134,7 @@ def serve(listener: socket.socket, plan: dict[str, Any]) -> None:
                         stderr=log,
                         env=plan["env"],
                         start_new_session=True,
+                        preexec_fn=die_with_parent,
                     )
 
 
@@ -123,17 +143,20 @@ def main() -> None:
         raise SystemExit("keeper: this system has no subreapers; expected Linux 3.4 or newer")
     plan = json.loads(sys.stdin.buffer.readline())
     listener = socket.create_server(("127.0.0.1", 0))
+    display = ""
     try:
         try:
-            display, bus = start(plan)
+            display, bus, server = start(plan)
             answer = {"display": display, "bus": bus, "port": listener.getsockname()[1]}
         except (RuntimeError, OSError, ValueError) as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)
         if "error" not in answer:
-            serve(listener, plan)
+            serve(listener, plan, server)
     finally:
+        listener.close()
         kill_all()
+        forget_display(display)
         shutil.rmtree(plan["folder"], ignore_errors=True)
 
 

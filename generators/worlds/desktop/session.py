@@ -22,6 +22,7 @@ from pathlib import Path
 
 from generators.devices.desktop.home_folder import MARK
 from generators.devices.device import DeviceEndpoint, DeviceError
+from generators.worlds.desktop.keeper import forget_display
 from generators.worlds.desktop.program import PATH
 from generators.worlds.desktop.programs import PROGRAMS, driver_options, missing_packages
 from pipelines.processes import end_process
@@ -157,6 +158,7 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint
             [sys.executable, "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         assert keeper.stdin is not None and keeper.stdout is not None
+        said: dict[str, object] = {"display": ""}
         try:
             keeper.stdin.write(json.dumps(plan).encode() + b"\n")
             keeper.stdin.flush()
@@ -181,5 +183,6 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint
             # the end of its input makes it end the session's programs, which takes a while
             end_process(keeper, wait_s=15, signals=(signal.SIGKILL,), grace_s=None)
             keeper.stdout.close()
+            forget_display(str(said["display"]))  # the keeper may have been killed
     finally:
         shutil.rmtree(folder, ignore_errors=True)
