@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from generators.tasks.world_interface import ScreenElement
-from schemas.actions import Action
+from schemas.actions import Action, GetUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,10 @@ class PastTurn:
 
 
 def answered(past: Sequence[PastTurn], said: str) -> tuple[PastTurn, ...]:
-    """Past turns when the screen after them says something (`Observation.said`): the answer to the last of them."""
-    return (*past[:-1], replace(past[-1], answer=said)) if said and past else tuple(past)
+    """Past turns when the screen after them says something (`Observation.said`): the answer to the last of them, if it
+    asked. A screen that came late may still say what was asked before."""
+    asked = bool(past) and isinstance(past[-1].action, GetUrl)
+    return (*past[:-1], replace(past[-1], answer=said)) if said and asked else tuple(past)
 
 
 @dataclass(frozen=True, slots=True)

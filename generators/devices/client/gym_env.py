@@ -149,7 +149,8 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
     def _look(self) -> tuple[np.ndarray, dict[str, Any]]:
         seen = self.world.observe()
         self._picture = picture = _pixels(seen, self.observation_space.shape)
-        return picture, {"state": seen.state, "places": [element.as_element() for element in seen.elements]}
+        said = {"said": seen.said} if seen.said else {}
+        return picture, {"state": seen.state, "places": [element.as_element() for element in seen.elements], **said}
 
 
 def _pixels(seen: Observation, shape: tuple[int, ...] | None) -> np.ndarray:

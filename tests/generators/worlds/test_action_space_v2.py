@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from generators.execution.journal import Journal
 from generators.generation.tables import step_rows
 from generators.policies.agent_prompt import AgentPrompt
 from generators.policies.episode import run_episode
-from generators.policies.policy import Decision, PolicyError, PolicyView
+from generators.policies.policy import Decision, PastTurn, PolicyError, PolicyView, answered
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import UnsupportedAction, WorldError
 from generators.worlds.miniwob.miniwob_world import open_miniwob_world
@@ -243,6 +244,13 @@ def test_a_site_without_menus_refuses_what_it_has_not() -> None:
     site.act(TakeNote("kept"))
     with pytest.raises(UnsupportedAction, match="RightClick"):
         site.act(RightClick((1, 1)))
+
+
+def test_a_screen_answers_the_action_before_it_if_that_one_asked() -> None:
+    asked, clicked = PastTurn(GetUrl(), answer=""), PastTurn(Click((1, 1)))
+    assert answered((clicked, asked), "a") == (clicked, replace(asked, answer="a"))
+    assert answered((asked, clicked), "a") == (asked, clicked)  # a screen that came late
+    assert answered((asked,), "") == (asked,) and answered((), "a") == ()
 
 
 def test_where_the_pages_lie_is_no_part_of_the_address(world: WebWorld, tmp_path: Path) -> None:
