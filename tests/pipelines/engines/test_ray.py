@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import engine_parts
@@ -39,7 +40,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster of one node with two cores, that somebody else started → its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    folder = Path("/tmp") / f"rayhead-{port}"  # its sockets want a short path
+    folder = Path(_head_folder(f"127.0.0.1:{port}"))
     words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=2", f"--temp-dir={folder}"]
     words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats"]
     out = (tmp_path_factory.mktemp("ray") / "out").open("w")
@@ -57,6 +58,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             for one in alive:
                 one.kill()
             subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def _head_folder(address: str) -> str:
+    """The files of the cluster at an address; its sockets want a short path."""
+    return f"/tmp/rayhead-{address.partition(':')[2]}"
 
 
 def _by(**more: object) -> Execution:
@@ -159,11 +165,14 @@ def test_a_cluster_gives_the_same_bytes_though_a_worker_is_killed(tmp_path: Path
     raw, killed = Raw(tmp_path / "all"), list[int]()
 
     def kill_one(event: Mapping[str, object]) -> None:
-        """The first time that a part ends, a worker that has another."""
-        busy = [one for one in psutil.process_iter(["name", "cmdline"]) if "ray::answer_apart" in str(one.info)]
-        if not killed and busy:
-            killed.append(busy[0].pid)
-            busy[0].kill()
+        """The first time that a part ends, a worker of this cluster that has another."""
+        raylets = [one for one in psutil.process_iter(["cmdline"]) if _head_folder(cluster) in str(one.info)]
+        with suppress(psutil.NoSuchProcess):
+            below = [worker for raylet in raylets for worker in raylet.children()]
+            busy = [one for one in below if "ray::answer_apart" in " ".join(one.cmdline())]
+            if not killed and busy:
+                busy[0].kill()
+                killed.append(busy[0].pid)
 
     here = Execution(EngineSettings(runner="in-process", part_bytes=1))
     one = unify_source(Store(tmp_path / "one"), "aitw", raw, execution=here)
