@@ -143,6 +143,19 @@ def test_checkpoints_load_plainly_and_lineage_leads_back_to_the_shards(store: St
     assert {"checkpoints/base", "mid_training/shards", "mid_training/mixture", "gold/toy"} <= seen
 
 
+def test_what_begins_with_another_action_space_speaks_it_to_the_end(store: Store, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(store.home, home)
+    config = {**CONFIG, "action_space": "v2"}
+    for stage in ("base", "mid_trained"):
+        made = run_stage(stage, home, config, progress=False)
+        assert made.checks_passed
+        folder = checkpoint_folder(made)
+        assert json.loads((folder / "lineage.json").read_text())["action_space"] == "v2"
+        assert json.loads((folder / "preset.json").read_text())["action_space"] == "v2"
+    assert "action_space" not in stage_config("base", CONFIG)
+
+
 def test_a_second_run_does_nothing_and_says_so(store: Store, made: dict[str, Any]) -> None:
     for stage, manifest in made.items():
         events: list[dict[str, Any]] = []
