@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "play": ("play", "one task in a real browser, as an animated picture with the actions drawn"),
     "serve": ("serve_model", "a checkpoint behind the OpenAI protocol, on this machine"),
     "serve rollouts": ("serve_model", "a checkpoint behind vLLM's rollout protocol, for a learner of online RL"),
+    "serve worlds": ("serve_worlds", "tasks and their worlds over HTTP in the form of OpenEnv, for any trainer"),
     "merge": ("training", "several checkpoints into one, linear or TIES"),
     "staircase": ("proving", "the whole method in miniature: does each stage help, on tasks that nobody can guess?"),
     "nano-base": ("proving", "build the nano model that sees, in parts, and pass its gate"),

@@ -50,9 +50,9 @@ def serve(options: argparse.Namespace) -> int:
     name = options.name or name_of(options.checkpoint)
     from trainer.reading.read import looking  # with torch
 
-    loaded, access = looking(_loaded(options), options.reading), _access(options)
+    loaded, access = looking(_loaded(options), options.reading), server_access(options)
     server = ChatServer(loaded, name=name, cut_texts=options.cut_texts, **access)
-    return _until_stopped(server, options, lambda url: f"{name} at {url}")
+    return until_stopped(server, options, lambda url: f"{name} at {url}")
 
 
 def serve_rollouts(options: argparse.Namespace) -> int:
@@ -61,7 +61,7 @@ def serve_rollouts(options: argparse.Namespace) -> int:
     from trainer.serving.rollout_server import RolloutServer  # as above
     from trainer.serving.serve import KEY_VARIABLE
 
-    access, told = _access(options), ""
+    access, told = server_access(options), ""
     if not access["key"]:
         access["key"] = secrets.token_urlsafe(24)
         told = f", its key is {access['key']} (for the learner: VLLM_API_KEY; to say one: {KEY_VARIABLE})"
@@ -71,7 +71,7 @@ def serve_rollouts(options: argparse.Namespace) -> int:
         weight_transfer=options.weight_transfer,
         **access,
     )
-    return _until_stopped(server, options, lambda url: f"{server.name} at {url.removesuffix('/v1')}{told}")
+    return until_stopped(server, options, lambda url: f"{server.name} at {url.removesuffix('/v1')}{told}")
 
 
 def _loaded(options: argparse.Namespace) -> Any:
@@ -87,14 +87,15 @@ def _loaded(options: argparse.Namespace) -> Any:
     return load_checkpoint(options.checkpoint, device=options.device)
 
 
-def _access(options: argparse.Namespace) -> dict[str, Any]:
+def server_access(options: argparse.Namespace) -> dict[str, Any]:
     """Who may ask the server: with which key, and by which names of this machine."""
     from trainer.serving.serve import KEY_VARIABLE  # as above
 
     return {"key": os.environ.get(KEY_VARIABLE, ""), "hosts": LOOPBACK if options.host in LOOPBACK else ()}
 
 
-def _until_stopped(server: Any, options: argparse.Namespace, stated: Callable[[str], str]) -> int:
+def until_stopped(server: Any, options: argparse.Namespace, stated: Callable[[str], str]) -> int:
+    """Serve on `--host` and `--port`; `stated` says of the address what is there."""
     from trainer.serving.serve import serving  # as above
 
     with serving(server, options.host, options.port) as (url, thread):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
@@ -225,9 +225,17 @@ def _refused(refusal: Refusal) -> tuple[int, str, bytes]:
     return status, "application/json", json.dumps(body).encode()
 
 
+class Application(Protocol):
+    """What `serving` serves."""
+
+    def app(self) -> App:
+        """The ASGI application."""
+        ...
+
+
 @contextmanager
-def serving(server: ChatServer, host: str = "127.0.0.1", port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
-    """Serve in a thread; (its base URL, the thread that ends with it). Port 0 is a free one.
+def serving(server: Application, host: str = "127.0.0.1", port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
+    """Serve in a thread; (the base URL of OpenAI's protocol, the thread that ends with it). Port 0 is a free one.
 
     Raises `OSError` for a port that is taken, `ValueError` for a foreign host without a key.
     """
