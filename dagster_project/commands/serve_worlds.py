@@ -11,6 +11,11 @@ from generators.tasks.task_spec import TaskSpec
 from generators.worlds.registry import WORLDS
 from schemas.action_types import ACTION_SPACE, SPACES
 from schemas.tables import Tasks
+from trainer.serving.checkpoint_policy import played_prompt
+from trainer.serving.world_server import WorldServer
+from trainer.serving.world_sessions import SessionRules
+from trainer.suites.play import opener, tasks_of
+from trainer.suites.worlds import outcome
 
 EXAMPLES = """examples:
   vesper serve worlds --world miniwob --count 200 --port 8100
@@ -47,13 +52,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Let clients play until Ctrl+C."""
-    from trainer.serving.checkpoint_policy import (
-        played_prompt,  # with the server's packages, which `--help` does without
-    )
-    from trainer.serving.world_server import WorldServer
-    from trainer.serving.world_sessions import SessionRules
-    from trainer.suites.play import opener
-    from trainer.suites.worlds import outcome
 
     if options.steps < 0 or options.count < 1:
         raise ValueError(
@@ -73,8 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _tasks(options: argparse.Namespace) -> list[TaskSpec]:
     """Those of the worlds that are named, or of the pool that a world here can run and a rule decide."""
-    from trainer.stages.online import runnable_tasks
-    from trainer.suites.play import tasks_of
+    from trainer.stages.online import runnable_tasks  # with torch, which `--help` does without
 
     if options.pool == bool(options.world):
         raise ValueError("expected --world (one or more) or --pool, found " + ("both" if options.pool else "neither"))
