@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from generators.devices.device import DeviceError
+from generators.devices.desktop.home_folder import HIDDEN
+from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.tasks.world_interface import World, WorldError
 from generators.worlds.desktop import session
-from generators.worlds.desktop.desktop_task import failed_checks, rest_digest
+from generators.worlds.desktop.desktop_task import failed_checks, rest_digest, sha256_of
 from generators.worlds.desktop.desktop_world import DesktopWorld
+from generators.worlds.desktop.program import DesktopProgram
+from generators.worlds.desktop.tasks_archives import packed
 
 
 def test_a_desktop_that_does_not_start_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +56,28 @@ def test_a_start_without_a_program_is_refused(world: DesktopWorld) -> None:
         world.reset({"world": "phone", "program": "mousepad"})
     with pytest.raises(WorldError, match="no program named 'rm -rf"):
         world.reset({"program": "rm -rf /"})
+
+
+def test_a_program_that_is_not_installed_is_told_with_the_line_that_installs_it(desktop: DeviceEndpoint) -> None:
+    nowhere = DesktopProgram("nowhere", "no-such-package", ("no-such-program",))
+    more = {"programs": {"nowhere": ["no-such-program"]}, "packages": {"no-such-program": nowhere.package}}
+    known = replace(desktop, options={**(desktop.options or {}), **more})
+    with DesktopWorld(known) as world, pytest.raises(WorldError, match="apt-get install no-such-package"):
+        world.reset({"program": "nowhere"})
+
+
+def test_settings_archives_and_what_programs_keep_for_themselves_in_the_state(desktop: DeviceEndpoint) -> None:
+    files = {"notes.conf": "[page]\nsize=7\n", ".kept": "x", "box.tar": packed({"a.txt": "one\n"})}
+    more: dict[str, Any] = {"settings": {"notes": "notes.conf"}, "hidden": (*HIDDEN, ".kept")}
+    known = replace(desktop, options={**(desktop.options or {}), **more})
+    with DesktopWorld(known) as world:
+        world.reset({"program": "calculator", "files": files})
+        state = world.state()
+    assert state["settings"]["notes/page/size"] == "7"
+    assert [(file["path"], file.get("members")) for file in state["files"]] == [
+        ("box.tar", {"a.txt": sha256_of("one\n")}),
+        ("notes.conf", None),
+    ]
 
 
 CHECKS: list[dict[str, Any]] = [
