@@ -4,8 +4,8 @@ python bench/soak_desktop.py --minutes 20 --seed 0 [--json FILE]
 
 One lease authority, a gateway node, two desktops and two workers that lease them and do tasks by their plans. From a
 seed programs, X servers, keepers, whole desktops, workers, the node and the authority get `kill -9`, and are started
-again. At the end all is stopped, and what stands is counted: processes, X servers with their locks, folders, leases.
-Exit code 1 if anything of that is left, or no task was done.
+again. At the end all is stopped, and what stands is counted: processes, X servers with their sockets, leases, and the
+folders of sessions. Exit code 1 if a process, X server or lease is left, or no task was done.
 """
 
 from __future__ import annotations
@@ -167,9 +167,15 @@ class DesktopSoak:
         for device in said["devices"] if status == 200 else ():
             path = self.folder / f"{device['id']}.json"
             if device["health"] == "down" and path.exists() and time.time() - path.stat().st_mtime > DOWN_S:
-                self.running[device["id"]].kill()
+                self._end(self.running[device["id"]])
             if device["quarantined"]:
                 self.gateway.call("POST", f"/v1/devices/{device['id']}/readmit")
+
+    @staticmethod
+    def _end(desktop: subprocess.Popen[bytes]) -> None:
+        """As its owner ends it: what a killed keeper left is cleaned up."""
+        if desktop.stdin is not None and not desktop.stdin.closed:
+            desktop.stdin.close()
 
     def strike(self) -> None:
         """One kill."""
@@ -214,8 +220,8 @@ class DesktopSoak:
         for name, process in self.running.items():
             if name.startswith("worker") or name == "desktop-0":
                 process.kill()
-            elif process.stdin is not None:
-                process.stdin.close()
+            else:
+                self._end(process)
         for process in self.running.values():
             process.wait(30)
         held, end = 1, time.monotonic() + END_S
@@ -227,11 +233,10 @@ class DesktopSoak:
         return held
 
     def standing(self) -> list[str]:
-        """What still runs or lies there of the desktops, when its time is over."""
+        """What still runs of the desktops, when its time is over."""
         end = time.monotonic() + END_S
         while True:
             found = [f"process {pid} {name}" for pid, name in processes(str(self.left))]
-            found += [f"folder {path.name}" for path in self.left.glob("desktop-*")]
             if not found or time.monotonic() > end:
                 return found
             time.sleep(0.5)
@@ -259,12 +264,14 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
         finally:
             leases = run.stop()
         standing = run.standing()
+        folders = len(list(run.left.glob("desktop-*")))  # of those whose keeper and owner were both killed
         said = [line.split(":")[0] for path in Path(name).glob("done-*") for line in path.read_text().splitlines()]
     return {
         "tasks": dict(sorted(Counter(said).items())),
         "kills": dict(sorted(run.kills.items())),
         "leases left": leases,
         "left": standing + sorted(locks() - before),
+        "folders left": folders,
         "minutes": minutes,
         "seed": seed,
         "seconds": round(time.monotonic() - began, 1),
