@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -12,9 +13,9 @@ import pytest
 from generators.generation.task_worlds.registry import load_task_world
 from generators.worlds.app_tasks import work_of
 from generators.worlds.desktop import check
-from generators.worlds.desktop.desktop_tasks import FAMILIES, enter, make_task
+from generators.worlds.desktop.desktop_tasks import FAMILIES, TASKS, enter, make_task
 from generators.worlds.desktop.program import DesktopProgram
-from generators.worlds.desktop.programs import PROGRAMS, driver_options, find_program, missing_packages
+from generators.worlds.desktop.programs import PROGRAMS, called, driver_options, find_program, missing_packages
 from generators.worlds.desktop.session import DesktopMissing, find_base_missing
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +30,16 @@ def path(tmp_path: Path) -> Iterator[str]:
     yield f"{tmp_path}/notepad.py:notepad"
     PROGRAMS.pop("notepad", None)
     FAMILIES.pop("notepad.sign", None)
+
+
+def test_the_table_of_programs_is_true() -> None:
+    """Of packages, names, trees and counts of tasks; versions and times are of the machine that measured them."""
+    page = (ROOT / "docs/worlds.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| \S+ \| (yes|no) \| .+? \| (\d+) \|$", page, re.MULTILINE)
+    begun = Counter(program.name for task in TASKS if (program := called(str(task.start["program"]))))
+    assert [(package, names, tree == "yes", int(tasks)) for package, names, tree, tasks in rows] == [
+        (program.package, ", ".join(program.names), program.tree, begun[program.name]) for program in PROGRAMS.values()
+    ]
 
 
 def test_its_path_is_a_world_of_its_tasks(path: str) -> None:

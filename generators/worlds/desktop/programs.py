@@ -38,6 +38,7 @@ _LISTED = (
     DesktopProgram(
         "keyboard settings", _XFCE, ("xfce4-keyboard-settings",), channels=("keyboards", "keyboard-layout", "xsettings")
     ),
+    DesktopProgram("mouse settings", _XFCE, ("xfce4-mouse-settings",), channels=("pointers", "xsettings")),
     DesktopProgram(
         "gnumeric",
         "gnumeric",
@@ -61,7 +62,6 @@ _LISTED = (
     DesktopProgram("mtpaint", "mtpaint", ("mtpaint",), also=("picture editor",), tree=False, keeps=(".mtpaint",)),
     DesktopProgram("atril", "atril", ("atril",), also=("document viewer",)),
     DesktopProgram("gtkhash", "gtkhash", ("gtkhash",), also=("checksums",)),
-    DesktopProgram("mouse settings", _XFCE, ("xfce4-mouse-settings",), channels=("pointers", "xsettings")),
 )
 
 PROGRAMS: dict[str, DesktopProgram] = {program.name: program for program in _LISTED}
