@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHARE = 0.8
 """Of the memory that is free: kernels and the allocator want some."""
 NUMBER = 4
-"""Bytes: weights, and so what is computed of them, are float32."""
+"""Bytes: weights are float32, and so are keys while a prompt is read; then they take half of it, as values do."""
 
 
 def prompts_at_once(
