@@ -17,7 +17,7 @@ export DO_NOT_TRACK := 1
 .PHONY: help setup demo check test lint dev docs docs-serve bench gpu soak soak-desktop ui nights nano-base serve attack growth lock sbom clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.stamp ## the environment and a browser, once
 
@@ -78,6 +78,7 @@ attack: setup ## what strangers may try, tried on us: a table, in at most ten mi
 
 soak: setup ## devices, nodes and workers killed at random under the generation loop: make soak MINUTES=20 SEED=0
 	$(BIN)/python bench/soak.py --minutes $(MINUTES) --seed $(SEED) --json $(VESPER_HOME)/soak.json
+
 soak-desktop: setup ## desktops with real programs, killed at random behind a gateway: make soak-desktop MINUTES=20 SEED=0
 	$(BIN)/python bench/soak_desktop.py --minutes $(MINUTES) --seed $(SEED) --json $(VESPER_HOME)/soak_desktop.json
 

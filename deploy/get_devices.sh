@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gets what tests drive real devices with: Debian's adb, and a desktop (sshd, Xvfb, a window manager, programs with
-# their accessibility tree: calculator, editor, file manager, settings, spreadsheet …); Tesseract, which reads screens for judges; and
-# PostgreSQL's programs. Where this machine's user can't install packages everything works but the tests that need
+# their accessibility tree: calculator, editor, file manager, settings, spreadsheet …); Tesseract, which reads screens
+# for judges; and PostgreSQL's programs. Where this machine's user can't install packages everything works but the tests that need
 # them, which say so and are skipped.
 set -euo pipefail
 
