@@ -32,6 +32,7 @@ from trainer.modeling.processor import Processor
 from trainer.modeling.sharding import gather_into, norm_of, sharded
 from trainer.modeling.shared_prompts import replies_laid_out
 from trainer.rl.grpo import Advantages, LossParts, entropy_coefficient, grpo_loss, padded
+from trainer.rl.micro_batches import micro_batches
 from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
 from trainer.runtime.rates import adamw, set_rate
@@ -180,8 +181,8 @@ class Learner:
 
     def _share(self, replies: Sequence[SampledReply]) -> list[_Part]:
         """This rank's micro-batches; every rank has as many, since a model in parts is gathered by all of them."""
-        size, world = self.config.micro_batch, self.group.world
-        parts = [replies[cut : cut + size] for cut in range(0, len(replies), size)]
+        config, world = self.config, self.group.world
+        parts = micro_batches(replies, config.micro_batch, config.micro_batch_tokens, self.processor.prompt_length)
         own: list[_Part] = [(part, True) for part in parts[self.group.rank :: world]]
         return own + [(parts[0], False)] * (-(-len(parts) // world) - len(own))
 

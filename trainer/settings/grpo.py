@@ -48,7 +48,16 @@ class LearnerConfig(Settings):
     max_grad_norm: Number = setting(1.0, "Larger gradients are scaled down to this norm.", gt=0)
     entropy_decay: Number = setting(1.0, "σ: by how much the entropy bonus shrinks with every update.", gt=0, le=1)
     num_iterations: Whole = setting(1, "How often an update goes through its trajectories.", ge=1)
-    micro_batch: Whole = setting(32, "Replies that are computed at a time; bounds memory, changes no gradient.", ge=1)
+    micro_batch: Whole = setting(
+        32, "Replies that are computed at a time, at most; bounds memory, changes no gradient.", ge=1
+    )
+    micro_batch_tokens: Whole = setting(
+        0,
+        "Tokens that are computed at a time, at most, a prompt that replies share counted once; 0: by `micro_batch` "
+        "alone.",
+        ge=0,
+        neutral=True,
+    )
     freeze_vision: Flag = setting(False, "The vision tower keeps its weights.")
     trainable: str = setting(
         "",

@@ -70,7 +70,8 @@ def _published(name: Literal["2b", "8b", "30b-a3b"], **midtrain: Any) -> Trainer
         "learning_rate": 1e-6,
         "gradient_checkpointing": True,
         "updates": 200,
-        "micro_batch": 8,  # a group, whose prompt is computed once
+        "micro_batch": 64,
+        "micro_batch_tokens": 8192,
         "save_steps": 20,
         "eval_steps": 20,
     }

@@ -55,6 +55,7 @@ def test_a_stale_reply_is_corrected_by_the_truncated_ratio(loaded: Checkpoint, s
 def test_the_sum_over_micro_batches_is_the_loss_of_the_trajectories(loaded: Checkpoint) -> None:
     made = rollouts(loaded)
     whole, single = (gradients(loaded, config(micro_batch=size), made) for size in (32, 1))
+    by_tokens = gradients(loaded, config(micro_batch_tokens=200), made)
     samples = [(one, index) for index, rollout in enumerate(made) for one in rollout.samples]
     advantages = group_advantages([[1.0, 0.0]], config().grpo)
     loaded.model.zero_grad()
@@ -66,6 +67,7 @@ def test_the_sum_over_micro_batches_is_the_loss_of_the_trajectories(loaded: Chec
         if tensor.grad is not None:
             torch.testing.assert_close(whole[name], tensor.grad, rtol=1e-3, atol=1e-6)
             torch.testing.assert_close(single[name], whole[name], rtol=1e-3, atol=1e-6)
+            torch.testing.assert_close(by_tokens[name], whole[name], rtol=1e-3, atol=1e-6)
 
 
 def test_bf16_rounds_passes_and_no_weights(loaded: Checkpoint) -> None:
