@@ -139,14 +139,20 @@ class Decoder:
 def _attention(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, seen: torch.Tensor, scale: float
 ) -> torch.Tensor:
-    """softmax(q·kᵀ·scale)·v over what is `seen` [B, 1, N or 1, T]: [B, Q, N, D] → the same. PyTorch's kernels for GPUs
-    take either a mask or heads that share keys; without one of them it repeats the cache and reads it in float32."""
-    heads, shared = query.shape[1], keys.shape[1]
-    if not query.is_cuda:
-        return functional.scaled_dot_product_attention(
-            query, keys, values, seen, scale=scale, enable_gqa=heads != shared
-        )
-    width = query.shape[2]
+    """softmax(q·kᵀ·scale)·v over what is `seen` [B, 1, N or 1, T]: [B, Q, N, D] → the same."""
+    if query.is_cuda:
+        return grouped_attention(query, keys, values, seen, scale)
+    return functional.scaled_dot_product_attention(
+        query, keys, values, seen, scale=scale, enable_gqa=query.shape[1] != keys.shape[1]
+    )
+
+
+def grouped_attention(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, seen: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """The same by two products that read the cache once. PyTorch's kernels for GPUs take either a mask or heads that
+    share keys; without one of them it repeats the cache and reads it in float32."""
+    shared, width = keys.shape[1], query.shape[2]
     grouped = query.to(keys.dtype).unflatten(1, (shared, -1)).flatten(2, 3)  # [B, K, G · N, D]
     scores = (grouped @ keys.mT).float().mul_(scale).unflatten(2, (-1, width))  # [B, K, G, N, T]
     scores = scores.masked_fill_(~seen[:, None], MASKED)
