@@ -21,7 +21,7 @@ import anyio
 
 from generators.tasks.task_spec import TaskSpec
 from pipelines.http_guard import LOOPBACK, App, Guard
-from trainer.serving.world_sessions import SessionError, SessionRules, Step, WorldSession
+from trainer.serving.world_sessions import SessionError, SessionRules, WorldAnswer, WorldSession
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -220,7 +220,7 @@ def read_message(text: str) -> tuple[str, dict[str, Any]]:
     return kind, data
 
 
-def _observed(step: Step) -> dict[str, Any]:
+def _observed(step: WorldAnswer) -> dict[str, Any]:
     return {"type": "observation", "data": dict(vars(step))}
 
 

@@ -65,7 +65,7 @@ class SessionRules:
 
 
 @dataclass(frozen=True)
-class Step:
+class WorldAnswer:
     """What a client gets: the screen with what it is asked, whether the episode is over, and then what it earned (1.0
     for a task that is done, else 0.0)."""
 
@@ -100,7 +100,7 @@ class _Episode:
     task: TaskSpec
     number: int
     replies: queue.Queue[str | None] = field(default_factory=queue.Queue)
-    answers: queue.Queue[Step | Exception] = field(default_factory=queue.Queue)
+    answers: queue.Queue[WorldAnswer | Exception] = field(default_factory=queue.Queue)
 
 
 @dataclass
@@ -142,7 +142,7 @@ class WorldSession:
         self._thread = threading.Thread(target=self._run, name="world-session", daemon=True)
         self._thread.start()
 
-    def reset(self, task: TaskSpec, episode_id: str = "") -> Step:
+    def reset(self, task: TaskSpec, episode_id: str = "") -> WorldAnswer:
         """Begin an episode of the task, leaving the one under way. Raises `SessionError` where the world can't."""
         self._leave()
         self._count += 1
@@ -151,7 +151,7 @@ class WorldSession:
         self._commands.put(self._episode)
         return self._answer(self._episode)
 
-    def step(self, reply: str) -> Step:
+    def step(self, reply: str) -> WorldAnswer:
         """Carry out a reply: text of an agent, or an action alone. Raises `SessionError` where there is no episode."""
         if self._episode is None:
             raise SessionError("no episode is under way; reset first")
@@ -171,7 +171,7 @@ class WorldSession:
             self._episode.replies.put(None)
             self._episode = None
 
-    def _answer(self, episode: _Episode) -> Step:
+    def _answer(self, episode: _Episode) -> WorldAnswer:
         found = episode.answers.get()
         if isinstance(found, Exception):
             self._episode = None
@@ -200,7 +200,7 @@ class WorldSession:
                         world = None  # it is opened again for the next episode
                     episode.answers.put(error)
 
-    def _play(self, episode: _Episode, world: World, journal: Journal) -> Step:
+    def _play(self, episode: _Episode, world: World, journal: Journal) -> WorldAnswer:
         """The last step of an episode; those before are put out by its policy."""
         screens, task = _LastScreen(), episode.task
         claim = journal.claim(task, episode.number, _RemotePolicy.name, world.name)
@@ -210,7 +210,7 @@ class WorldSession:
         if success is None:
             raise SessionError(f"the episode can't be decided: {why}")
         last = {**self._shown(screens.last.png, world.size_px, task), "ended": done.ended, "why": done.failure}
-        return Step(last, float(success), True)
+        return WorldAnswer(last, float(success), True)
 
     def _show(self, view: PolicyView, claim: AttemptClaim, episode: _Episode) -> None:
         turns = claim.attempt.turns
@@ -220,7 +220,7 @@ class WorldSession:
             for one in view.past
         ]
         more = {"instruction": view.goal, "prompt": self._rules.prompt(view), "history": past}
-        episode.answers.put(Step({**seen, **more, "error": turns[-1].error if turns else ""}))
+        episode.answers.put(WorldAnswer({**seen, **more, "error": turns[-1].error if turns else ""}))
 
     def _shown(self, png: bytes, size: Sequence[int], task: TaskSpec) -> dict[str, Any]:
         return {
