@@ -28,6 +28,8 @@ from generators.policies.propose_and_judge import ProposeAndJudge, RuleJudge, na
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import World
 from generators.worlds.app_tasks import work_of
+from generators.worlds.graph.graph_tasks import RULE as GRAPH_SCREEN
+from generators.worlds.graph.graph_tasks import plan as graph_plan
 from generators.worlds.miniwob.miniwob_world import MiniwobWorld
 from generators.worlds.webapps.web_app_task import action_of as on_page
 from generators.worlds.wrappers.wrapper import innermost
@@ -89,6 +91,7 @@ ORACLES: dict[str, Callable[[TaskSpec, World | None], Oracle | None]] = {
     "state_conditions": _site_oracle,
     "phone_state": lambda contract, world: PhoneOracle(),
     "miniwob_raw_reward": _page_oracle,
+    GRAPH_SCREEN: lambda contract, world: IntentOracle(graph_plan, on_page),
 }
 """Rule of a task → what makes its oracle; None where that can't be had."""
 

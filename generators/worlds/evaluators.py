@@ -10,6 +10,8 @@ from typing import Any
 
 from generators.worlds.care.care_case import succeeded
 from generators.worlds.desktop.desktop_task import failed_checks
+from generators.worlds.graph.graph_tasks import RULE as GRAPH_SCREEN
+from generators.worlds.graph.graph_tasks import is_open
 from generators.worlds.pages.page_task import holds as values_hold
 from generators.worlds.phone.phone_task import evaluate
 from generators.worlds.webapps.evaluate import holds as checks_hold
@@ -60,6 +62,7 @@ RULES: dict[str, Callable[[Evaluator, State, str], bool]] = {
     "desktop_state": _desktop_state,
     "webapp_state": _webapp_state,
     "care": _care,
+    GRAPH_SCREEN: is_open,
 }
 
 

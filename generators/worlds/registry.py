@@ -81,6 +81,12 @@ def _dagster_ui(**options: object) -> AbstractContextManager[World]:
     return open_dagster_ui(**options)
 
 
+def _graph(**options: object) -> AbstractContextManager[World]:
+    from generators.worlds.graph.graph_world import open_graph
+
+    return open_graph(**options)
+
+
 def _care(surface: Surface) -> Callable[..., AbstractContextManager[World]]:
     def opened(**options: object) -> AbstractContextManager[World]:
         from generators.worlds.care.care_world import open_care
@@ -101,6 +107,7 @@ WORLDS: dict[str, WorldKind] = {
     "datasette": WorldKind("web", _datasette, app_starts.web_app("datasette")),
     "django_admin": WorldKind("web", _django_admin, app_starts.web_app("django_admin")),
     "dagster_ui": WorldKind("web", _dagster_ui, app_starts.web_app("dagster_ui")),
+    "graph": WorldKind("mobile", _graph),
     "care/phone": WorldKind("mobile", _care("phone")),
     "care/web": WorldKind("web", _care("web")),
 }

@@ -95,6 +95,19 @@ def desktop() -> Example:
     return Example(TASKS[0].start, TASKS[0].evaluator(), lambda world: perform(TASKS[0], world))
 
 
+def graph() -> Example:
+    from generators.worlds.graph.graph_tasks import plan, tasks
+    from generators.worlds.webapps.web_app_task import action_of
+
+    task = tasks(0)[2]
+
+    def do(world: Any) -> None:
+        for intent in plan(task):
+            world.act(action_of(intent, world.observe().elements))
+
+    return Example(dict(task.initial_state), dict(task.evaluator), do)
+
+
 def web_app(name: str) -> Example:
     """The first of an app's tasks that asks for no answer."""
     from generators.worlds.webapps.web_app_task import perform
@@ -112,6 +125,7 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "pages/web": lambda: pages("web"),
     "miniwob": miniwob,
     "desktop": desktop,
+    "graph": graph,
     "care/phone": lambda: care("phone.disclose"),
     "care/web": lambda: care("web.papers"),
 }

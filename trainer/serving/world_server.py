@@ -17,8 +17,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from generators.tasks.task_spec import TaskSpec
 from pipelines.http_guard import LOOPBACK, App, Guard
 from trainer.serving.world_sessions import SessionError, SessionRules, WorldAnswer, WorldSession
@@ -161,6 +159,7 @@ class WorldServer:
         return answer
 
     async def _session(self, socket: WebSocket) -> None:
+        import anyio
         from starlette.websockets import WebSocketDisconnect
 
         await socket.accept()
@@ -185,6 +184,8 @@ class WorldServer:
 
     async def _reply(self, session: WorldSession, text: str) -> dict[str, Any] | None:
         """The answer to a message; None to a `close`."""
+        from anyio import to_thread
+
         try:
             kind, data = read_message(text)
             if kind == "close":
@@ -195,9 +196,9 @@ class WorldServer:
                 reply = data.get("action")
                 if not isinstance(reply, str):
                     raise BadMessage(f"action: expected text, found {type(reply).__name__}")
-                return _observed(await anyio.to_thread.run_sync(session.step, reply))
+                return _observed(await to_thread.run_sync(session.step, reply))
             task = self._asked_task(data)
-            return _observed(await anyio.to_thread.run_sync(session.reset, task, str(data.get("episode_id") or "")))
+            return _observed(await to_thread.run_sync(session.reset, task, str(data.get("episode_id") or "")))
         except BadMessage as bad:
             return _error(str(bad), bad.code)
         except SessionError as failed:

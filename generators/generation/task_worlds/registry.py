@@ -15,6 +15,7 @@ from pipelines.extensions import find_part
 TASK_WORLDS: dict[str, str] = {
     "fsm": "generators.generation.task_worlds.fsm_task_world:FsmTaskWorld",
     "phone": "generators.generation.task_worlds.phone_task_world:PhoneTaskWorld",
+    "graph": "generators.generation.task_worlds.graph_task_world:GraphTaskWorld",
     "datasette": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
     "django_admin": "generators.generation.task_worlds.app_task_world:AppTaskWorld",
     "dagster_ui": "generators.generation.task_worlds.app_task_world:AppTaskWorld",

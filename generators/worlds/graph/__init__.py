@@ -1,0 +1,1 @@
+"""A made-up app of screens and icons, drawn without a browser."""
