@@ -64,12 +64,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     generator = torch.Generator(options.device).manual_seed(0)
     replies = generate(model, processor, rows, generator=generator, **arguments)
     seconds = time.perf_counter() - began
-    scored = learner_logprobs(model, processor, rows, [reply.token_ids for reply in replies])
-    gaps = [
-        float(one - other)
-        for reply, own in zip(replies, scored, strict=True)
-        for one, other in zip(own, reply.logprobs, strict=True)
-    ]
+    gaps = token_gaps(model, processor, rows, replies)
     tokens = len(gaps)
     return {
         "preset": options.preset,
@@ -86,6 +81,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "kl_k3": statistics.mean(2.718281828459045**gap - 1 - gap for gap in gaps),
         "peak_memory_gib": _peak_gib(on_gpu),
     }
+
+
+def token_gaps(model: Any, processor: Any, rows: Sequence[Any], replies: Sequence[Any]) -> list[float]:
+    """The learner's log-probability of each token of each reply, less the one that was recorded (nats)."""
+    scored = learner_logprobs(model, processor, rows, [reply.token_ids for reply in replies])
+    return [
+        float(one - other)
+        for reply, own in zip(replies, scored, strict=True)
+        for one, other in zip(own, reply.logprobs, strict=True)
+    ]
 
 
 def sharpen(model: Any, processor: Any, row: Any) -> None:

@@ -131,7 +131,7 @@ def _answers(url: str) -> bool:
 def measure(options: argparse.Namespace, model: Any, processor: Any, endpoint: str, weights: Path) -> dict[str, Any]:
     """Figures of an update and of the replies to `--prompts` screens; differences in nats a token."""
     from gpu_midtrain import Screens
-    from gpu_sampling import learner_logprobs
+    from gpu_sampling import token_gaps
 
     from trainer.online.rollouts import POLICY
     from trainer.online.vllm.engine import VllmEngine
@@ -152,12 +152,7 @@ def measure(options: argparse.Namespace, model: Any, processor: Any, endpoint: s
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
             replies = list(pool.map(lambda place: ask(engine, place, rows[place]), range(len(rows))))
         seconds = time.perf_counter() - began
-    scored = learner_logprobs(model, processor, rows, [reply.token_ids for reply in replies])
-    gaps = [
-        abs(one - other)
-        for reply, own in zip(replies, scored, strict=True)
-        for one, other in zip(own, reply.logprobs, strict=True)
-    ]
+    gaps = [abs(gap) for gap in token_gaps(model, processor, rows, replies)]
     return {
         "preset": options.preset,
         "prompts": len(rows),
