@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Gets what tests drive real devices with: Debian's adb, and a desktop (sshd, Xvfb, a window manager, programs with
 # their accessibility tree: calculator, editor, file manager, settings, spreadsheet …); Tesseract, which reads screens
-# for judges; and PostgreSQL's programs. Where this machine's user can't install packages everything works but the tests that need
-# them, which say so and are skipped.
+# for judges; and PostgreSQL's programs. Where this machine's user can't install packages everything works but the
+# tests that need them, which say so and are skipped.
 set -euo pipefail
 
 if ! command -v apt-get >/dev/null; then  # macOS's bash is too old for what follows, too

@@ -58,6 +58,14 @@ DEVICES = (
     "mousepad",
     "thunar",
     "xfce4-appearance-settings",
+    "gnumeric",
+    "abiword",
+    "xfce4-terminal",
+    "gtkhash",
+    "engrampa",
+    "ristretto",
+    "mtpaint",
+    "atril",
     "tesseract",
 )
 
