@@ -8,7 +8,7 @@ given replies.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -18,10 +18,20 @@ from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
 from trainer.modeling.model import label_terms, reply_logprobs
 from trainer.modeling.shared_prompts import replies_laid_out
+from trainer.rl.micro_batches import micro_batches
 from trainer.runtime.memory import give_back
 from trainer.runtime.precision import autocast
 from trainer.settings.distill import DistillSettings
 from trainer.settings.domains import DomainName
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A reply by its place, to the context `row` that its teacher sees."""
+
+    place: int
+    row: Row
+    token_ids: Sequence[int]
 
 
 class TeacherPanel:
@@ -42,10 +52,12 @@ class TeacherPanel:
             if not own:
                 continue
             teacher = self._teacher(name)
-            for start in range(0, len(own), self._settings.micro_batch):
-                some = own[start : start + self._settings.micro_batch]
-                asked = [replies[place] for place in some]
-                found |= zip(some, self._said(teacher, asked, [contexts[place] for place in some]), strict=True)
+            asked = [_Asked(place, contexts[place], replies[place].token_ids) for place in own]
+            settings, length = self._settings, teacher.processor.prompt_length
+            for part in micro_batches(asked, settings.micro_batch, settings.micro_batch_tokens, length):
+                some = [one.place for one in part]
+                said = self._said(teacher, [replies[place] for place in some], [one.row for one in part])
+                found |= zip(some, said, strict=True)
             del teacher
             if not self._settings.keep_teachers:
                 self._loaded.clear()
