@@ -41,6 +41,22 @@ def menu(*path: str) -> Plan:
     return (*(("click", "menu", name) for name in path[:-1]), ("click", "menu item", path[-1]))
 
 
+def in_new_file(text: str, path: str) -> Plan:
+    """Writes a text into a new file, with the text editor."""
+    saved: Plan = (SAVE, ("key", "ctrl", "a"), ("type", path), ("click", "push button", "Save"))
+    return (("launch", "editor"), ("type", text), *saved)
+
+
+def open_in(program: str, path: str) -> Plan:
+    """Starts a program and opens a file in it, by the path."""
+    return (("launch", program), ("key", "ctrl", "o"), ("key", "ctrl", "l"), ("type", path), ("enter",), ("wait",))
+
+
+def closed(program: str) -> Check:
+    """No process of the program runs."""
+    return {"check": "process", "program": program, "running": False}
+
+
 def holds(files: Mapping[str, str], path: str, text: str) -> tuple[Check, Check]:
     """This file says this, and all others are as they were."""
     return {"check": "file", "path": path, "text": text}, rest(files, path)

@@ -65,7 +65,7 @@ _LISTED = (
 )
 
 PROGRAMS: dict[str, DesktopProgram] = {program.name: program for program in _LISTED}
-"""By name. One outside this tree is found by its path, see `programs_of`."""
+"""By name. One outside this tree is found by its path, see `find_program`."""
 
 
 def find_program(name: str) -> DesktopProgram:

@@ -6,6 +6,7 @@ from math import factorial
 from random import Random
 
 from generators.worlds.desktop.desktop_task import Check, DesktopTask, Intent
+from generators.worlds.desktop.making import closed
 
 Plan = tuple[Intent, ...]
 START = {"world": "desktop", "program": "galculator"}
@@ -177,9 +178,7 @@ def close(rng: Random) -> DesktopTask:
     way: Plan = (("click", "menu", "File"), ("click", "menu item", "Quit"))
     goal = rng.choice(("Close the calculator.", "Quit the calculator, I don't need it any more."))
     near: Plan = (("click", "menu", "Help"), ("click", "menu item", "About"))
-    return _task(
-        "calculator.close", goal, way, {"check": "process", "program": "galculator", "running": False}, near=near
-    )
+    return _task("calculator.close", goal, way, closed("galculator"), near=near)
 
 
 CALCULATOR = (

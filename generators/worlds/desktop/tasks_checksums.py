@@ -6,7 +6,7 @@ import hashlib
 from random import Random
 
 from generators.worlds.desktop.desktop_task import DesktopTask, rest
-from generators.worlds.desktop.making import GOODS, SAVE, Plan, answer, holds, lines, menu, task
+from generators.worlds.desktop.making import GOODS, answer, closed, holds, in_new_file, lines, menu, task
 
 
 def md5(text: str) -> str:
@@ -43,23 +43,15 @@ def in_editor(rng: Random) -> DesktopTask:
     """Over two programs."""
     files = files_of(rng)
     said = md5(files["old.txt"])
-    plan: Plan = (
-        ("launch", "editor"),
-        ("type", f"{said}\n"),
-        SAVE,
-        ("key", "ctrl", "a"),
-        ("type", "old.md5"),
-        ("click", "push button", "Save"),
-    )
     return task(
         "checksums.in_editor",
         "gtkhash",
         "Write the MD5 checksum that is shown of old.txt as the only line of a new file old.md5, with the text editor.",
-        plan,
+        in_new_file(f"{said}\n", "old.md5"),
         *holds(files, "old.md5", f"{said}\n"),
         files=files,
         opened="old.txt",
-        near=(plan[0], ("type", f"{md5(files['new.txt'])}\n"), *plan[2:]),
+        near=in_new_file(f"{md5(files['new.txt'])}\n", "old.md5"),
     )
 
 
@@ -70,7 +62,7 @@ def close(rng: Random) -> DesktopTask:
         "gtkhash",
         rng.choice(("Quit the program that shows checksums.", "I don't need checksums any more: close that program.")),
         menu("File", "Quit"),
-        {"check": "process", "program": "gtkhash", "running": False},
+        closed("gtkhash"),
         rest(files),
         files=files,
         opened="old.txt",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from generators.worlds.desktop.desktop_task import Check, DesktopTask, rest, sha256_of
-from generators.worlds.desktop.making import SAVE, Plan, answer, menu, task
+from generators.worlds.desktop.making import SAVE, Plan, answer, closed, in_new_file, menu, task
 from schemas.ids import digest
 
 COLOURS = ("#FF0000", "#0000FF", "#00AA00", "#FFCC00")
@@ -129,7 +129,7 @@ def close(rng: Random) -> DesktopTask:
         rng.choice(("Quit the picture viewer.", "Close the program that shows the picture.")),
         files,
         menu("File", "Quit"),
-        {"check": "process", "program": "ristretto", "running": False},
+        closed("ristretto"),
         rest(files),
         near=(("launch", "calculator"), ("key", "alt", "f4")),
     )
@@ -141,18 +141,14 @@ def noted(rng: Random) -> DesktopTask:
     first, *others = files
     said = size_of(files[first])
 
-    def steps(text: str) -> Plan:
-        saved: Plan = (SAVE, ("key", "ctrl", "a"), ("type", "size.txt"), ("click", "push button", "Save"))
-        return (("launch", "editor"), ("type", f"{text}\n"), *saved)
-
     return _viewed(
         "noted",
         "Write the size of the shown picture in pixels, as “width x height”, as the only line of a new file size.txt.",
         files,
-        steps(said),
+        in_new_file(f"{said}\n", "size.txt"),
         {"check": "file", "path": "size.txt", "text": f"{said}\n"},
         rest(files, "size.txt"),
-        near=steps(size_of(files[others[0]])),
+        near=in_new_file(f"{size_of(files[others[0]])}\n", "size.txt"),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from generators.worlds.desktop.desktop_task import DesktopTask, rest, sha256_of
-from generators.worlds.desktop.making import DAYS, PEOPLE, SAVE, Plan, answer, menu, task
+from generators.worlds.desktop.making import DAYS, PEOPLE, Plan, answer, in_new_file, menu, task
 
 PLAN = "plan.pdf"
 
@@ -99,26 +99,17 @@ def in_editor(rng: Random) -> DesktopTask:
     pages, held = rooms(rng)
     who, room, page = rng.choice(held[1:])
     files = {PLAN: pdf(pages)}
-    plan: Plan = (
-        *(("click", "push button", "Next"),) * (page - 1),
-        ("launch", "editor"),
-        ("type", f"{who} {room}\n"),
-        SAVE,
-        ("key", "ctrl", "a"),
-        ("type", "room.txt"),
-        ("click", "push button", "Save"),
-    )
     return task(
         "reader.in_editor",
         "atril",
         f"Look up {who}'s room in the open plan and write “{who} …” with its number as the only line of a new file "
         "room.txt.",
-        plan,
+        (*(("click", "push button", "Next"),) * (page - 1), *in_new_file(f"{who} {room}\n", "room.txt")),
         {"check": "file", "path": "room.txt", "text": f"{who} {room}\n"},
         rest(files, "room.txt"),
         files=files,
         opened=PLAN,
-        near=(("launch", "editor"), ("type", f"{who} {held[0][1]}\n"), *plan[page + 1 :]),
+        near=in_new_file(f"{who} {held[0][1]}\n", "room.txt"),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from generators.worlds.desktop.desktop_task import DesktopTask, Intent
+from generators.worlds.desktop.making import closed
 
 Plan = tuple[Intent, ...]
 Change = tuple[str, Plan, str, str]
@@ -139,7 +140,7 @@ def close(rng: Random) -> DesktopTask:
         "settings.close",
         f"Close the {program} without a change.",
         {"world": "desktop", "program": program},
-        ({"check": "process", "program": runs, "running": False},),
+        (closed(runs),),
         (("click", "push button", "Close"),),
         ("settings.close",),
         (("launch", "calculator"), ("key", "alt", "f4")),

@@ -7,7 +7,7 @@ from random import Random
 
 from generators.worlds.desktop.desktop_task import DesktopTask, rest
 from generators.worlds.desktop.documents import column_name
-from generators.worlds.desktop.making import GOODS, PEOPLE, SAVE, Plan, answer, menu, task
+from generators.worlds.desktop.making import GOODS, PEOPLE, SAVE, Plan, answer, menu, open_in, task
 
 BOOK = "prices.gnumeric"
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
@@ -223,16 +223,7 @@ def from_note(rng: Random) -> DesktopTask:
     number, price = rng.randrange(1, len(rows)), str(rng.randint(100, 999))
     cell = f"B{number + 1}"
     files = {BOOK: book(rows), "note.txt": f"New price of {rows[number][0]}: {price}\n"}
-    plan: Plan = (
-        ("launch", "spreadsheet"),
-        ("key", "ctrl", "o"),
-        ("key", "ctrl", "l"),
-        ("type", BOOK),
-        ("enter",),
-        ("wait",),
-        *put(cell, price),
-        SAVE,
-    )
+    plan: Plan = (*open_in("spreadsheet", BOOK), *put(cell, price), SAVE)
     return task(
         "spreadsheet.from_note",
         "mousepad",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from generators.worlds.desktop.desktop_task import Check, DesktopTask, rest, sha256_of
-from generators.worlds.desktop.making import DAYS, GOODS, PEOPLE, SAVE, Plan, answer, holds, lines, task
+from generators.worlds.desktop.making import DAYS, GOODS, PEOPLE, Plan, answer, holds, in_new_file, lines, task
 
 LIST, LOG = "goods.txt", "logs/calls.txt"
 
@@ -140,23 +140,15 @@ def in_editor(rng: Random) -> DesktopTask:
     """Over two programs: what the terminal finds is written down in the editor."""
     files = files_of(rng)
     number = len(files[LOG].splitlines())
-    plan: Plan = (
-        *line(f"wc -l {LOG}"),
-        ("launch", "editor"),
-        ("type", f"{number}\n"),
-        SAVE,
-        ("key", "ctrl", "a"),
-        ("type", "count.txt"),
-        ("click", "push button", "Save"),
-    )
+    counted = line(f"wc -l {LOG}")
     return _asked(
         "in_editor",
         f"Count the lines of {LOG} in the terminal, and write the number as the only line of a new file count.txt with "
         "the text editor.",
         files,
-        plan,
+        (*counted, *in_new_file(f"{number}\n", "count.txt")),
         *holds(files, "count.txt", f"{number}\n"),
-        near=(*plan[:3], ("type", f"{number + 1}\n"), *plan[4:]),
+        near=(*counted, *in_new_file(f"{number + 1}\n", "count.txt")),
     )
 
 

@@ -7,7 +7,7 @@ from random import Random
 from xml.sax.saxutils import escape
 
 from generators.worlds.desktop.desktop_task import DesktopTask, rest
-from generators.worlds.desktop.making import DAYS, GOODS, PEOPLE, SAVE, Plan, answer, menu, task
+from generators.worlds.desktop.making import DAYS, GOODS, PEOPLE, SAVE, Plan, answer, lines, menu, open_in, task
 
 LETTER = "letter.abw"
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
@@ -191,19 +191,8 @@ def read(rng: Random) -> DesktopTask:
 def from_list(rng: Random) -> DesktopTask:
     """Over two programs: a line of the editor's file goes into the letter."""
     text, goods = letter(rng), rng.sample(GOODS, 3)
-    files = {LETTER: document(text), "list.txt": "".join(f"{good}\n" for good in goods)}
-    plan: Plan = (
-        ("launch", "word processor"),
-        ("key", "ctrl", "o"),
-        ("key", "ctrl", "l"),
-        ("type", f"~/{LETTER}"),
-        ("enter",),
-        ("wait",),
-        *END,
-        ("enter",),
-        ("type", goods[-1]),
-        SAVE,
-    )
+    files = {LETTER: document(text), "list.txt": lines(goods)}
+    plan: Plan = (*open_in("word processor", f"~/{LETTER}"), *END, ("enter",), ("type", goods[-1]), SAVE)
     return task(
         "writer.from_list",
         "mousepad",
