@@ -81,14 +81,14 @@ class Learner:
         if self.reference is not None:  # its tower is the policy's, for good
             self.reference.seen_pictures = model.seen_pictures
         self._policy, self._compared_with = model, self.reference
-        # kernels of a GPU round by the shape of a batch, so that what sampling recorded isn't the learner's own figure
-        self._rounds_otherwise = device == "cuda"
         if group.world > 1:
             if self.reference is not None:
                 if group.first:
                     self.reference.cpu()  # it is only published
                 self._compared_with = sharded(self.reference, group, config.bf16)
             self._policy = sharded(model, group, config.bf16)
+        # kernels of a GPU round by the shape of a batch, so that what sampling recorded isn't the learner's own figure
+        self._rounds_otherwise = next(self._policy.parameters()).device.type == "cuda"
         recompute(self._policy, config.gradient_checkpointing)
         self._kernels = Kernels(self._policy, config.attention, config.compile)
         self.optimizer = adamw(
