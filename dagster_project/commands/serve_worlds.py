@@ -52,7 +52,6 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Let clients play until Ctrl+C."""
-
     if options.steps < 0 or options.count < 1:
         raise ValueError(
             f"expected --steps of 0 or more and --count of 1 or more, found {options.steps}, {options.count}"

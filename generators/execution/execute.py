@@ -78,6 +78,18 @@ class ScreenKeeper:
         return shot.sha256
 
 
+class LastScreen(ScreenKeeper):
+    """Keeps the screen that was seen last, and no other."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.png = b""
+
+    def keep(self, shot: Observation) -> str:
+        self.png = shot.png
+        return super().keep(shot)
+
+
 def execute(
     contract: TaskSpec,
     world: World,

@@ -15,7 +15,7 @@ from typing import Any
 from forked import CONTEXT
 
 from trainer.modeling.checkpoint import load_checkpoint
-from trainer.serving.chat_request import RequestRefused
+from trainer.serving.requests import RequestRefused
 from trainer.serving.rollout_server import RolloutServer
 from trainer.serving.serve import serving
 from trainer.serving.turns import Caller

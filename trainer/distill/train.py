@@ -135,7 +135,7 @@ def _folders(start: str | Path, teachers: Mapping[str, str | Path], settings: Di
 def _tasks(
     loaded: Checkpoint, rows: Mapping[DomainName, DomainRows], settings: DistillSettings
 ) -> tuple[Tasks, Tasks, Tasks, dict[DomainName, dict[str, dict[str, int]]]]:
-    """DomainName → tasks to train on, to find the peak on, to report on, and why others couldn't be used."""
+    """Domain → tasks to train on, to find the peak on, to report on, and why others couldn't be used."""
     train: dict[DomainName, list[RlTask]] = {}
     validation, held_out = dict(train), dict(train)
     unusable: dict[DomainName, dict[str, dict[str, int]]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from generators.execution.execute import execute
+from generators.execution.execute import LastScreen, execute
 from generators.execution.journal import Attempt, AttemptClaim, ClaimLost, Journal
 from generators.execution.limits import AttemptLimits
 from generators.tasks.task_spec import TaskSpec
@@ -19,7 +19,7 @@ from generators.tasks.trajectory import ExecutedTrajectory, ExecutedTurn
 from generators.worlds.care.care_case import CareOutcome, outcome_of
 from schemas.ids import digest
 from trainer.online.rewards import RolloutOutcome
-from trainer.online.success import FinalFrameJudge, LastScreen, decide
+from trainer.online.success import FinalFrameJudge, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from generators.execution.execute import ScreenKeeper
 from generators.tasks.task_spec import has_rule
 from generators.tasks.trajectory import ExecutedTrajectory
-from generators.tasks.world_interface import Observation
 from generators.worlds.evaluators import holds
 from quality.items.drawing import draw_action, to_png
 from quality.model_client.client import ModelClient, Request, RequestPicture, data_block
@@ -34,18 +32,6 @@ RUBRIC = (
     "nothing from which it could be told; take no when in doubt. confidence: 0 to 10. reason: one short sentence."
 )
 SCHEMA = {"success": ("yes", "no"), "confidence": int, "reason": str}
-
-
-class LastScreen(ScreenKeeper):
-    """Keeps the screen that was seen last."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.png = b""
-
-    def keep(self, shot: Observation) -> str:
-        self.png = shot.png
-        return super().keep(shot)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainer.modeling.processor import Processor
     from trainer.modeling.shaping import Shaping
 from trainer.serving.limits import ServeLimits
+from trainer.serving.requests import RequestRefused
 
 _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|bmp|gif);base64,", re.IGNORECASE)
 _ONLY: Mapping[str, tuple[object, ...]] = {
@@ -48,19 +49,6 @@ _CACHING = ("prompt_cache_key", "prompt_cache_retention")
 _TAKEN = frozenset({*_HEEDED, *_MORE_HEEDED, *_PENALTIES, *_WITHOUT_EFFECT, *_CACHING})
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "user"}
 MOST_STOPS = 16
-
-
-class RequestRefused(ValueError):
-    """A request that isn't answered: HTTP status, the parameter at fault."""
-
-    def __init__(self, status: int, message: str, param: str = "", code: str = "invalid_value") -> None:
-        super().__init__(message)
-        self.status, self.param, self.code = status, param, code
-
-    def body(self) -> dict[str, Any]:
-        """In the protocol's form."""
-        kind = "authentication_error" if self.status == 401 else "invalid_request_error"
-        return {"error": {"message": str(self), "type": kind, "param": self.param or None, "code": self.code}}
 
 
 def _refused(param: str, message: str, code: str = "invalid_value") -> RequestRefused:

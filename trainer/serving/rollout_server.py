@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.serving.chat_request import RequestRefused, number_in, picture_bytes
+from trainer.serving.chat_request import number_in, picture_bytes
+from trainer.serving.requests import RequestRefused
 from trainer.serving.serve import ChatServer
 from trainer.serving.served_weights import ServedWeights
 from trainer.serving.turns import Caller, TurnReply

@@ -8,7 +8,6 @@ listens on the loopback and refuses pages (`pipelines.http_guard`); elsewhere it
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
 import os
@@ -26,9 +25,10 @@ import anyio
 from pipelines.http_guard import LOOPBACK, App, Guard, Refusal
 from pipelines.ports import named_port
 from trainer.serving.chat_reply import ChatReply
-from trainer.serving.chat_request import ChatAsk, ChatRequests, RequestRefused
+from trainer.serving.chat_request import ChatAsk, ChatRequests
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.serving.limits import ServeLimits
+from trainer.serving.requests import RequestRefused, check_key, read_object
 from trainer.serving.turns import Caller, TurnReply
 
 if TYPE_CHECKING:
@@ -123,32 +123,10 @@ class ChatServer:
             return self._requests.read(body)
 
     def _admit(self, request: Request) -> None:
-        """Raises `RequestRefused` for a wrong key."""
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if self._key and not hmac.compare_digest(given.encode(), self._key.encode()):
-            raise RequestRefused(401, "expected the server's key as `Authorization: Bearer …`", code="invalid_api_key")
+        check_key(request.headers, self._key)
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        """The body as an object, read no further than its limit."""
-        from starlette.requests import ClientDisconnect
-
-        whole = bytearray()
-        try:
-            async for part in request.stream():
-                whole += part
-                if len(whole) > self.limits.body_bytes:
-                    raise RequestRefused(
-                        413, f"expected a body of at most {self.limits.body_bytes} bytes", code="too_large"
-                    )
-        except ClientDisconnect:
-            raise RequestRefused(400, "expected a whole body; the client went", code="bad_json") from None
-        try:
-            found = json.loads(bytes(whole))
-        except (ValueError, RecursionError):
-            raise RequestRefused(400, "expected a JSON body", code="bad_json") from None
-        if not isinstance(found, dict):
-            raise RequestRefused(400, f"expected a JSON object, found {type(found).__name__}", code="bad_json")
-        return found
+        return await read_object(request, self.limits.body_bytes)
 
     # -- the reply -------------------------------------------------------------------------------------------------
 

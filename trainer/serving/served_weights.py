@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.modeling.published_layout import swapped
 from trainer.runtime.gloo import JOIN_S, gloo_group
-from trainer.serving.chat_request import RequestRefused
+from trainer.serving.requests import RequestRefused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

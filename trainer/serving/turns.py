@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipelines.http_guard import Scope
-from trainer.serving.chat_request import RequestRefused
+from trainer.serving.requests import RequestRefused
 
 if TYPE_CHECKING:
     import anyio

@@ -11,7 +11,6 @@ task stays here. Not there: POST /reset and /step without a session, MCP, and Op
 
 from __future__ import annotations
 
-import hmac
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from generators.tasks.task_spec import TaskSpec
 from pipelines.http_guard import LOOPBACK, App, Guard
+from trainer.serving.requests import RequestRefused, check_key, read_object
 from trainer.serving.world_sessions import SessionError, SessionRules, WorldAnswer, WorldSession
 
 if TYPE_CHECKING:
@@ -53,12 +53,11 @@ SCHEMA = {
 }
 
 
-class BadMessage(ValueError):
+class BadMessage(RequestRefused):
     """A message that isn't of the protocol; `code` is OpenEnv's word for why."""
 
     def __init__(self, message: str, code: str = "VALIDATION_ERROR") -> None:
-        super().__init__(message)
-        self.code = code
+        super().__init__(400, message, code=code)
 
 
 class WorldServer:
@@ -141,20 +140,16 @@ class WorldServer:
 
     # -- over the wire ---------------------------------------------------------------------------------------------
 
-    def _may_ask(self, headers: Mapping[str, str]) -> bool:
-        given = headers.get("authorization", "").removeprefix("Bearer ")
-        return not self._key or hmac.compare_digest(given.encode(), self._key.encode())
-
     def _answering(self, made: Callable[[Mapping[str, Any]], object]) -> Any:
         from starlette.responses import JSONResponse
 
         async def answer(request: Request) -> Response:
-            if not self._may_ask(request.headers):
-                return JSONResponse({"detail": "expected the server's key as `Authorization: Bearer …`"}, 401)
             try:
-                return JSONResponse(made(await _body(request) if request.method == "POST" else {}))
-            except BadMessage as bad:
-                return JSONResponse({"detail": str(bad)}, 400)
+                check_key(request.headers, self._key)
+                asked = await read_object(request, MOST_MESSAGE) if request.method == "POST" else {}
+                return JSONResponse(made(asked))
+            except RequestRefused as refused:
+                return JSONResponse({"detail": str(refused)}, refused.status)
 
         return answer
 
@@ -163,8 +158,10 @@ class WorldServer:
         from starlette.websockets import WebSocketDisconnect
 
         await socket.accept()
-        if not self._may_ask(socket.headers):
-            await socket.send_json(_error("expected the server's key as `Authorization: Bearer …`", "SESSION_ERROR"))
+        try:
+            check_key(socket.headers, self._key)
+        except RequestRefused as refused:
+            await socket.send_json(_error(str(refused), "SESSION_ERROR"))
             return await socket.close(1008)
         if self._open >= self._most:
             await socket.send_json(_error(f"all {self._most} sessions are taken", "CAPACITY_REACHED"))
@@ -247,18 +244,3 @@ def _whole(asked: Mapping[str, Any], name: str) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
         raise BadMessage(f"{name}: expected a whole number, found {value!r:.40}")
     return value
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    whole = bytearray()
-    async for part in request.stream():
-        whole += part
-        if len(whole) > MOST_MESSAGE:
-            raise BadMessage(f"body: expected at most {MOST_MESSAGE} bytes")
-    try:
-        found = json.loads(bytes(whole) or b"{}")
-    except (ValueError, RecursionError):
-        raise BadMessage("body: expected JSON") from None
-    if not isinstance(found, dict):
-        raise BadMessage(f"body: expected a JSON object, found {type(found).__name__}")
-    return found

@@ -16,18 +16,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generators.execution.execute import ScreenKeeper, execute
+from generators.execution.execute import LastScreen, execute
 from generators.execution.journal import AttemptClaim, Journal
 from generators.execution.limits import AttemptLimits
 from generators.policies.policy import Decision, PolicyView
 from generators.tasks.task_spec import TaskSpec
 from generators.tasks.trajectory import ExecutedTrajectory
-from generators.tasks.world_interface import Observation, World
+from generators.tasks.world_interface import World
 from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.actions import parse_reply, render
 
 DAY_S = 86_400.0
 IDLE_S = 600.0
+ANSWER_S = 600.0
+"""Seconds that a world may take to its next screen, its start with all its programs included."""
 CLOSE_S = 120.0
 """Seconds that a world may take to close."""
 
@@ -45,8 +47,8 @@ class SessionRules:
     """What all sessions share.
 
     `opened`: the world of a task. `decide`: whether an episode succeeded, None where nothing can be said, and why.
-    `prompt`: a turn in the words of training. `most_steps` 0: by the task. `idle_s`: an episode is ended when its
-    client sends nothing for so long.
+    `prompt`: a turn in the words of training. `most_steps` 0: by the task. An episode is ended when its client sends
+    nothing for `idle_s`, or its world shows nothing for `answer_s`.
     """
 
     opened: Callable[[TaskSpec], AbstractContextManager[World]]
@@ -55,6 +57,7 @@ class SessionRules:
     space: ActionSpace = ACTION_SPACE
     most_steps: int = 0
     idle_s: float = IDLE_S
+    answer_s: float = ANSWER_S
 
     @property
     def limits(self) -> AttemptLimits:
@@ -81,16 +84,6 @@ class EpisodeState:
     episode_id: str = ""
     task_id: str = ""
     step_count: int = 0
-
-
-class _LastScreen(ScreenKeeper):
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.last = Observation(b"", ())
-
-    def keep(self, shot: Observation) -> str:
-        self.last = shot
-        return shot.sha256
 
 
 @dataclass
@@ -130,8 +123,8 @@ class _RemotePolicy:
 
 
 class WorldSession:
-    """One client's episodes, one after the other. Its calls come from one thread at a time; the world
-    lives in a thread of its own, as browsers' drivers want it."""
+    """One client's episodes, one after the other. Its calls come from one thread at a time; the world lives in a
+    thread of its own, as browsers' drivers want it."""
 
     def __init__(self, rules: SessionRules) -> None:
         self._rules = rules
@@ -172,7 +165,13 @@ class WorldSession:
             self._episode = None
 
     def _answer(self, episode: _Episode) -> WorldAnswer:
-        found = episode.answers.get()
+        try:
+            found = episode.answers.get(timeout=self._rules.answer_s)
+        except queue.Empty:
+            self._leave()
+            raise SessionError(
+                f"the world {episode.task.world} showed nothing for {self._rules.answer_s:g} s"
+            ) from None
         if isinstance(found, Exception):
             self._episode = None
             raise SessionError(" ".join(str(found).split())) from found
@@ -202,14 +201,14 @@ class WorldSession:
 
     def _play(self, episode: _Episode, world: World, journal: Journal) -> WorldAnswer:
         """The last step of an episode; those before are put out by its policy."""
-        screens, task = _LastScreen(), episode.task
+        screens, task = LastScreen(), episode.task
         claim = journal.claim(task, episode.number, _RemotePolicy.name, world.name)
         policy = _RemotePolicy(self._rules, lambda view: self._show(view, claim, episode), episode.replies)
         done = execute(task, world, policy, episode.number, journal, screens, self._rules.limits, claim=claim)
         success, why = self._rules.decide(done)
         if success is None:
             raise SessionError(f"the episode can't be decided: {why}")
-        last = {**self._shown(screens.last.png, world.size_px, task), "ended": done.ended, "why": done.failure}
+        last = {**self._shown(screens.png, world.size_px, task), "ended": done.ended, "why": done.failure}
         return WorldAnswer(last, float(success), True)
 
     def _show(self, view: PolicyView, claim: AttemptClaim, episode: _Episode) -> None:

@@ -19,7 +19,7 @@ from trainer.modeling.published_layout import swapped
 from trainer.online.vllm.weight_transfer import WeightTransfer
 from trainer.online.vllm.weight_update import ReloadWeights
 from trainer.presets import preset
-from trainer.serving.chat_request import RequestRefused
+from trainer.serving.requests import RequestRefused
 from trainer.serving.served_weights import ServedWeights
 
 WIDTHS = {"unequal": 24, "gate and up as wide as the hidden states": 32, "down as wide": 64}

@@ -213,6 +213,32 @@ def test_a_world_that_fails_is_opened_again() -> None:
         assert set(opened) == {"world-session"}, "drivers of browsers want one thread"
 
 
+def test_a_world_that_hangs_ends_its_episode_only() -> None:
+    goes_on = threading.Event()
+
+    class Hanging(ChoiceWorld):
+        def act(self, action: Any) -> Any:
+            goes_on.wait(30)
+            return super().act(action)
+
+    with served([task(1)], Hanging, answer_s=1.0) as url, session(url) as client:
+        client.seen("reset")
+        assert "showed nothing for 1 s" in client.ask("step", action=LEFT)["data"]["message"]
+        assert "no episode is under way" in client.ask("step", action=LEFT)["data"]["message"]
+        goes_on.set()
+        client.seen("reset")
+        assert client.seen("step", action=LEFT)["observation"]["error"] == "", "what came late is another episode's"
+
+
+def test_a_body_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer.serving.world_server.MOST_MESSAGE", 100)
+    with served([task(1)]) as url:
+        for body, status in (("x" * 200, 413), ([1], 400)):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                get(url, "/vesper/tasks", body)
+            assert refused.value.code == status
+
+
 def test_a_server_needs_a_task() -> None:
     with pytest.raises(ValueError, match="expected 1 or more tasks and sessions, found 0 and 4"):
         WorldServer({"train": []}, SessionRules(lambda _: ChoiceWorld(), outcome, played_prompt))
