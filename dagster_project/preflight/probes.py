@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -27,7 +25,6 @@ from generators.execution.device_sources import missing as gateways_missing
 from generators.worlds.desktop.session import find_missing
 from pipelines import suites
 from pipelines.engines.engine import EngineError
-from pipelines.engines.ray import Ray
 from pipelines.engines.run_parts import chosen_engine
 from pipelines.extensions import find_part
 from pipelines.extras import MissingExtra
@@ -109,26 +106,12 @@ def files(stage: GraphStage, work: StageWork) -> list[str]:
 
 
 def engine(stage: GraphStage, work: StageWork) -> list[str]:
-    """The engine of the stage's parts, and where that is Ray or Beam on a cluster, the cluster."""
-    choice = work.deployment.engine.of(stage.key)
+    """The engine of the stage's parts, and its cluster where it has one."""
     try:
-        chosen = chosen_engine(choice, ())
-        if isinstance(chosen, Ray):
-            chosen.require()
+        chosen_engine(work.deployment.engine.of(stage.key), ()).require()
     except (ValueError, MissingExtra, EngineError) as error:
         return [str(error)]
-    prefix = "--dask_client_address="
-    found = []
-    for address in (flag.removeprefix(prefix) for flag in choice.options if flag.startswith(prefix)):
-        where = urllib.parse.urlsplit(address if "://" in address else f"tcp://{address}")
-        try:
-            socket.create_connection((where.hostname or "", where.port or 0), TIMEOUT_S).close()
-        except (OSError, ValueError) as error:
-            found.append(
-                f"engine: no Dask scheduler answers at {address[:120]} ({str(error)[:120]}); start it, or take it out "
-                "of engine.options in deployment.yaml"
-            )
-    return found
+    return []
 
 
 def judge(stage: GraphStage, work: StageWork) -> list[str]:

@@ -11,11 +11,12 @@ import functools
 import logging
 from collections.abc import Callable, Sequence
 
-from pipelines.engines.engine import call
+from pipelines.engines.engine import EngineError, call, connect_to
 from pipelines.engines.settings import EngineChoice
 from pipelines.extras import telling_extras
 
 DASK_RUNNER = "apache_beam.runners.dask.dask_runner.DaskRunner"
+DASK_ADDRESS = "--dask_client_address="
 
 
 class Beam:
@@ -25,6 +26,17 @@ class Beam:
         if wrong := [option for option in choice.options if not option.startswith("--")]:
             raise ValueError(f'engine beam: expected flags such as "--runner=DaskRunner", found {wrong[0][:80]!r}')
         self._flags = flags(choice.options, choice.workers)
+
+    def require(self) -> None:
+        """See `PartsEngine`; of clusters Dask's alone is asked."""
+        for address in (one.removeprefix(DASK_ADDRESS) for one in self._flags if one.startswith(DASK_ADDRESS)):
+            try:
+                connect_to(address)
+            except (OSError, ValueError) as error:
+                raise EngineError(
+                    f"engine: no Dask scheduler answers at {address[:120]} ({str(error)[:120]}); start it, or take it "
+                    "out of engine.options in deployment.yaml"
+                ) from error
 
     def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
         """See `PartsEngine`; which calls ended is known when all have."""

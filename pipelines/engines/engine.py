@@ -6,10 +6,14 @@ Nothing comes back from a call but its end or its error: what a part made is tol
 
 from __future__ import annotations
 
+import socket
+import urllib.parse
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pipelines.extensions import find_part
+
+ANSWERS_S = 5.0
 
 
 class EngineError(RuntimeError):
@@ -19,6 +23,10 @@ class EngineError(RuntimeError):
 class PartsEngine(Protocol):
     """Built from an `EngineChoice`."""
 
+    def require(self) -> None:
+        """Ask, before anything is run, for what it runs on. Raises `MissingExtra` without its package, `EngineError`
+        where its cluster doesn't answer."""
+
     def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
         """Call `function` (`module:name`, see `call`) with each of `arguments`, which can be pickled; return when all
         calls have ended.
@@ -26,6 +34,12 @@ class PartsEngine(Protocol):
         `ended` is told the place of each call that ended well, in this process, as soon as that is known. After a
         call's first error no further one is begun; the error is raised when those under way have ended.
         """
+
+
+def connect_to(address: str) -> None:
+    """Raises `OSError` or `ValueError` where nobody listens at `HOST:PORT`, or at a URL of it."""
+    where = urllib.parse.urlsplit(address if "://" in address else f"//{address}")
+    socket.create_connection((where.hostname or "", where.port or 0), ANSWERS_S).close()
 
 
 def name_of(function: Callable[..., object]) -> str:

@@ -14,6 +14,9 @@ class InProcess:
     def __init__(self, choice: EngineChoice) -> None:
         pass
 
+    def require(self) -> None:
+        """See `PartsEngine`: this machine is all that it needs."""
+
     def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
         """See `PartsEngine`."""
         for place, argument in enumerate(arguments):

@@ -10,20 +10,17 @@ from __future__ import annotations
 import pickle
 import re
 import shutil
-import socket
 import tempfile
-import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipelines.engines.child import Line, start_child
-from pipelines.engines.engine import EngineError
+from pipelines.engines.engine import EngineError, connect_to
 from pipelines.engines.settings import EngineChoice
 from pipelines.extras import require
 from pipelines.processes import end_process
 
 ADDRESS = "--address="
-ANSWERS_S = 5.0
 LONGEST_FOLDER = 40
 """Characters of a folder for the sockets of Ray, which adds some 60; the system allows 107."""
 
@@ -48,15 +45,14 @@ class Ray:
         self._choice, self._address = choice, address_of(choice.options)
 
     def require(self) -> None:
-        """Raises `MissingExtra` without Ray, `EngineError` where nobody listens, which Ray would try for a minute."""
+        """See `PartsEngine`; Ray itself would try for a minute."""
         require("ray")
-        address = self._address
-        where = urllib.parse.urlsplit(f"//{address}")
+        if self._address is None:
+            return
         try:
-            if address is not None:
-                socket.create_connection((where.hostname or "", where.port or 0), ANSWERS_S).close()
+            connect_to(self._address)
         except (OSError, ValueError) as error:
-            raise EngineError(f"engine ray: no cluster answers at {address:.120} ({str(error)[:120]})") from error
+            raise EngineError(f"engine ray: no cluster answers at {self._address:.120} ({str(error)[:120]})") from error
 
     def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
         """See `PartsEngine`. Raises what `require` does, `EngineError` for a cluster that has no node with what a part

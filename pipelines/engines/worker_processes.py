@@ -38,6 +38,9 @@ class WorkerProcesses:
     def __init__(self, choice: EngineChoice) -> None:
         self._most = choice.workers or usable_cores()
 
+    def require(self) -> None:
+        """See `PartsEngine`: this machine is all that it needs."""
+
     def map(self, function: str, arguments: Sequence[object], ended: Callable[[int], None]) -> None:
         """See `PartsEngine`. Raises `EngineError` for a part whose worker was killed twice."""
         calls = _Calls([pickle.dumps((function, argument)) for argument in arguments], ended)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +60,30 @@ def write(item: Number) -> PartResult:
 def write_elsewhere(item: Number) -> PartResult:
     """A worker on a machine that has another folder under the home's name."""
     return write(Number(f"{item.home}-of-another-machine", item.number))
+
+
+def begun(home: Path, number: int) -> list[str]:
+    """A line for each time that a part was begun: process id, threads."""
+    path = home / f"begun-{number}"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def running(home: Path, runner: str, **env: str) -> subprocess.Popen[bytes]:
+    """A process that runs two parts which never end."""
+    code = (
+        "import signal, sys, engine_parts\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been started in the background\n"
+        "from pathlib import Path\n"
+        "from pipelines.engines.run_parts import Execution, run_parts\n"
+        "from pipelines.engines.settings import EngineSettings\n"
+        "from pipelines.store import Store\n"
+        "home = Path(sys.argv[1])\n"
+        "parts = engine_parts.parts(home, 2, n0='sleep long', n1='sleep long')\n"
+        "by = Execution(EngineSettings(runner=sys.argv[2], workers=2))\n"
+        "run_parts(Store(home), engine_parts.ASSET, engine_parts.write, parts, by)\n"
+    )
+    command = [sys.executable, "-c", code, str(home), runner]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, **env})
 
 
 def _do(item: Number, times: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -49,9 +49,17 @@ def _by(name: str, **more: object) -> Execution:
     return Execution(EngineSettings(runner=name, **more))
 
 
-def _begun(home: Path, number: int) -> list[str]:
-    path = home / f"begun-{number}"
-    return path.read_text().splitlines() if path.exists() else []
+@each_engine
+def test_what_it_runs_on_is_asked_for_beforehand(name: str) -> None:
+    chosen_engine(EngineChoice(runner=name), ()).require()
+
+
+def test_a_cluster_that_does_not_answer_is_told_beforehand() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    by = EngineChoice(runner="beam", options=("--runner=DaskRunner", f"--dask_client_address=tcp://{place}"))
+    with pytest.raises(EngineError, match=f"no Dask scheduler answers at tcp://{place}"):
+        chosen_engine(by, ()).require()
 
 
 @each_engine
@@ -63,7 +71,7 @@ def test_parts_are_run_once_and_found_again_in_order(name: str, tmp_path: Path) 
     assert [result.skipped for result in results] == [False, True, False, False]
     again = run_parts(store, engine_parts.ASSET, engine_parts.write, parts, _by(name))
     assert all(result.skipped for result in again)
-    assert [len(_begun(tmp_path, number)) for number in range(4)] == [1, 1, 1, 1]
+    assert [len(engine_parts.begun(tmp_path, number)) for number in range(4)] == [1, 1, 1, 1]
 
 
 @each_engine
@@ -82,7 +90,7 @@ def test_a_part_that_nobody_here_can_see_is_an_error(name: str, tmp_path: Path) 
     parts = engine_parts.parts(tmp_path / "home", 2)
     with pytest.raises(EngineError, match=f"part n0 was run, but .* wrote to {tmp_path / 'home'} .* one home"):
         run_parts(store, engine_parts.ASSET, engine_parts.write_elsewhere, parts, _by(name))
-    assert len(_begun(tmp_path / "home-of-another-machine", 0)) == 1
+    assert len(engine_parts.begun(tmp_path / "home-of-another-machine", 0)) == 1
 
 
 @each_engine
@@ -123,14 +131,14 @@ def test_a_killed_worker_s_part_is_begun_once_more(tmp_path: Path) -> None:
         store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 3, n1="die once"), by
     )
     assert [result.counts["sum"] for result in results] == [0, 1, 2]
-    assert [len(_begun(tmp_path, number)) for number in range(3)] == [1, 2, 1]
+    assert [len(engine_parts.begun(tmp_path, number)) for number in range(3)] == [1, 2, 1]
 
 
 def test_a_part_whose_worker_dies_twice_is_an_error(tmp_path: Path) -> None:
     store, by = Store(tmp_path), _by("processes", workers=2)
     with pytest.raises(EngineError, match=r"part 2 of 3: its worker process ended 2 times .*exit code -9.*--workers"):
         run_parts(store, engine_parts.ASSET, engine_parts.write, engine_parts.parts(tmp_path, 3, n1="die"), by)
-    assert len(_begun(tmp_path, 1)) == 2
+    assert len(engine_parts.begun(tmp_path, 1)) == 2
 
 
 def test_parts_under_way_end_before_an_error_is_raised(tmp_path: Path) -> None:
@@ -140,7 +148,7 @@ def test_parts_under_way_end_before_an_error_is_raised(tmp_path: Path) -> None:
         run_parts(store, engine_parts.ASSET, engine_parts.write, parts, by)
     assert "engine_parts.py" in raised.value.__notes__[0]
     skipped = [r.skipped for r in run_parts(store, engine_parts.ASSET, engine_parts.write, parts[1:2], by)]
-    assert skipped == [True] and not _begun(tmp_path, 2) and not _begun(tmp_path, 3)
+    assert skipped == [True] and not engine_parts.begun(tmp_path, 2) and not engine_parts.begun(tmp_path, 3)
 
 
 def test_an_error_that_can_t_be_pickled_is_told_in_words(tmp_path: Path) -> None:
@@ -152,29 +160,17 @@ def test_an_error_that_can_t_be_pickled_is_told_in_words(tmp_path: Path) -> None
 def test_workers_are_processes_of_one_thread_that_work_side_by_side(tmp_path: Path) -> None:
     parts = engine_parts.parts(tmp_path, 2, n0="sleep", n1="sleep")
     run_parts(Store(tmp_path), engine_parts.ASSET, engine_parts.write, parts, _by("processes", workers=2))
-    begun = [_begun(tmp_path, number)[0].split() for number in (0, 1)]
+    begun = [engine_parts.begun(tmp_path, number)[0].split() for number in (0, 1)]
     assert {threads for _, threads in begun} == {"1"}
     assert len({process for process, _ in begun} | {str(os.getpid())}) == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path, number: signal.Signals) -> None:
-    code = (
-        "import signal, sys, engine_parts\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been started in the background\n"
-        "from pathlib import Path\n"
-        "from pipelines.engines.run_parts import Execution, run_parts\n"
-        "from pipelines.engines.settings import EngineSettings\n"
-        "from pipelines.store import Store\n"
-        "home = Path(sys.argv[1])\n"
-        "by = Execution(EngineSettings(runner='processes', workers=2))\n"
-        "parts = engine_parts.parts(home, 2, n0='sleep long', n1='sleep long')\n"
-        "run_parts(Store(home), engine_parts.ASSET, engine_parts.write, parts, by)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.DEVNULL) as parent:
-        assert _becomes(lambda: all(_begun(tmp_path, place) for place in (0, 1)))
+    with engine_parts.running(tmp_path, "processes") as parent:
+        assert _becomes(lambda: all(engine_parts.begun(tmp_path, place) for place in (0, 1)))
         parent.send_signal(number)
-    workers = [int(_begun(tmp_path, place)[0].split()[0]) for place in (0, 1)]
+    workers = [int(engine_parts.begun(tmp_path, place)[0].split()[0]) for place in (0, 1)]
     assert _becomes(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
 
 

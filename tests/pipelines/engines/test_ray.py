@@ -74,11 +74,6 @@ def _run(home: Path, execution: Execution, count: int = 3, **does: str) -> list[
     return run_parts(Store(home), engine_parts.ASSET, engine_parts.write, parts, execution)
 
 
-def _begun(home: Path, number: int) -> list[str]:
-    path = home / f"begun-{number}"
-    return path.read_text().splitlines() if path.exists() else []
-
-
 def _becomes(true: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
@@ -89,13 +84,13 @@ def _becomes(true: Callable[[], bool], seconds: float = 60) -> bool:
 def test_a_killed_worker_s_part_is_begun_once_more(tmp_path: Path) -> None:
     results = _run(tmp_path, _by(workers=2), n1="die once")
     assert [result.counts["sum"] for result in results] == [0, 1, 2]
-    assert [len(_begun(tmp_path, number)) for number in range(3)] == [1, 2, 1]
+    assert [len(engine_parts.begun(tmp_path, number)) for number in range(3)] == [1, 2, 1]
 
 
 def test_a_part_whose_worker_dies_twice_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"part 2 of 3: its worker was lost 2 times .*--workers"):
         _run(tmp_path, _by(workers=1), n1="die")
-    assert [len(_begun(tmp_path, number)) for number in range(3)] == [1, 2, 0]
+    assert [len(engine_parts.begun(tmp_path, number)) for number in range(3)] == [1, 2, 0]
 
 
 def test_parts_under_way_end_before_an_error_is_raised_and_no_other_is_begun(tmp_path: Path) -> None:
@@ -103,12 +98,12 @@ def test_parts_under_way_end_before_an_error_is_raised_and_no_other_is_begun(tmp
         _run(tmp_path, _by(workers=2), 4, n0="fail", n1="sleep")
     assert "engine_parts.py" in raised.value.__notes__[0]
     [second] = _run(tmp_path, Execution(EngineSettings(runner="in-process")), 2)[1:]
-    assert second.skipped and not _begun(tmp_path, 2) and not _begun(tmp_path, 3)
+    assert second.skipped and not engine_parts.begun(tmp_path, 2) and not engine_parts.begun(tmp_path, 3)
 
 
 def test_a_part_has_the_cores_that_it_asks_for_to_itself(tmp_path: Path) -> None:
     _run(tmp_path, _by(workers=2, cpus=2), 2, n0="sleep", n1="sleep")
-    begun = [_begun(tmp_path, number)[0].split() for number in (0, 1)]
+    begun = [engine_parts.begun(tmp_path, number)[0].split() for number in (0, 1)]
     assert {threads for _, threads in begun} == {"2"}
     assert len({process for process, _ in begun} | {str(os.getpid())}) == 3, "two at a time"
 
@@ -129,23 +124,9 @@ def test_no_cluster_at_the_address_is_an_error(tmp_path: Path) -> None:
 def test_a_ray_of_our_own_is_loopback_and_ends_with_the_process_that_started_it(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    code = (
-        "import signal, sys, engine_parts\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been started in the background\n"
-        "from pathlib import Path\n"
-        "from pipelines.engines.run_parts import Execution, run_parts\n"
-        "from pipelines.engines.settings import EngineSettings\n"
-        "from pipelines.store import Store\n"
-        "home = Path(sys.argv[1])\n"
-        "parts = engine_parts.parts(home, 2, n0='sleep long', n1='sleep long')\n"
-        "by = Execution(EngineSettings(runner='ray', workers=2))\n"
-        "run_parts(Store(home), engine_parts.ASSET, engine_parts.write, parts, by)\n"
-    )
     folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # short, for the sockets
-    environment = {**os.environ, "TMPDIR": str(folder)}
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment) as parent:
-        assert _becomes(lambda: all(_begun(tmp_path, place) for place in (0, 1)))
+    with engine_parts.running(tmp_path, "ray", TMPDIR=str(folder)) as parent:
+        assert _becomes(lambda: all(engine_parts.begun(tmp_path, place) for place in (0, 1)))
         below = psutil.Process(parent.pid).children(recursive=True)
         assert any("raylet" in one.name() for one in below) and [*folder.iterdir()]
         heard = {c.laddr.ip for one in below for c in one.net_connections("inet") if c.status == psutil.CONN_LISTEN}
