@@ -167,7 +167,7 @@ def test_a_call_that_hangs_costs_its_worker_alone(loaded: Checkpoint) -> None:
                 hung.append(1)
                 gate.wait(60)
 
-    limits = AttemptLimits(step_factor=1, step_extra=0, retries=1, call_s=2.0, pause_s=0.01)
+    limits = AttemptLimits(step_factor=1, step_extra=0, retries=1, call_s=5.0, pause_s=0.01)
     with running(loaded, pool(Hangs), count=2, limits=limits) as crew:
         made = crew.run(jobs(4))
         gate.set()
