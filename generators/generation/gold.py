@@ -10,6 +10,7 @@ judges. Steps of rejects stay out of `steps`; their screens are in `screens`, wh
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,10 @@ import pyarrow.compute as pc
 
 from generators.generation.feedback import require_verified
 from generators.generation.judged_runs import run_verdict
+from generators.generation.round_names import BANK
 from generators.generation.round_names import GOLD as ASSET
+from generators.generation.run_replays import REPLAYS_VERSION, with_located_errors
+from generators.tasks.task_spec import TaskSpec
 from pipelines.derivers.derive import DERIVE_VERSION, derive_samples
 from pipelines.derivers.trajectories import (
     TRAJECTORIES_VERSION,
@@ -26,15 +30,15 @@ from pipelines.derivers.trajectories import (
     derive_trajectories,
     judged_trajectories,
 )
-from pipelines.derivers.trajectory import RL_OBJECTIVES
+from pipelines.derivers.trajectory import RL_OBJECTIVES, JudgedTrajectory
 from pipelines.derivers.trajectory_config import TrajectoryConfig
 from pipelines.store import PartSpec, PartWriter, Store
 from pipelines.store.manifest import Check, CheckSpec, Manifest
 from quality.refinement.gold import NOT_EMPTY, Rejects
 from quality.safety.licence_report import RUNS_LICENCE
-from schemas.actions import WIDEST, parse_reply
+from schemas.actions import WIDEST, format, parse, parse_reply
 from schemas.ids import GENERATED_SOURCE, canonical_json, digest, item_episode
-from schemas.tables import Screens, Steps, Trajectories
+from schemas.tables import Screens, Steps, Tasks, Trajectories
 
 CODE_VERSION = f"1.{DERIVE_VERSION}"
 ALL_ENDED = CheckSpec("every trajectory is gold or rejected", "A trajectory is missing between verified and gold")
@@ -52,7 +56,9 @@ def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> M
     """A part a round; `trajectories` says which derivers of whole trajectories make samples, too. Raises `StoreError`
     if no round has been verified, `ValueError` for a deriver that there isn't."""
     rounds = require_verified(store, ASSET)
-    config = {**trajectories.model_dump(mode="json"), "version": TRAJECTORIES_VERSION} if trajectories.derivers else {}
+    config = {**trajectories.run_part(), "version": TRAJECTORIES_VERSION} if trajectories.derivers else {}
+    if config and trajectories.replay:
+        config["replays"] = REPLAYS_VERSION
     extra = [config] if config else []  # without any, the digest of before there were any
     specs = {
         name: PartSpec(name, digest([CODE_VERSION, manifest.data_version, *extra])) for name, manifest in rounds.items()
@@ -63,7 +69,10 @@ def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> M
     ) as build:
         totals: dict[str, int] = {}
         for name, spec in specs.items():
-            result = build.run_part(spec, partial(_round, verified=rounds[name], trajectories=trajectories))
+            bank = f"{BANK}/{name}"
+            tasks = partial(store.version, bank, rounds[name].inputs[bank])
+            made = partial(_round, verified=rounds[name], tasks=tasks, trajectories=trajectories)
+            result = build.run_part(spec, made)
             for key, value in result.counts.items():
                 totals[key] = totals.get(key, 0) + value
         whole = totals["verified"] + totals["not verified"]
@@ -75,7 +84,10 @@ def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> M
         return build.commit(counts={"rounds": len(rounds), **totals}, checks=checks)
 
 
-def _round(out: PartWriter, verified: Manifest, trajectories: TrajectoryConfig) -> dict[str, Any]:
+def _round(
+    out: PartWriter, verified: Manifest, tasks: Callable[[], Manifest], trajectories: TrajectoryConfig
+) -> dict[str, Any]:
+    """`tasks` gives the round's bank, which is read only where runs are carried out again."""
     rows = verified.read("trajectories", Trajectories.schema)
     good = rows.filter(pc.field("verified"))["trajectory_id"].combine_chunks()
     steps = verified.read("steps", Steps.schema)
@@ -85,8 +97,9 @@ def _round(out: PartWriter, verified: Manifest, trajectories: TrajectoryConfig) 
     samples = derive_samples(kept, screens.filter(shown), licence=RUNS_LICENCE, synthetic=True)
     made, counts = None, dict[str, int]()
     if trajectories.derivers:
-        made = _of_runs(rows, steps, screens, trajectories)
-        counts = _counts(samples, made)
+        runs, replayed = _judged(rows, steps, screens, tasks, trajectories)
+        made = derive_trajectories(runs, trajectories.derivers, licence=RUNS_LICENCE, synthetic=True)
+        counts = {**replayed, **_counts(samples, made, runs)}
         samples = pa.concat_tables([samples, made.corpus])
         used = pa.array({sha for images in made.shown for sha in images}, pa.string())
         shown = pc.or_(shown, pc.is_in(screens["screenshot_sha256"], value_set=used))
@@ -107,15 +120,25 @@ def _round(out: PartWriter, verified: Manifest, trajectories: TrajectoryConfig) 
     }
 
 
-def _of_runs(rows: pa.Table, steps: pa.Table, screens: pa.Table, config: TrajectoryConfig) -> TrajectorySamples:
-    judged = {row["trajectory_id"]: run_verdict(row, config.rough_from) for row in rows.to_pylist()}
+def _judged(
+    rows: pa.Table, steps: pa.Table, screens: pa.Table, tasks: Callable[[], Manifest], config: TrajectoryConfig
+) -> tuple[list[JudgedTrajectory], dict[str, int]]:
+    """The runs that have a verdict, those of the worlds in `replay` with their errors located, and what is counted."""
+    listed = rows.to_pylist()
+    judged = {row["trajectory_id"]: run_verdict(row, config.rough_from) for row in listed}
     known = {name: verdict for name, verdict in judged.items() if verdict is not None}
-    runs = judged_trajectories(steps, screens, known)
-    return derive_trajectories(runs, config.derivers, licence=RUNS_LICENCE, synthetic=True)
+    runs = list(judged_trajectories(steps, screens, known))
+    if not config.replay:
+        return runs, {}
+    contracts = {row["task_id"]: TaskSpec.from_row(row) for row in tasks().read("tasks", Tasks.schema).to_pylist()}
+    of_runs = {row["trajectory_id"]: contracts[row["task_id"]] for row in listed if row["task_id"] in contracts}
+    found, counts = with_located_errors(runs, of_runs, config.replay)
+    return found, {f"replay:{what}": count for what, count in sorted(counts.items())}
 
 
-def _counts(samples: pa.Table, made: TrajectorySamples) -> dict[str, int]:
+def _counts(samples: pa.Table, made: TrajectorySamples, runs: Sequence[JudgedTrajectory]) -> dict[str, int]:
     """What the checks need, from the rows as they are written, and samples by kind and refusals by reason."""
+    failures = {run.steps[0]["episode_id"]: run for run in runs if run.verdict.decision == "failure"}
     names = [*samples["sample_id"].to_pylist(), *made.corpus["sample_id"].to_pylist()]
     names += made.judges["sample_id"].to_pylist()
     said = [json.loads(text) for text in made.corpus["provenance"].to_pylist()]
@@ -126,12 +149,23 @@ def _counts(samples: pa.Table, made: TrajectorySamples) -> dict[str, int]:
         "with two destinations": len(names) - len(set(names)),
         "rough in RL": sum(one["decision"] == "rough" and objective in RL_OBJECTIVES for one, objective in trained),
         "actions of failures": sum(
-            one["decision"] == "failure" and parse_reply(answer, WIDEST).action is not None
+            _taught_by_failure(failures[one["episode"]], one["step"], answer)
             for one, answer in zip(said, made.corpus["answer"].to_pylist(), strict=True)
+            if one["episode"] in failures
         ),
         **{f"kind:{kind}": number for kind, number in made.kinds.items()},
         **{f"refused:{reason}": number for reason, number in made.refused.items()},
     }
+
+
+def _taught_by_failure(run: JudgedTrajectory, step: int, answer: str) -> bool:
+    """Whether an answer is an action that nothing but a failure itself stands for: neither done before its first error
+    nor confirmed by replay."""
+    action, verdict = parse_reply(answer, WIDEST).action, run.verdict
+    if action is None or verdict.allows(step):
+        return False
+    confirmed = (verdict.right.get(step), verdict.undo.get(step - 1))
+    return all(text is None or format(parse(text)) != format(action) for text in confirmed)
 
 
 def _trajectory_checks(totals: dict[str, int]) -> list[Check]:

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipelines.derivers.base import IndexedElement, squash, unit_hash
-from pipelines.derivers.navigation import answered
-from pipelines.derivers.trajectory import JudgedTrajectory, TrajectorySample, trajectory_sample
-from pipelines.prompts import navigation_text, reply_text, shown_history
+from pipelines.derivers.trajectory import (
+    JudgedTrajectory,
+    TrajectorySample,
+    action_sample,
+    histories,
+    trajectory_sample,
+)
+from pipelines.prompts import navigation_text
 from schemas.action_types import POINTED, Finished, Scroll, SelectOption, Type
 from schemas.actions import Action, parse, render
 from schemas.rows import StepRow
@@ -89,9 +94,7 @@ def _state(run: JudgedTrajectory, before: StepRow, after: StepRow, action: Actio
 
 def _intents(run: JudgedTrajectory) -> Made:
     """What an action aims at, in words; and where it was right, from these words and the screen the action."""
-    history: list[tuple[int, str]] = []
-    for row in run.steps:
-        history = answered(history, row) or []
+    for row, history in histories(run):
         if row["action_text"] is None:
             continue
         action, platform = parse(row["action_text"]), row["platform"]
@@ -100,15 +103,7 @@ def _intents(run: JudgedTrajectory) -> Made:
             question = f"What is this action for? {render(action, platform)}"
             yield trajectory_sample(run, [row], "intent", "mid_training", VERSION, question, words)
             if run.verdict.allows(row["step_index"]):
-                yield _action(run, row, navigation_text(words, history), reply_text(action, platform))
-        history = shown_history([*history, (row["step_index"] + 1, render(action, platform))])
-
-
-def _action(run: JudgedTrajectory, row: StepRow, text: str, reply: str) -> TrajectorySample | None:
-    """An action by its purpose; of a rough run as a question, which RL draws no task from."""
-    if run.verdict.decision == "rough":
-        return trajectory_sample(run, [row], "action", "mid_training", VERSION, text, reply)
-    return trajectory_sample(run, [row], "action", "offline_rl", VERSION, text, reply, objective="navigation")
+                yield action_sample(run, row, "action", VERSION, navigation_text(words, history), action)
 
 
 def purpose(run: JudgedTrajectory, row: StepRow, action: Action) -> str:

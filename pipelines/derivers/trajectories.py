@@ -9,7 +9,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from pipelines.derivers import step_data
+from pipelines.derivers import error_recovery, reflection, step_data
 from pipelines.derivers.base import DeriveConfig, Episode
 from pipelines.derivers.derive import sample_row, screen_facts, usable_elements
 from pipelines.derivers.trajectory import (
@@ -27,6 +27,8 @@ TRAJECTORIES_VERSION = 1
 """Version of the whole set: part of the code version of the stage that calls it."""
 TRAJECTORY_DERIVERS: dict[str, TrajectoryDeriver] = {
     "step_data": TrajectoryDeriver(step_data.step_data),
+    "error_recovery": TrajectoryDeriver(error_recovery.error_recovery),
+    "reflection": TrajectoryDeriver(reflection.reflection),
 }
 
 

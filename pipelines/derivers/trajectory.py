@@ -8,14 +8,16 @@ mid-training only).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
 from pipelines.derivers.base import DerivedSample, Episode, IndexedElement, ScreenFacts, step_candidate
+from pipelines.derivers.navigation import answered
+from pipelines.prompts import reply_text, shown_history
 from schemas.action_types import CallUser, Finished
-from schemas.actions import WIDEST, Action, parse, parse_reply
+from schemas.actions import WIDEST, Action, parse, parse_reply, render
 from schemas.ids import item_episode, item_step
 from schemas.rows import StepRow
 
@@ -88,7 +90,7 @@ class JudgedTrajectory:
 @dataclass(frozen=True, slots=True)
 class TrajectorySample:
     """A sample with its kind (`progress`, `effect`, `action`, …) and the stage of training that it is for. An answer
-    that is an action is for the sample's last picture, which `sample.step_index` names."""
+    that is an action is one of the step that `sample.step_index` names."""
 
     sample: DerivedSample
     kind: str
@@ -112,8 +114,10 @@ def trajectory_sample(
     answer: str,
     k: int = 0,
     objective: str = "vqa",
+    at: int | None = None,
 ) -> TrajectorySample | None:
-    """A sample that shows the screens of `rows` (at least one), keyed by the last of them; None if one has no picture.
+    """A sample that shows the screens of `rows` (at least one), keyed by the step `at` or else by the last of them;
+    None if one has no picture.
 
     The kind is the deriver's name in the sample's id, so two samples of one kind and step need different `k`."""
     sizes = [run.facts.sizes.get(row["screenshot_sha256"] or "") for row in rows]
@@ -123,8 +127,31 @@ def trajectory_sample(
     one = step_candidate(rows[-1], known[-1], objective, kind, version, text, answer)
     parents = tuple(item_step(row["source"], row["episode_id"], row["step_index"]) for row in rows)
     shas = tuple(row["screenshot_sha256"] or "" for row in rows)
-    whole = replace(one, k=k, images=shas, sizes_px=tuple(known), parents=(run.item_id, *parents))
+    step = rows[-1]["step_index"] if at is None else at
+    whole = replace(one, k=k, step_index=step, images=shas, sizes_px=tuple(known), parents=(run.item_id, *parents))
     return TrajectorySample(whole, kind, stage)
+
+
+def action_sample(
+    run: JudgedTrajectory, row: StepRow, kind: str, version: int, text: str, action: Action
+) -> TrajectorySample | None:
+    """A step with the action that is right there, for offline RL; of a rough run as a question of mid-training, which
+    RL draws no task from."""
+    reply = reply_text(action, row["platform"])
+    if run.verdict.decision == "rough":
+        return trajectory_sample(run, [row], kind, "mid_training", version, text, reply)
+    return trajectory_sample(run, [row], kind, "offline_rl", version, text, reply, objective="navigation")
+
+
+def histories(run: JudgedTrajectory) -> Iterator[tuple[StepRow, list[tuple[int, str]]]]:
+    """Each step with the history that a prompt shows there (see `prompts.shown_history`), as the run made it."""
+    history: list[tuple[int, str]] = []
+    for row in run.steps:
+        history = answered(history, row) or []
+        yield row, history
+        if row["action_text"] is not None:
+            done = render(parse(row["action_text"]), row["platform"])
+            history = shown_history([*history, (row["step_index"] + 1, done)])
 
 
 def refusal(run: JudgedTrajectory, made: TrajectorySample) -> str:
@@ -156,4 +183,8 @@ def _right(run: JudgedTrajectory, step: int, action: Action) -> bool:
     known = {verdict.right.get(step), verdict.undo.get(step - 1)}
     if verdict.allows(step):
         known |= {row["action_text"] for row in run.steps if row["step_index"] == step}
-    return any(text is not None and parse(text) == action for text in known)
+    platform = run.steps[0]["platform"]
+    # as training text says it: a phone's Scroll gets points there that the step may not have
+    return any(
+        text is not None and parse_reply(render(parse(text), platform), WIDEST).action == action for text in known
+    )

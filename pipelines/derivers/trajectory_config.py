@@ -10,8 +10,8 @@ class TrajectoryConfig(Settings):
 
     derivers: tuple[str, ...] = setting(
         (),
-        "Derivers of whole trajectories: step_data, or your own (module:name or path/to/file.py:name). Without any, "
-        "failures teach nothing.",
+        "Derivers of whole trajectories: step_data, error_recovery, reflection, or your own (module:name or "
+        "path/to/file.py:name). Without any, failures teach nothing.",
     )
     rough_from: Number | None = setting(
         None,
@@ -19,4 +19,11 @@ class TrajectoryConfig(Settings):
         "mid-training only. Null: none is.",
         ge=0,
         le=10,
+    )
+    replay: tuple[str, ...] = setting(
+        (),
+        "Worlds whose runs are carried out again to find their wrong steps, what was right instead and what undoes a "
+        "step, such as fsm (without a browser) and graph. A world has to come back to the same state by the same "
+        "actions. None: no error is located.",
+        neutral=True,
     )

@@ -195,6 +195,10 @@ def test_whole_runs_give_samples_beside_those_of_gold(store: Store, tmp_path: Pa
     assert build_generated(other, config).version == made.version
     with pytest.raises(ValueError, match="no_such"):
         build_generated(other, TrajectoryConfig(derivers=("no_such",)))
+    replayed = build_generated(other, config.changed(derivers=("reflection",), replay=("fsm",)))
+    counts = replayed.counts
+    assert replayed.checks_passed and counts["replay:located"] == counts["trajectories"], "what Chromium recorded"
+    assert counts["kind:reversal"] > 0
 
 
 def test_what_is_done_to_the_worlds_is_a_setting_of_the_round(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from pipelines.derivers.base import DeriveConfig, IndexedElement
 from pipelines.derivers.derive import screen_facts
 from pipelines.derivers.trajectories import TRAJECTORY_DERIVERS, derive_trajectories, find_trajectory_deriver
 from pipelines.derivers.trajectory import (
+    RL_OBJECTIVES,
     JudgedTrajectory,
     RunVerdict,
     TrajectoryDeriver,
@@ -17,9 +20,9 @@ from pipelines.derivers.trajectory import (
     refusal,
     trajectory_sample,
 )
-from pipelines.prompts import reply_text
+from pipelines.prompts import prompt_text, reply_text
 from schemas.action_types import Click
-from schemas.actions import parse
+from schemas.actions import parse, parse_reply
 from schemas.ids import item_episode
 from schemas.tables import Samples, Screens
 
@@ -56,6 +59,9 @@ def run(verdict: RunVerdict) -> JudgedTrajectory:
 
 
 SUCCESS, FAILURE = RunVerdict(10, "success", True), RunVerdict(0, "failure", True)
+REPLAYED = RunVerdict(
+    0, "failure", True, frozenset({1}), {1: "Click(box=(500,150))"}, {0: "PressBack()", 1: "PressBack()"}
+)
 ROUGH, LOCATED = RunVerdict(5, "rough"), RunVerdict(0, "failure", True, frozenset({1}), {1: "Click(box=(9,9))"})
 
 
@@ -68,14 +74,42 @@ def act(of: JudgedTrajectory, step: int, text: str, stage: str = "offline_rl") -
 
 
 @pytest.mark.parametrize("name", TRAJECTORY_DERIVERS)
-@pytest.mark.parametrize("verdict", [SUCCESS, FAILURE, ROUGH, LOCATED])
+@pytest.mark.parametrize("verdict", [SUCCESS, FAILURE, ROUGH, LOCATED, REPLAYED, replace(REPLAYED, decision="rough")])
 def test_a_member_is_pure_and_all_that_it_makes_is_accepted(name: str, verdict: RunVerdict) -> None:
     made = [derive_trajectories([run(verdict)], [name], licence="MIT") for _ in range(2)]
     assert made[0].corpus.equals(made[1].corpus) and made[0].judges.equals(made[1].judges)
-    assert made[0].kinds and not made[0].refused
+    assert not made[0].refused
     for table in (made[0].corpus, made[0].judges):
         Samples.check(table)
         assert all(parents[0] == item_episode("generated", "run") for parents in table["parents"].to_pylist())
+    for row in made[0].corpus.to_pylist():
+        said, action = json.loads(row["provenance"]), parse_reply(row["answer"]).action
+        wrong = verdict.decision == "failure" or 1 in (verdict.wrong or ())
+        assert not (wrong and said["step"] == 1 and action == parse(ACTIONS[1])), "a wrong step is never an answer"
+        assert row["objective"] not in RL_OBJECTIVES or verdict.decision != "rough"
+
+
+@pytest.mark.parametrize("name", TRAJECTORY_DERIVERS)
+def test_a_member_makes_something_of_what_it_is_for(name: str) -> None:
+    runs = [run(REPLAYED), run(SUCCESS)]
+    assert any(derive_trajectories([one], [name], licence="MIT").kinds for one in runs)
+
+
+def test_an_error_gives_its_correction_the_way_back_and_a_second_try() -> None:
+    made = derive_trajectories([run(REPLAYED)], ["error_recovery", "reflection"], licence="MIT")
+    said = {
+        (one["kind"], one["step"]): row
+        for row in [*made.corpus.to_pylist(), *made.judges.to_pylist()]
+        for one in [json.loads(row["provenance"])]
+    }
+    answers = {key: parse_reply(row["answer"]).action for key, row in said.items()}
+    right, back = parse(ACTIONS[0]), parse("PressBack()")
+    assert answers["correction", 1] == right == answers["retry", 1]
+    assert answers["way_back", 2] == back == answers["reversal", 1] == answers["reversal", 2]
+    assert "2. Click(box=(500,450))\n3. PressBack()" in prompt_text(said["retry", 1]["messages"])
+    assert said["verification", 2]["answer"] == "no"
+    assert prompt_text(said["verification", 2]["messages"]).endswith('Did it do this? Click the button "Cart"')
+    assert ("correction", 2) not in said and ("way_back", 1) not in said, "only of what was wrong"
 
 
 def test_step_data_says_what_the_screens_show() -> None:
