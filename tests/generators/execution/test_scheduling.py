@@ -48,6 +48,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 CALL_S = 4  # what a call may take: none that is honest comes near it, however busy the machine is
+BRIEF = AttemptLimits(call_s=CALL_S)
 
 
 @pytest.fixture(scope="module")
@@ -172,9 +173,7 @@ def test_a_policy_that_hangs_costs_a_worker_and_no_task(
     survived, devices = RunStatistics(), Reporting()
     with Journal(tmp_path) as journal:
         makers = PolicyMaker("path", lambda contract, world: Hangs(once, until))
-        done = run_all(
-            fsm_contracts(), devices, makers, journal, workers=2, limits=AttemptLimits(call_s=CALL_S), statistics=survived
-        )
+        done = run_all(fsm_contracts(), devices, makers, journal, workers=2, limits=BRIEF, statistics=survived)
         # The device that waited for it is let go, and isn't reported: three reports would put it in quarantine.
         assert len(devices.killed) == 1 and devices.failures == []
         until.set()  # it answers when nobody waits any more: that counts for nothing
@@ -192,9 +191,7 @@ def test_a_slow_policy_is_waited_for(tmp_path: Path, undisturbed: list[dict[str,
     with Journal(tmp_path) as journal:
         waiting.start()
         makers = PolicyMaker("path", lambda contract, world: Hangs(once, until))
-        done = run_all(
-            fsm_contracts(), devices, makers, journal, workers=2, limits=AttemptLimits(call_s=CALL_S), statistics=survived
-        )
+        done = run_all(fsm_contracts(), devices, makers, journal, workers=2, limits=BRIEF, statistics=survived)
     assert [what_was_done(one) for one in done] == undisturbed
     assert survived.hung == 0 and devices.failures == devices.killed == []
 
