@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +11,20 @@ from schemas.ids import digest
 
 
 def code_digest(modules: Sequence[str]) -> str:
-    """First 8 hex digits of sha256 over the source of modules, named as paths below `quality/`."""
+    """First 8 hex digits of sha256 over the source of modules, named as paths below `quality/`.
+
+    Lines that hold nothing but a comment don't count: explaining a step must not judge a whole corpus again.
+    """
     folder = Path(__file__).parent
-    return digest([(folder / f"{name}.py").read_text(encoding="utf-8") for name in modules])[:8]
+    return digest([without_comments((folder / f"{name}.py").read_text(encoding="utf-8")) for name in modules])[:8]
+
+
+def without_comments(source: str) -> str:
+    """Python source without the lines that hold nothing but a comment."""
+    # Only the tokenizer knows whether a line that begins with `#` is a comment or part of a string.
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = {
+        token.start[0] for token in tokens if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
+    }
+    lines = source.splitlines(keepends=True)
+    return "".join(line for number, line in enumerate(lines, 1) if number not in comments)
