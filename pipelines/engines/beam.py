@@ -45,11 +45,13 @@ class Beam:
             import apache_beam as beam
             from apache_beam.options.pipeline_options import PipelineOptions
         pipeline = beam.Pipeline(options=PipelineOptions(self._flags))
+        # No reshuffle: it would wait for all elements before the first is run.
         _ = pipeline | beam.Create(arguments, reshuffle=False) | beam.Map(functools.partial(call, function))
         result = pipeline.run()
         result.wait_until_finish()
         if hasattr(result, "client"):  # Dask's, which would otherwise try to reach its cluster for ever
             result.client.close()
+        # Beam tells no progress while it runs, so parts end all at once for whoever counts them.
         for place in range(len(arguments)):
             ended(place)
 
@@ -63,5 +65,6 @@ def flags(options: Sequence[str], workers: int | None) -> list[str]:
         return told if sized else [*told, "--dask_partition_size=1"]
     if any(one.startswith("--runner") for one in told):
         return told
+    # Beam's default mode runs its workers as threads of this process, which share one interpreter's lock.
     here = [f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing"] if workers else []
     return ["--runner=FnApiRunner", *here, *told]

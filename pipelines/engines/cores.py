@@ -9,6 +9,7 @@ _shared: list[bool] = []
 
 def usable_cores() -> int:
     """Cores that the system gives this process: those of its affinity mask, where it has one; 1 in a worker process."""
+    # Otherwise each of n workers would start n threads of its own.
     if _shared:
         return 1
     if hasattr(os, "sched_getaffinity"):

@@ -58,6 +58,7 @@ class Ray:
         """See `PartsEngine`. Raises what `require` does, `EngineError` for a cluster that has no node with what a part
         asks for, and for a part whose worker was killed twice."""
         self.require()
+        # Pickled here, so that an argument that can't be is an error of the caller, not of Ray's driver.
         calls = tuple(pickle.dumps((function, argument)) for argument in arguments)
         folder = _short_folder()
         choice = self._choice
@@ -76,6 +77,7 @@ def address_of(options: Sequence[str]) -> str | None:
 
 def _short_folder() -> str:
     usual = tempfile.gettempdir()
+    # Paths of sockets may have 107 bytes; some systems' folder for temporary files takes most of that.
     return tempfile.mkdtemp(prefix="ray-", dir=usual if len(usual) < LONGEST_FOLDER - len("/ray-12345678") else "/tmp")
 
 
@@ -86,6 +88,7 @@ def _drive(job: RayJob, ended: Callable[[int], None]) -> None:
             line.send_bytes(pickle.dumps(job))
             _listen(line, ended)
     except (EOFError, OSError) as error:
+        # The child's own error came over the line; a line that breaks means that it died without a word.
         raise EngineError("engine ray: the process that drives Ray has ended; what it said stands above") from error
     finally:
         end_process(process, wait_s=0, grace_s=15)  # by SIGTERM, which has it stop Ray

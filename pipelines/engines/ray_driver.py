@@ -70,9 +70,11 @@ def _end(*_: object) -> None:
 def _connected(job: RayJob) -> Iterator[None]:
     """Connected to the job's cluster, or to a Ray that runs meanwhile."""
     if job.address is None:
+        # Before the import: Ray reads them once, when its module is loaded.
         os.environ.update(OURS, RAY_AUTH_TOKEN=secrets.token_hex(32))
     import ray
 
+    # A part computes in as many threads as it asked for cores.
     threads = dict.fromkeys(THREADS, str(max(1, int(job.cpus))))
     try:
         _connect(job, {"env_vars": threads})
@@ -85,6 +87,7 @@ def _connected(job: RayJob) -> Iterator[None]:
 
 def _remove(folder: Path) -> None:
     """Remove the files of a Ray that was told to stop: what it started ends a little later, and writes meanwhile."""
+    # Retried, as a process that is ending may put a file back after it was removed.
     end = time.monotonic() + ENDS_S
     while folder.exists() and time.monotonic() < end:
         shutil.rmtree(folder, ignore_errors=True)
@@ -96,6 +99,7 @@ def _connect(job: RayJob, worker_environment: dict[str, object]) -> None:
 
     both: dict[str, Any] = {"runtime_env": worker_environment, "logging_level": "WARNING"}
     if job.address is None:
+        # Rounded up: a node has whole cores, a part may ask for a fraction of one.
         cores = math.ceil(job.workers * job.cpus) if job.workers else usable_cores()
         config = {"task_oom_retries": BEGUN - 1}
         ours: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": STORE_BYTES}
@@ -114,8 +118,10 @@ def run(job: RayJob, ended: Callable[[int], None]) -> Exception | None:
 
     task = ray.remote(answer_apart).options(num_cpus=job.cpus, num_gpus=job.gpus, max_retries=BEGUN - 1)
     waiting, under_way, error = deque(enumerate(job.calls)), dict[Any, int](), None
+    # Never more submitted than fit: what Ray has queued it would still run after the first error.
     while waiting or under_way:
         while waiting and len(under_way) < _at_once(job):
+            # Asked again each time: nodes of an autoscaling cluster come and go.
             place, asked = waiting.popleft()
             under_way[task.remote(asked)] = place
         for done in ray.wait(list(under_way))[0]:
@@ -123,6 +129,7 @@ def run(job: RayJob, ended: Callable[[int], None]) -> Exception | None:
             if (problem := _problem(done, place, job)) is None:
                 ended(place)
             else:
+                # Nothing new is begun; what is under way ends, since its receipts are as good as any.
                 waiting.clear()
             error = error or problem
     return error

@@ -73,6 +73,7 @@ def run_parts(
     """
     execution = execution or Execution()
     root = store.root(asset)
+    # Receipts first: whatever a killed run finished is taken as it is.
     found = [_receipt(store, asset, part) for part in parts]
     missing = [part for part, result in zip(parts, found, strict=True) if result is None]
     if missing:
@@ -83,6 +84,7 @@ def run_parts(
             )
         if store.copies is not None:
             store.copies.sizes(root, fresh=True)  # workers elsewhere have put them there
+    # A part that has no receipt now was written where this process can't see it.
     return [result or _made(store, asset, part) for part, result in zip(parts, found, strict=True)]
 
 
@@ -92,18 +94,21 @@ def chosen_engine(choice: EngineChoice, parts: Sequence[PartCall[T]]) -> PartsEn
     name = choice.runner
     if name == AUTO:
         several = min(len(parts), choice.workers or usable_cores()) > 1
+        # Two parts, one core: worker processes would only take turns.
         pays = several and sum(part.seconds for part in parts) >= PAYS_FROM_S
         name = PROCESSES if pays else IN_PROCESS
     return find_member("engine", name, ENGINES)(choice)
 
 
 def _receipt(store: Store, asset: str, part: PartCall[T]) -> PartResult | None:
+    # Some parts leave one of several receipts, by what became of their items (`quality.refinement.gold`).
     results = (find_part(store.root(asset), spec) for spec in part.receipts)
     return next((result for result in results if result is not None), None)
 
 
 def _made(store: Store, asset: str, part: PartCall[T]) -> PartResult:
     if (result := _receipt(store, asset, part)) is not None:
+        # Run by this call, whatever its receipt says: it wasn't skipped.
         return dataclasses.replace(result, skipped=False)
     raise EngineError(
         f"{asset}: part {part.receipts[0].key} was run, but its receipt isn't here: the worker wrote to {store.home} "
@@ -143,9 +148,12 @@ class _Told:
                 "number": len(self._done),
                 "of": len(self._parts),
                 **({"rows_per_s": rows / max(passed, 1e-3)} if rows else {}),
+                # The share of work that is done, by the estimates' proportions: their scale may be wrong for
+                # this machine.
                 "left_s": passed * (self._weight(range(len(self._parts))) / self._weight(self._done) - 1),
             }
         )
 
     def _weight(self, places: Sequence[int]) -> float:
+        # A part without an estimate still counts, or the first division would be by nothing.
         return sum(self._parts[place].seconds or 1e-3 for place in places)

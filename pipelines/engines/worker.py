@@ -17,6 +17,7 @@ from pipelines.processes import die_with_parent
 def main() -> None:
     """Answer each call with None, or with its error, until nobody asks any more."""
     parent, channel = map(int, sys.argv[1:])
+    # Without it a parent killed by -9 would leave its workers computing for nobody.
     die_with_parent(parent)
     share_cores()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent says what follows

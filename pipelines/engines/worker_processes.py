@@ -46,12 +46,15 @@ class WorkerProcesses:
         calls = _Calls([pickle.dumps((function, argument)) for argument in arguments], ended)
         workers = [_start() for _ in range(min(self._most, len(arguments)))]
         try:
+            # `give` is called for each, so that all idle workers get a part before anybody is waited for.
             while busy := [one for one in workers if calls.give(one)]:
                 for line in wait([one.line for one in busy]):
                     worker = next(one for one in busy if one.line is line)
                     if not calls.take(worker):
                         workers[workers.index(worker)] = _start()
         except BaseException:
+            # Ctrl-C or a fault of ours: what a worker does now has no receipt yet, so it may be ended at any
+            # point.
             for one in workers:
                 one.process.kill()
             raise
@@ -93,6 +96,7 @@ class _Calls:
             return False
         if error is None:
             self._ended(place)
+        # The first error is the one raised: later ones are mostly its consequences.
         self.error = self.error or error
         return True
 
@@ -101,6 +105,7 @@ class _Calls:
         end_process(worker.process, wait_s=5)
         self._killed[place] += 1
         if self._killed[place] < BEGUN:
+            # At the front: it was begun in its turn, and whoever waits for it has waited longest.
             self._waiting.appendleft(place)
             return
         code = worker.process.returncode

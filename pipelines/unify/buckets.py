@@ -36,6 +36,8 @@ TABLES: dict[str, type[Table]] = {"steps": Steps, "samples": Samples, "screens":
 def bucket_count(rows: int) -> int:
     """Buckets of a source of so many steps and samples: a power of two, so that a source that grows splits each bucket
     in two now and then, and moves no row otherwise."""
+    # A power of two: k and 2k of the doubled count hold exactly what k held, so growth splits buckets and
+    # mixes none.
     return min(1 << max(0, -(-rows // BUCKET_ROWS) - 1).bit_length(), 1 << _BITS)
 
 
@@ -48,6 +50,8 @@ def digests(name: str, table: pa.Table) -> np.ndarray:
 def with_digests(name: str, table: pa.Table) -> pa.Table:
     """The table in order of its rows' digests, which stand in one column more."""
     found = digests(name, table)
+    # Stable, so that rows of one digest stay in the order in which they came; `_SORTED` orders them by key
+    # later.
     order = np.argsort(found, kind="stable")
     rows = [plain(column).take(pa.array(order)) for column in table.columns]
     return pa.Table.from_arrays([*rows, pa.array(found[order])], schema=table.schema.append(_FIELD))
@@ -57,12 +61,15 @@ def screens_with_digests(screens: pa.Table, steps: pa.Table | None, samples: pa.
     """Screens as `with_digests`, each once for every range of digests with a row that shows it. A screen that no row
     shows (its item was refused) is of no use to any stage, and is left out."""
     shown = _shown(steps, samples)
+    # Rows of screens by their picture: those of picture p are order[starts[p]:starts[p + 1]].
     codes, names = codes_of(plain(screens["screenshot_sha256"]))
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    # -1 where a row shows a picture that has no row of screens in this chunk.
     wanted = np.asarray(pc.fill_null(pc.index_in(shown["screenshot_sha256"], names), -1))
     cells = np.asarray(shown[DIGEST])[wanted >= 0]
     wanted = wanted[wanted >= 0]
+    # Every screen row of a picture is repeated for each range of digests that shows it.
     many = starts[wanted + 1] - starts[wanted]
     place = np.repeat(starts[wanted], many) + _counted(many)
     cells = np.repeat(cells, many)
@@ -92,24 +99,30 @@ def _shown(steps: pa.Table | None, samples: pa.Table | None) -> pa.Table:
         pa.chunked_array([pa.array(one) for one in cells], pa.uint16()),
     ]
     table = pa.Table.from_arrays(columns, ["screenshot_sha256", DIGEST])
+    # Grouping without aggregates is Arrow's way to say "distinct".
     return table.filter(pc.is_valid(table["screenshot_sha256"])).group_by(table.column_names).aggregate([])
 
 
 def _cell(found: np.ndarray) -> np.ndarray:
+    # The low bits go: the cell is the first digest of its range, which is what filters on the digest compare
+    # with.
     shift = _BITS - _CELL_BITS
     return (found >> shift << shift).astype(np.uint16)
 
 
 def _hash(text: str) -> int:
+    # Two bytes, read big-endian so that "the first bits" are those of the hash, on every machine.
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=2).digest(), "big")
 
 
 def _hashes(column: pa.Array) -> np.ndarray:
+    # Hash each distinct text once: a chunk repeats an episode's id at every step.
     codes, values = codes_of(plain(column))
     return np.array([_hash(text) for text in values.to_pylist()], np.uint16)[codes]
 
 
 def _of_samples(table: pa.Table) -> np.ndarray:
+    # A sample without a picture (a text question) has nothing to be compared by, and is spread by its own id.
     first = pc.list_slice(table["images"].combine_chunks(), 0, 1)
     alone = pc.equal(pc.fill_null(pc.list_value_length(first), 0), 0)
     picture = pc.replace_with_mask(plain(table["sample_id"]), pc.invert(alone), first.flatten())
@@ -133,8 +146,11 @@ class MappedRows:
 
     def __init__(self, paths: Mapping[str, Sequence[Path]], first: int, past: int, count: int) -> None:
         """`paths`: table → its files, which hold a column of digests; buckets `first` to `past` - 1 of `count`."""
+        # Low bits of a digest, below those that are the number of its bucket.
         shift = _BITS - (count - 1).bit_length()
         low, high = first << shift, (past << shift) - 1
+        # Screens are filed under the first digest of their cell, which may lie below the first bucket asked
+        # for.
         cell = (1 << _BITS - _CELL_BITS) - 1
         self._screens = one_row_a_picture(_read(paths.get("screens", ()), low & ~cell, high))
         found = {name: _read(files, low, high) for name, files in paths.items() if name != "screens"}
@@ -155,6 +171,7 @@ def _by_bucket(name: str, table: pa.Table, shift: int) -> dict[int, pa.Table]:
     order = np.argsort(buckets, kind="stable")
     schema = TABLES[name].schema
     rows = pa.Table.from_arrays([plain(table[field.name]).take(pa.array(order)) for field in schema], schema=schema)
+    # Digests are sorted, so each bucket is one run, and ends where the number changes.
     ends = [*np.flatnonzero(np.diff(buckets[order])).tolist(), len(order) - 1] if len(order) else []
     found, start = {}, 0
     for end in ends:
@@ -178,6 +195,7 @@ def one_row_a_picture(screens: pa.Table | None) -> pa.Table | None:
     names = plain(screens["screenshot_sha256"])
     order = np.asarray(pc.sort_indices(names))
     codes = codes_of(names)[0][order]
+    # Pictures are sorted: each is a run, and most runs are one row, which needs no comparison of lists.
     new = np.flatnonzero(np.diff(codes, prepend=-1))
     ends = np.append(new[1:], len(codes))
     chosen = order[new]
@@ -191,6 +209,7 @@ def _fullest(screens: pa.Table, places: np.ndarray) -> int:
     listed = screens["elements"].take(pa.array(places)).to_pylist()
     best = 0
     for place, elements in enumerate(listed):
+        # Which of two lists is fuller is a total order, so the result doesn't depend on the order of files.
         if is_fuller(elements, listed[best]):
             best = place
     return int(places[best])

@@ -44,6 +44,7 @@ class ChangeBands(Settings):
 def mapped_share(counts: Mapping[str, Any]) -> float:
     """The mapped share of records or of items, the lower of the two; 1 of nothing. What a takedown refused is as good
     as mapped: it was meant to go."""
+    # What people withdrew mustn't hold a source back as if its adapter had lost it.
     gone = taken_items(counts)
     shares = [
         (counts[f"{unit}_mapped"] + gone) / counts[f"{unit}_in"]
@@ -62,8 +63,10 @@ def change_checks(counts: Mapping[str, Any], current: Manifest | None, version: 
     """Checks of a source's counts against those of its current version; none without one, or where that was built from
     data of another origin (embedded, native), which says nothing about this. Where `version` is current already, what
     it was found to be when it became so."""
+    # Embedded data has other sizes than a publisher's: its counts are no base line for native files.
     if current is None or current.counts.get("origin") != counts.get("origin"):
         return []
+    # A rerun of the current version would compare it with itself, and every check would pass.
     if current.version == version:
         return [check for check in current.checks if check.name.endswith(AGAINST_CURRENT)]
     before = current.counts
@@ -74,6 +77,7 @@ def change_checks(counts: Mapping[str, Any], current: Manifest | None, version: 
         SHARE_HELD.check(*share_not_fallen(*share, bands.mapped, "mapped")),
         REASONS_HELD.check(*_reasons(counts, before, bands.reasons)),
     ]
+    # A source of samples alone has no steps, so no actions to compare.
     if counts.get("actions") and before.get("actions"):
         moved = not_shifted(counts["actions"], before["actions"], bands.actions, "steps")
         checks.append(ACTIONS_HELD.check(*moved))
@@ -85,6 +89,7 @@ def _reasons(counts: Mapping[str, object], before: Mapping[str, object], allowed
         return {name: number / max(of["items_in"], 1) for name, number in of["reasons"].items()}
 
     now, then = shares(counts), shares(before)
+    # A takedown raises its own reason on purpose.
     rises = {name: share - then.get(name, 0.0) for name, share in now.items() if name != TAKEDOWN}
     risen = {name for name, rise in rises.items() if rise > allowed}
     named = ", ".join(f"{name} {then.get(name, 0.0):.1%} to {now[name]:.1%}" for name in sorted(risen)[:5])

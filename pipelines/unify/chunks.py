@@ -56,6 +56,7 @@ class ChunkWriter:
 
     def is_news(self, sha256: str, elements: Sequence[Mapping[str, Any]]) -> bool:
         """Whether this chunk has no row of the picture yet, or one with a poorer list of elements."""
+        # A picture is met again and again: only a list that says more than the last one is written.
         known = self._screens.get(sha256)
         if known is not None and not is_fuller(elements, known):
             return False
@@ -71,6 +72,7 @@ class ChunkWriter:
 
     def may_end(self) -> None:
         """Between two records: write a chunk if there is enough for one."""
+        # Bytes as well as rows: elements of web pages make a few thousand rows as large as many plain ones.
         if self._main >= CHUNK_ROWS or self._bytes >= CHUNK_BYTES:
             self.flush()
 
@@ -84,12 +86,14 @@ class ChunkWriter:
                 tables[name], cells = without_nul(pa.concat_tables(parts))
                 self.texts_cleaned += cells
                 self._count_missing(name, tables[name])
+        # Screens go by the rows that show them, so steps and samples of the chunk have to be known first.
         steps, samples = tables.get("steps"), tables.get("samples")
         for name, table in tables.items():
             rows = screens_with_digests(table, steps, samples) if name == "screens" else with_digests(name, table)
             self._out.table(name, rows, chunk=self._chunk, passing=True, group_rows=GROUP_ROWS)
         self._chunk += bool(tables)
         self._held = self._main = self._bytes = 0
+        # Another chunk is another file: it has to hold the screens of its own rows.
         self._screens.clear()
 
     def _count_missing(self, name: str, table: pa.Table) -> None:

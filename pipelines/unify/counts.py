@@ -62,6 +62,8 @@ class Counts:
 
     def add_files(self, looks: Sequence[FileLook], *, whole: bool) -> None:
         """Count native files that were read; of one that was read in a piece, all pieces together say what it is."""
+        # A piece alone can't tell whether its file is damaged (another piece may have been read):
+        # `sum_counts` joins them.
         if not whole:
             self.piece = list(looks[0])
             return
@@ -79,6 +81,8 @@ def sum_counts(results: Iterable[PartResult]) -> dict[str, Any]:
     """Counts of parts, in order, added up; those by name are added name by name."""
     total: dict[str, Any] = {}
     files: dict[str, FileLook] = {}
+    # Results come in the order of parts, so the pieces of a file are joined in the order in which they lie in
+    # it.
     for result in results:
         counts = dict(result.counts)
         if piece := counts.pop("piece", None):
@@ -89,6 +93,7 @@ def sum_counts(results: Iterable[PartResult]) -> dict[str, Any]:
         whole = Counts()
         whole.add_files(list(files.values()), whole=True)
         _add(total, whole.plain())
+    # The first names of all parts together, not of each part: the same however files were cut.
     if "damages" in total:
         total["damages"] = dict(sorted(total["damages"].items())[:DAMAGES_NAMED])
     total.pop("piece", None)
@@ -100,6 +105,7 @@ def _add(total: dict[str, Any], counts: dict[str, Any]) -> None:
         if isinstance(value, dict):
             total[name] = dict(Counter(total.get(name, {})) + Counter(value))
         else:
+            # An empty value of the same type: numbers start at 0, lists at [].
             total[name] = total.get(name, type(value)()) + value
 
 
@@ -107,6 +113,7 @@ def report(total: dict[str, Any]) -> dict[str, Any]:
     """The counts of all parts as the manifest of a source has them."""
     losses: dict[str, dict[str, int]] = {}
     for joined, number in sorted(total["losses"].items()):
+        # From the right: a word of a dataset may hold the sign itself.
         word, _, status = joined.rpartition("|")
         losses.setdefault(word, {})[status] = number
     return {**total, "reasons": dict(sorted(total["reasons"].items())), "losses": losses}

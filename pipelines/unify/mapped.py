@@ -46,8 +46,10 @@ def map_source(
     source, space = adapter.descriptor.id, adapter.space
     asset = f"mapped/{source}"
     root = store.root(asset)
+    # How files are cut is the setting of `unified`, the asset that people know; `mapped` stands behind it.
     native = _NativeFiles.of(store.home, adapter, raw, groups, execution.engine.of(f"unified/{source}").part_bytes)
     known = _known_parts(root, adapter, raw, native)
+    # Specs before anything runs: a build is named by them, so it is known whether it is there already.
     specs = [spec for spec, _ in known]
     code_version = f"{CODE_VERSION}.{adapter.mapping_version}"
     with store.build(asset, code_version=code_version, inputs=inputs, parts=specs) as build:
@@ -59,7 +61,9 @@ def map_source(
             for spec, part in zip(specs, native.parts, strict=True)
         ]
         work = _PartsWork(store, native.parts, arguments, execution)
+        # First all parts by themselves, then those again whose ids collide with another part's.
         results = work.settled(work.run(arguments, [result for _, result in known]))
+        # Bytes of files that were just hashed wait for their readers; no one comes for what is left.
         RECENT.clear()
         for result in results:
             build.add(result)
@@ -68,6 +72,7 @@ def map_source(
 
 def _hash_of(lines: Iterable[str]) -> str:
     """One hash for many names and hashes: a part may have a hundred thousand files."""
+    # Names of files may be no UTF-8, so they are hashed as the bytes that they are.
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -88,9 +93,12 @@ class _NativeFiles:
     def of(cls, home: Path, adapter: Adapter, raw: Raw, groups: Sequence[tuple[str, ...]], target: int) -> _NativeFiles:
         """Hash what isn't known, and cut and join it to parts of `target` bytes."""
         cache = home / "cache" / "raw" / adapter.descriptor.id
+        # Hashes are remembered by each file's size, inode and times: a rerun over a million files reads none
+        # of them.
         hashes = FileHashes(cache.with_name(f"{cache.name}.json"))
         side = hashes.all([raw.path(name) for name in sorted(adapter.side_files(raw))])
         places = (raw.place(name) for group in groups for name in group)
+        # A link out of the folder is never followed: a downloaded archive could name /etc/passwd.
         inside = [place for place in places if not os.path.islink(place) or raw.is_inside(place)]
         states = dict(zip(inside, hashes.all(inside), strict=True))
         hashes.save()
@@ -106,7 +114,9 @@ class _NativeFiles:
 
 def _known_parts(root: Path, adapter: Adapter, raw: Raw, native: _NativeFiles) -> list[_Known]:
     """What each part's result depends on: its files, the side files, the adapter, and what it read when it last ran."""
+    # Whatever decides what a part writes, but for its own files and what it read beside them.
     common = [CODE_VERSION, adapter.descriptor.id, adapter.version, native.side, sorted(raw.companions)]
+    # Only where it isn't the default, so that versions from before there was a choice keep their digests.
     common += [adapter.space] if adapter.space != ACTION_SPACE else []
     folders = Folders()
     found = functools.cache(raw.files)
@@ -118,6 +128,7 @@ def _known_parts(root: Path, adapter: Adapter, raw: Raw, native: _NativeFiles) -
             known_changes[entry.sha256] = changes(root / entry.path, raw, folders, found)
         return known_changes[entry.sha256]
 
+    # A Raw that tracks, for its quick way of resolving paths; what it notes down is not used.
     quick = TrackedRaw(raw.root, raw.companions)
     return [
         _known_part(root, part.key, digest([*common, native.digest_of(part, quick)]), changed) for part in native.parts
@@ -128,6 +139,8 @@ def _known_part(root: Path, key: str, own: str, changed: Callable[[FileEntry], s
     """`own` digests a part's own files. If it ran on them before but something else that it read has changed since,
     its digest tells how that is now; the run under that digest may in turn have read other things."""
     spec = PartSpec(key, own)
+    # Each turn is one "ran, then something that it had read changed": it ends at a run whose reads are still
+    # true, or at a digest under which nothing ran yet.
     while (result := find_part(root, spec)) is not None:
         now = next((changed(entry) for entry in result.side_files if entry.path.endswith(f".{READS}.arrow")), None)
         if now is None:
@@ -151,6 +164,7 @@ class _PartsWork:
         missing = [item for item, result in zip(arguments, results, strict=True) if result is None]
         calls = [PartCall(item, (item.spec,), seconds[item.spec.key]) for item in missing]
         asset, stage = self.arguments[0].asset, f"unified/{self.arguments[0].source}"
+        # An engine that has nothing to do isn't started.
         made = iter(run_parts(self.store, asset, run_unify_part, calls, self.execution, stage=stage) if calls else ())
         return [result or next(made) for result in results]
 
@@ -162,8 +176,10 @@ class _PartsWork:
             next((root / entry.path for entry in result.side_files if entry.path.endswith(f".{IDS}")), None)
             for result in results
         ]
+        # Digests alone decide, so the driver doesn't hold a name of a million records.
         decided = across_parts(dumps, [part.places for part in self.parts])
         again = {place: _with(self.arguments[place], of_part) for place, of_part in decided.items()}
+        # A part may have been run with the same decisions before, and is then there under that digest.
         there = [find_part(root, item.spec) for item in again.values()]
         redone = dict(zip(again, self.run(list(again.values()), there), strict=True))
         return [redone.get(place, result) for place, result in enumerate(results)]

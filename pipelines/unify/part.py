@@ -80,6 +80,7 @@ class PartArguments:
 
 def unify_part(item: PartArguments, out: PartWriter) -> dict[str, object]:
     """Map a part's files and write its tables; returns its counts."""
+    # Named, not shipped: an adapter may hold what can't be pickled, and every worker has the same code.
     adapter = sources.get(item.source, item.space)
     store = Store(item.home)
     companions = {name: Path(path) for name, path in item.companions.items()}
@@ -90,6 +91,8 @@ def unify_part(item: PartArguments, out: PartWriter) -> dict[str, object]:
         for group in item.groups:
             if isinstance(adapter, BatchAdapter):
                 for found in _to_the_end(adapter.batches(raw, group), group):
+                    # What a batched reader can't put into columns comes as single records, or as Broken ones,
+                    # in between.
                     part.batch(adapter, found) if isinstance(found, RecordBatch) else part.one(found)
             else:
                 for record in _to_the_end(adapter.records(raw, group), group):
@@ -114,8 +117,11 @@ def _to_the_end(found: Iterator[_Found], files: Sequence[str]) -> Iterator[_Foun
             last = one.file if isinstance(one.file, str) else last
             yield one
     except CAUSED_BY_NO_RECORD:
+        # A fault of the code mustn't look like a damaged file: it would quarantine a whole source, silently.
         raise
     except Exception as error:
+        # An OSError about the name (too long, a loop of links) is the record's fault; any other is the
+        # disk's.
         if isinstance(error, OSError) and not is_of_the_name(error):
             raise
         logger.warning("%s: its reader stopped: %s: %s", last, type(error).__name__, error)
@@ -164,14 +170,18 @@ class _Part:
     def batch(self, adapter: BatchAdapter, found: RecordBatch) -> None:
         """Records by column; those whose id must change are mapped alone."""
         decisions = self.ids.check(found.native_ids.to_pylist(), found.contents)
+        # Takedowns are looked for before mapping by name, and after it by rows and pictures.
         alone = sorted({*decisions, *(self._taken.natives(found.native_ids) if self._taken else ())})
         for index in alone:
             self._map(adapter.record(found, index), decisions.get(index), found.native_ids[index].as_py())
         if alone:
+            # The rest of the batch stays by column: `select` renumbers, so `where` is that of the selection.
             found = found.select(np.setdiff1d(np.arange(len(found)), alone))
         if len(found):
             mapped = _safely_map_batch(adapter, self._raw, found)
             taken = mapped and self._taken and self._taken.tables(mapped.steps, mapped.samples, mapped.screens)
+            # Something of this batch was withdrawn, or surprised the columns. Which record it was only the
+            # slow way tells.
             if mapped is None or taken:
                 for index in range(len(found)):
                     self._map(adapter.record(found, index), None, found.native_ids[index].as_py())
@@ -208,18 +218,22 @@ class _Part:
     def _alone(self, record: Record) -> None:
         self._read.add(record.file)
         try:
+            # A record without a native id is named by its content, so an exact repeat is still found.
             content = record.content_digest()
             native_id = record.native_id if record.native_id is not None else content
             decision = self.ids.check([native_id], [bytes.fromhex(content)[:16]]).get(0)
         except (ValueError, TypeError, RecursionError) as error:
+            # Values that no JSON has (NaN, sets, endless nesting) have no digest, and the record no name.
             self._counts.records_in += 1
             self._refuse(record, RecordError("bad_value", f"no digest: {type(error).__name__}: {error}"), "")
         else:
             self._map(record, decision, native_id)
 
     def _map(self, record: Record, decision: str | None, native_id: str) -> None:
+        # Counted before anything can fail: in = mapped + quarantined has to hold for the worst record, too.
         self._counts.records_in += 1
         try:
+            # Mapped first although it is refused: only then is it known how many items go with it.
             mapped = _safely_map(self._adapter, self._raw, record)
             if decision == REPEAT:
                 raise RecordError("duplicate", f"an exact repeat of record {native_id!r}", items=mapped.items)
@@ -228,6 +242,7 @@ class _Part:
         except RecordError as error:
             self._refuse(record, error, native_id)
             return
+        # Another record has the name already: both stay, this one under a name of its own.
         if decision == OTHER:
             _give_id(mapped, native_id, record.content_digest()[:8])
         where = (record.file, record.locator)
@@ -242,6 +257,7 @@ class _Part:
         self._counts.records_quarantined += 1
         items = refused_items(self._adapter, record, self._raw, error.items)
         self._counts.items_in += items
+        # Whatever else was wrong with it, a withdrawn record's payload must not lie in the quarantine.
         reject = RejectedUnit("record", items, error.reason, error.detail, record.payload)
         if error.reason == REASON or (self._taken and self._taken.native(native_id)):
             reject = RejectedUnit("record", items, REASON, "on the store's takedown list", None)
@@ -255,6 +271,7 @@ class _Part:
         rejects: Sequence[tuple[int, RejectedUnit]],
     ) -> None:
         rejected = sum(reject.items for _, reject in rejects)
+        # The one invariant of adapters, checked at every record, as a total over a source could cancel out.
         if mapped.items != mapped.mapped + rejected:
             raise AssertionError(
                 f"{self._source} {where(0)}: {mapped.items} items in, {mapped.mapped} mapped + {rejected} "
@@ -282,12 +299,15 @@ class _Part:
             "native": _shown(reject.native),
         }
         self._chunks.rows("quarantine", [row])
+        # A refused picture is one refusal, and takes no item with it: its rows stay, without the picture.
         self._counts.reasons[reason] += max(reject.items, 1) if reject.unit != "image" else 1
         self._counts.items_quarantined += reject.items
 
     def _keep_screens(self, screens: Mapping[str, RecordScreen]) -> None:
         """Store pictures, once each; those without data are in the store already."""
         for sha256, screen in screens.items():
+            # No picture could be read, so there is none to store; the row that shows it is counted as lacking
+            # one.
             if screen.info is None:
                 continue
             elements = [element_without_nul(element) for element in screen.elements]
@@ -313,11 +333,14 @@ def _safely_map(adapter: Adapter, raw: TrackedRaw, record: Record) -> Mapped:
     except (RecordError, *CAUSED_BY_NO_RECORD):
         raise
     except KeyError as error:
+        # Adapters index records directly, so a field that is missing ends here, with one reason for all of
+        # them.
         raise RecordError("missing_field", f"expected a field {error.args[0]!r}") from error
     except Exception as error:
         if isinstance(error, OSError) and not is_of_the_name(error):
             raise
         raise RecordError("bad_record", f"{type(error).__name__}: {error}") from error
+    # Checked record by record: found at the end of a chunk, one bad value would cost thousands of rows.
     try:
         check_rows(Steps, mapped.steps)
         check_rows(Samples, mapped.samples)
@@ -354,6 +377,8 @@ def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: RecordBatch
     """None if one of the records surprised the columns: then each is mapped alone, and only that one is lost."""
     try:
         mapped = adapter.map_batch(batch, raw)
+        # Columns hold encoded text already; elements are dicts still, and would fail only when the chunk is
+        # written.
         _encode_texts(element for screen in mapped.screens.values() for element in screen.elements)
         return mapped
     except CAUSED_BY_NO_RECORD:
@@ -369,6 +394,7 @@ def _safely_map_batch(adapter: BatchAdapter, raw: TrackedRaw, batch: RecordBatch
 def _give_id(mapped: Mapped, native_id: str, suffix: str) -> None:
     """Rows of a record whose name another one has: `<name>#<digest>`."""
     for row in mapped.steps:
+        # Steps are told apart by their episode; a sample has a digest for a name, which takes the suffix in.
         row["episode_id"] = f"{native_id}#{suffix}"
     for row in mapped.samples:
         row["sample_id"] = digest([row["sample_id"], suffix])[:32]

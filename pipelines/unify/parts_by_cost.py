@@ -56,6 +56,7 @@ class _FilesGroup:
     @property
     def bits(self) -> str:
         """Of its first file's name, so that a file more in a group moves no group."""
+        # Text of zeros and ones: prefixes are compared, and shown in the name of a part.
         found = hashlib.sha256(self.files[0].encode("utf-8", "surrogateescape")).digest()[: _DIGEST_BITS // 8]
         return f"{int.from_bytes(found, 'big'):0{_DIGEST_BITS}b}"
 
@@ -67,21 +68,25 @@ def parts_by_cost(
     `target` bytes, pictures beside its files included, or is one group of more; only files of `Adapter.rows_alone` are
     read in pieces."""
     sizes = [sum(map(_size, map(raw.place, group))) for group in groups]
+    # A single group that can't be cut is one part at any cost, so nobody has to count the pictures.
     beside = _pictures_beside(raw, groups, sum(sizes)) if len(groups) > 1 or adapter.rows_alone else 1
     parts: list[FilesPart] = []
     small: list[_FilesGroup] = []
     for place, (files, size) in enumerate(zip(groups, sizes, strict=True)):
+        # Pictures can't be told apart by native file, so each file is charged the same factor.
         cost = max(size * beside, LEAST_FILE_BYTES * len(files))
         if cost < target:
             small.append(_FilesGroup(place, files, size, cost))
         else:
             parts += _large(adapter, raw, place, files, size, max(target // beside, 1), line_pieces)
     parts += [_joined(prefix, members) for prefix, members in _alike(small, target, "")]
+    # The first of a name keeps its id, so parts come in the order in which the adapter listed their files.
     return sorted(parts, key=lambda part: part.places[0])
 
 
 def _size(place: str) -> int:
     """Of a file; a link that leads nowhere has none."""
+    # Its reader tells of it properly, as a missing file of this part.
     try:
         return os.path.getsize(place)
     except OSError:
@@ -93,11 +98,13 @@ def _pictures_beside(raw: Raw, groups: Sequence[tuple[str, ...]], native: int) -
     doesn't move the borders of parts."""
     named = {raw.place(name) for group in groups for name in group}
     others = sum(_size(place) for name in raw.files("**/*") if (place := raw.place(name)) not in named)
+    # Of the bytes of the native files, 1 where there are no pictures.
     return 1 << max(0, round(math.log2(1 + others / max(native, 1))))
 
 
 def _alike(groups: Sequence[_FilesGroup], target: int, prefix: str) -> Iterator[tuple[str, Sequence[_FilesGroup]]]:
     """(the bits that digests of a part's groups have in common, these groups)"""
+    # At 64 equal bits two names are the same, and no further bit would part them.
     if len(groups) > 1 and sum(group.cost for group in groups) > target and len(prefix) < _DIGEST_BITS:
         for bit in "01":
             longer = prefix + bit
@@ -132,6 +139,7 @@ def _large(
     if len(files) == 1 and size > target and files[0].endswith(adapter.rows_alone or ("\0",)):
         native = raw.place(files[0])
         pieces = row_group_pieces(native, target) if files[0].endswith(".parquet") else line_pieces(native, target)
+    # One piece would be all of the file, which is then read as any other.
     if len(pieces) < 2:
         return [FilesPart(part_key(files), (files,), ((place, 0),), size)]
     share = size // len(pieces)
@@ -147,6 +155,7 @@ def row_group_pieces(path: str, target: int) -> list[Piece]:
         with pq.ParquetFile(path) as table:
             metadata = table.metadata
             groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            # Compressed bytes, as the target is in bytes on disk, like the sizes of other files.
             sizes = [sum(group.column(at).total_compressed_size for at in range(group.num_columns)) for group in groups]
             rows = [group.num_rows for group in groups]
     except (pa.ArrowException, OSError):
@@ -156,6 +165,7 @@ def row_group_pieces(path: str, target: int) -> list[Piece]:
         if past == len(sizes) or sum(sizes[first:past]) >= target:
             pieces.append(Piece(first, past, sum(rows[:first])))
             first = past
+    # The rows before a piece number its records as they are numbered in the whole file.
     return pieces
 
 
@@ -171,6 +181,7 @@ class LinePieces:
         """Pieces of about `target` bytes, each of whole lines; none of a file that can't be read."""
         if path not in self._hashes:
             return []
+        # The target is part of the key: another `part_bytes` cuts elsewhere.
         key = f"{self._hashes[path]} {target}"
         if key not in self._known:
             self._known[key] = list(_line_pieces(path, target))
@@ -182,6 +193,7 @@ def _line_pieces(path: str, target: int) -> Iterator[list[int]]:
     first = before = at = lines = 0
     with open(path, "rb", buffering=_BLOCK) as stream:
         while block := stream.read(_BLOCK):
+            # A block ends inside a line: take the rest of it, as a piece holds whole lines.
             rest = b"" if block.endswith(b"\n") else stream.readline()
             at += len(block) + len(rest)
             lines += block.count(b"\n") + rest.count(b"\n")

@@ -28,6 +28,7 @@ def name_digest(native_id: str) -> bytes:
 
 def _name_digests(native_ids: Sequence[str]) -> list[bytes]:
     """`name_digest` of many."""
+    # Both maps run in C: names are most of what a batched part hashes.
     try:
         return list(map(xxhash.xxh3_128_digest, map(str.encode, native_ids)))
     except UnicodeEncodeError:  # a lone surrogate among them
@@ -68,16 +69,20 @@ class RecordIds:
             return {}
         if len(native_ids) != len(contents):
             raise ValueError(f"{len(native_ids)} names, {len(contents)} contents: expected equal numbers")
+        # Four words of 64 bits a record: two of the name, two of the content.
         packed = b"".join(itertools.chain.from_iterable(zip(_name_digests(native_ids), contents, strict=True)))
         rows = np.frombuffer(packed, np.uint64).reshape(-1, 4)
+        # Half a digest finds candidates fast; a false one is only looked at more closely in `_replayed`.
         keys = rows[:, 0]
         met = self._met(keys)
         found = self._replayed(rows, met) if met.any() else {}
         first = self._count
+        # Decisions across parts know more than this part does, so they go over its own.
         for number, decision in self._decided.items():
             if first <= number < first + len(rows):
                 found[number - first] = decision
         self._rows.append(rows)
+        # Kept sorted for the binary search; contents aren't needed unless a name is met again.
         self._keys = np.sort(np.concatenate([self._keys, keys]), kind="stable")
         self._count += len(rows)
         return found
@@ -88,6 +93,7 @@ class RecordIds:
         if len(self._keys):
             place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             known = self._keys[place] == keys
+        # Repeats within this call: neighbours, once sorted.
         if len(keys) > 1:
             order = np.argsort(keys, kind="stable")
             same = keys[order][1:] == keys[order][:-1]
@@ -96,6 +102,7 @@ class RecordIds:
 
     def _replayed(self, rows: np.ndarray, met: np.ndarray) -> dict[int, str]:
         """Decisions for rows whose names were met, by going through all records of these names again."""
+        # Names repeat rarely, so going through everything again costs less than a dict of a million names.
         wanted = np.unique(rows[met, 0])
         names: dict[bytes, _Name] = {}
         for earlier in self._rows:
@@ -132,7 +139,10 @@ def across_parts(files: Sequence[Path | None], places: Sequence[Sequence[_Place]
     The first record of a name keeps it, in the order of `places`, which has one of each group of each part: so it is
     the same one whichever groups make up a part. Decisions that a part takes by itself are left out.
     """
+    # By where groups stand in the adapter's list, not by part: joining files otherwise must not change who
+    # was first.
     groups = sorted(_groups(files, places), key=lambda group: group.place)
+    # A key that stands in two places at all, within a part or across; the others can't collide.
     keys = np.sort(np.concatenate([np.zeros(0, np.uint64), *(group.rows[:, 0] for group in groups)]))
     shared = np.unique(keys[1:][keys[1:] == keys[:-1]])
     if not shared.size:
@@ -143,8 +153,10 @@ def across_parts(files: Sequence[Path | None], places: Sequence[Sequence[_Place]
     for group in groups:
         for row in np.flatnonzero(np.isin(group.rows[:, 0], shared)).tolist():
             name, content = _split(group.rows[row])
+            # Two sets of books: what all parts together say, and what this part said when it was alone.
             decision = names.setdefault(name, _Name()).decide(content)
             by_itself = alone.setdefault((group.part, name), _Name()).decide(content)
+            # Only a difference makes a part run again; what it decided by itself is written already.
             if decision is not None and decision != by_itself:
                 found.setdefault(group.part, {})[group.first + row] = decision
     return found
@@ -163,7 +175,9 @@ def _groups(files: Sequence[Path | None], places: Sequence[Sequence[_Place]]) ->
     for part, (file, of_part) in enumerate(zip(files, places, strict=True)):
         held = np.fromfile(file, np.uint64) if file else np.zeros(1, np.uint64)
         sizes = held[1 : 1 + int(held[0])].astype(int).tolist()
+        # Two numbers of 8 bytes each for name and content: four columns.
         rows, first = held[1 + len(sizes) :].reshape(-1, 4), 0
+        # A part without a dump has no sizes, so strictness would only complain about nothing.
         for place, size in zip(of_part, sizes, strict=file is not None):
             yield _GroupIds(place, part, first, rows[first : first + size])
             first += size

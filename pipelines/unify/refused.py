@@ -22,6 +22,7 @@ def refused_items(adapter: Adapter, record: Record, raw: Raw, stated: int | None
     it hold, else what its shape says, and 1 where that is so odd that the adapter can't count them."""
     if stated is not None:
         return bounded(stated)
+    # The adapter may look into files beside the record; where that fails too, it counts by shape alone.
     for count in (lambda: adapter.items_held(record, raw), lambda: adapter.count_items(record)):
         try:
             return bounded(count())

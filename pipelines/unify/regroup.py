@@ -53,6 +53,7 @@ def regroup(
     store: Store, asset: str, version: str, mapped: Manifest, specs: Sequence[PartSpec], execution: Execution
 ) -> list[PartResult]:
     """Write the buckets of a version of `unified/<source>` that aren't there yet; `specs` as `bucket_specs`."""
+    # On average: nobody has counted each bucket before it is read, and this is for the estimate alone.
     rows = (mapped.rows("steps") + mapped.rows("samples")) // len(specs)
     calls = [
         PartCall(
@@ -66,6 +67,8 @@ def regroup(
     try:
         return run_parts(store, asset, write_bucket, calls, execution)
     finally:
+        # The last buckets' rows take some hundred megabytes, which stay here where this process ran the parts
+        # itself.
         _rows.cache_clear()
 
 
@@ -73,6 +76,7 @@ def write_bucket(item: BucketArguments) -> PartResult:
     """Write (or skip) one bucket; called by an engine's workers."""
 
     def write(out: PartWriter) -> dict[str, int]:
+        # Buckets that lie side by side are read in one go, as each reading opens every mapped file.
         first = item.bucket - item.bucket % BUCKETS_AT_ONCE
         tables = _rows(item.home, item.asset, item.mapped, first, item.count).tables(item.bucket)
         if item.bucket == 0:  # readers look for a table of what was refused, be it empty

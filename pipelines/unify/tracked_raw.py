@@ -80,6 +80,7 @@ class TrackedRaw(Raw):
 
     def _resolve(self, relative: str, companion: str | None) -> tuple[str, str]:
         """As `Raw`; a path that is as plain as most are needs no `normpath`, which takes several times as long."""
+        # The expression lets no segment begin with a dot and none be empty, so normpath would change nothing.
         root = self._roots[companion]
         if root not in (".", "/") and _PLAIN_PATH.fullmatch(relative):
             return root, f"{root}/{relative}"
@@ -98,12 +99,15 @@ class TrackedRaw(Raw):
 
     def files(self, pattern: str) -> list[str]:
         found = super().files(pattern)
+        # The names found, not the files: those that are read note themselves.
         self._seen["glob", None, "", pattern] = digest(found)
         return found
 
     def path(self, relative: str, companion: str | None = None) -> Path:
         root, path = self._checked(relative, companion)
         if companion is not None or relative not in self.own:
+            # Its hash is found at the end, and only if nothing read it: a path that is only named costs no
+            # reading.
             self._seen.setdefault(("file", companion, *_inner(root, path)), None)
         return Path(path)
 
@@ -111,6 +115,7 @@ class TrackedRaw(Raw):
         root, path = self._checked(relative, companion)
         is_own = companion is None and relative in self.own
         if is_own and (recent := RECENT.take(path)) is not None:
+            # The part's own bytes were just hashed: take them from memory instead of reading a second time.
             return recent
         try:
             with open(path, "rb", buffering=0) as stream:
@@ -120,6 +125,7 @@ class TrackedRaw(Raw):
                 raise
             self._seen["file", companion, *_inner(root, path)] = False
             raise FileNotFoundError(errno.ENOENT, "no such file", relative) from error
+        # The hash of what was read, not of what lies there later: a change while the part runs has to show.
         if not is_own:
             self._seen["file", companion, *_inner(root, path)] = hashlib.sha256(data).hexdigest()
         return data
@@ -142,6 +148,7 @@ class TrackedRaw(Raw):
             self._checked(relative, companion, listed[name].is_symlink())
             return True
         inner = _inner(root, path)[0]
+        # A folder that isn't there is one line in the record, not one for each of its pictures.
         key = ("file", companion, inner, name) if listed is not None else ("folder", companion, inner, "")
         self._seen.setdefault(key, False)
         return False
@@ -151,6 +158,7 @@ class TrackedRaw(Raw):
         if not self._seen:
             return None
         rows = []
+        # Sorted, so that a rerun that read the same in another order writes the same bytes.
         for (kind, companion, folder, name), found in sorted(self._seen.items(), key=_order):
             size = mtime = None
             sha256 = found or None
@@ -210,6 +218,7 @@ def changes(path: Path, raw: Raw, folders: Folders, glob: Callable[[str], list[s
     with pa.memory_map(str(path)) as stream:
         columns = pa.ipc.open_file(stream).read_all().to_pydict()
     for kind, companion, folder, name, size, mtime, sha256 in zip(*columns.values(), strict=True):
+        # The companion was taken out of the settings: as if nothing of it were there.
         if companion is not None and companion not in raw.companions:
             state: Any = None
         elif kind == "glob":
@@ -219,6 +228,7 @@ def changes(path: Path, raw: Raw, folders: Folders, glob: Callable[[str], list[s
             listed = folders.list(os.path.normpath(os.path.join(base, folder)))
             state = _state(raw, kind, listed, name, size, mtime, sha256)
         same = same and state == sha256
+        # All states go into the digest, the unchanged ones too: it names the part's inputs as they are now.
         now.append([kind, companion, folder, name, state])
     return None if same else digest(now)
 
@@ -240,6 +250,7 @@ def _state(
     if entry is None or not entry.is_file() or (entry.is_symlink() and not raw.is_inside(entry.path)):
         return None
     status = entry.stat()
+    # Size and time to the nanosecond are as before, so the bytes are taken to be, as git does.
     if sha256 is not None and (status.st_size, status.st_mtime_ns) == (size, mtime):
         return sha256
     return file_sha256(Path(entry.path))

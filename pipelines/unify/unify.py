@@ -65,11 +65,15 @@ def unify_source(
     execution, bands, asset = execution or Execution(), bands or ChangeBands(), f"unified/{source}"
     mapped = map_source(store, adapter, raw, groups, inputs, execution)
     specs = bucket_specs(mapped)
+    # An adapter whose version was raised maps its own source again, and no other one.
     code_version = f"{CODE_VERSION}.{adapter.mapping_version}"
     with store.build(asset, code_version=code_version, inputs=inputs, parts=specs) as build:
         for result in regroup(store, asset, build.version, mapped, specs, execution):
             build.add(result)
+        # Counts of native units come from mapping, those of pictures from the buckets.
         counts = mapped.counts | sum_counts(build.results) | {"origin": origin}
+        # Said only where it isn't the default, so that manifests from before there was a choice stay as they
+        # are.
         counts |= {} if space == ACTION_SPACE else {"action_space": space}
         checks = [*_checks(counts, bands), *change_checks(counts, store.current(asset), build.version, bands)]
         return build.commit(counts=counts, checks=checks)
@@ -85,6 +89,7 @@ def _damages(counts: dict[str, Any]) -> str:
 
 
 def _checks(counts: dict[str, Any], bands: ChangeBands) -> list[Check]:
+    # An item that failed for any other reason was understood; these are words nobody has mapped yet.
     lost = {name: number for name, number in counts["reasons"].items() if name.startswith("unknown_")}
     unseen = {name: number for name, number in lost.items() if name not in bands.words}
     items, records = (
