@@ -39,6 +39,7 @@ def alias_history(root: Path, name: str) -> list[VersionChange]:
         changes = [VersionChange(**change) for change in json.loads(text)["changes"]]
     except (KeyError, TypeError, ValueError) as error:
         forget(path)
+        # Read it anew next time: the damage may be in the copy, and not in the store behind the URL.
         raise StoreError(
             f"{path}: expected an alias with its changes, found {error}; set it anew after a look"
         ) from None

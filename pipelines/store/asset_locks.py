@@ -46,6 +46,7 @@ def gate(home: Path, *, exclusive: bool = False) -> Iterator[None]:
     home.mkdir(parents=True, exist_ok=True)
     with (home / GATE).open("ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        # The file lock holds on this machine alone; behind a URL other machines collect and build, too.
         copies = copies_at(home)
         if copies is not None and exclusive:
             with lease(copies.objects, COLLECT, {}, f"{copies.objects.url}: what nobody needs"):
@@ -60,10 +61,13 @@ def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> 
     another living process holds it, on this machine or another."""
     path = root / NAME
     with contextlib.ExitStack() as stack:
+        # The gate is held only until the lock is: a collection that comes later sees that this asset is being
+        # built.
         with gate(home):
             root.mkdir(parents=True, exist_ok=True)
             stack.enter_context(_held(root))
             owner = {"host": socket.gethostname(), "pid": os.getpid(), "version": version, "inputs": dict(inputs)}
+            # Written after the lock is taken: until then it may name a process that has ended.
             path.write_text(json.dumps(owner))
             stack.callback(path.unlink, missing_ok=True)
         if (copies := copies_at(home)) is None:
@@ -71,6 +75,8 @@ def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> 
             return
         asset = root.relative_to(home / "assets").as_posix()
         facts = {"version": version, "inputs": dict(inputs)}
+        # The lock of this machine first, so that its processes settle among themselves before they ask a
+        # server.
         with lease(copies.objects, copies.name(path), facts, asset) as held:
             wait_for_collection(copies.objects, asset)
             yield held
@@ -78,9 +84,11 @@ def writing(home: Path, root: Path, version: str, inputs: Mapping[str, str]) -> 
 
 @contextlib.contextmanager
 def _held(root: Path) -> Iterator[None]:
+    # The lock is the open file's, so the kernel lets go of it when the process dies, however it does.
     with (root / HELD).open("ab") as stream:
         until = time.monotonic() + PATIENCE_S
         while not _locked(stream.fileno(), fcntl.LOCK_EX):
+            # Not at once an error: who tests whether the lock is held takes it for a moment.
             if time.monotonic() > until:
                 found = _facts(root / NAME)
                 raise StoreError(f"{root.name}: locked by process {found.pid} on {found.host}; one writer per asset")
@@ -98,6 +106,7 @@ _OPEN: set[int] = set()
 
 def _let_go() -> None:
     """A fork has its parent's locks as well, and would keep them when the parent is dead."""
+    # Closing a copy of the descriptor leaves the parent's lock alone; a lock ends with its last open copy.
     for number in _OPEN:
         os.close(number)
     _OPEN.clear()
@@ -125,6 +134,8 @@ def holder(root: Path) -> Holder | None:
         return Holder(there["host"], there["pid"], there.get("version", ""), there.get("inputs", {}))
     try:
         with (root / HELD).open("rb") as stream:
+            # To be able to share the lock means that no writer holds it; closing the file gives it back at
+            # once.
             return None if _locked(stream.fileno(), fcntl.LOCK_SH) else _facts(root / NAME)
     except FileNotFoundError:
         return None
@@ -135,4 +146,5 @@ def _facts(path: Path) -> Holder:
         plain = json.loads(path.read_text())
         return Holder(str(plain["host"]), int(plain["pid"]), str(plain.get("version", "")), plain.get("inputs", {}))
     except (OSError, ValueError, KeyError, TypeError):  # being written just now
+        # The file is written behind the lock, so it may not be whole yet.
         return Holder("an unknown host", 0)

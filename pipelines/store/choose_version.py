@@ -69,6 +69,7 @@ def versions(store: Store, asset: str) -> list[Version]:
 def committed(root: Path) -> list[Path]:
     """The manifests of an asset's folder; those of a store behind a URL come to be there."""
     if (copies := copies_of(root)) is not None:
+        # What another machine committed a moment ago has to be on a list from which a person chooses.
         copies.refresh(every_s=0)
     return sorted(root.glob("*/manifest.json"))
 
@@ -94,6 +95,7 @@ def promote(
     `force` takes one whose blocking checks failed, and needs a `why`. Promoting what is current already changes
     nothing but is noted. Raises `StoreError` if there is no such version, its checks failed, or its files are gone.
     """
+    # Before anything is read or locked: what lacks its reason is refused at once.
     if force and not why.strip():
         raise StoreError(f"{asset}: --force needs a reason, which the journal keeps; found none")
     if alias:
@@ -114,6 +116,7 @@ def roll_back(
     """
     if force and not why.strip():
         raise StoreError(f"{asset}: --force needs a reason, which the journal keeps; found none")
+    # Before the lock is taken: to read the manifests of all versions may take a while behind a URL.
     found = versions(store, asset)
     root = store.root(asset)
     with holding(root):
@@ -125,6 +128,7 @@ def roll_back(
             raise StoreError(f"{asset}: {alias} names no version yet; `vesper promote {asset} --alias {alias}` sets it")
         if current is None:
             raise StoreError(f"{asset}: nothing is current, so there is nothing to roll back; `vesper promote` chooses")
+        # Versions that were collected since stand in the history and can't be gone back to.
         if version is None:
             version = _earlier(history, str(current), {one.manifest.version for one in found})
         if version is None:
@@ -144,6 +148,8 @@ def _earlier(history: list[VersionChange], current: str, there: set[str]) -> str
     trail: list[str] = []
     for change in history:
         if change.action == "rolled back" and change.version in trail:
+            # Back to a version is as if nothing after it had been: the next rollback goes to what was before
+            # that.
             while trail[-1] != change.version:
                 trail.pop()
         else:
@@ -152,12 +158,14 @@ def _earlier(history: list[VersionChange], current: str, there: set[str]) -> str
 
 
 def _change(store: Store, chosen: Manifest, action: Action, why: str, force: bool, alias: str) -> VersionChange:
+    # What a failed check held back is promoted by force alone, and the journal says so.
     if not chosen.checks_passed and not force:
         failed = ", ".join(check.name for check in chosen.checks if check.blocking and not check.passed)
         raise StoreError(
             f"{chosen.asset} {chosen.version}: blocking checks failed: {failed or 'its manifest says so'}; repair and "
             "rebuild it, or give --force with a reason"
         )
+    # A pointer to a version without its files would stop every reader, and with it the way back.
     for entry in (*chosen.files, *chosen.side_files):
         if not _is_there(chosen, entry):
             raise StoreError(
@@ -165,9 +173,11 @@ def _change(store: Store, chosen: Manifest, action: Action, why: str, force: boo
                 "rebuild this version before it is promoted"
             )
     root = store.root(chosen.asset)
+    # Whatever a killed process left undone comes first, or its line would stand behind this one.
     settle(root)
     before = aliased(root).get(alias) if alias else read_pointer(root).get("version")
     change = VersionChange(chosen.version, before, action, user(), now(), why.strip(), forced=not chosen.checks_passed)
+    # Before the pointer: whoever reads the version by its folder finds it whole from the first moment.
     if copies_of(root) is None:
         link_parts(chosen)
     if alias:
@@ -180,6 +190,7 @@ def _change(store: Store, chosen: Manifest, action: Action, why: str, force: boo
 def _is_there(chosen: Manifest, entry: FileEntry) -> bool:
     if (copies := copies_of(chosen.folder)) is not None:
         return copies.has(chosen.folder, entry)
+    # By size only: to hash a checkpoint of many gigabytes here would hold the lock for minutes.
     path = chosen.folder / entry.path
     return path.is_file() and path.stat().st_size == entry.bytes
 
@@ -193,6 +204,7 @@ def _named(found: list[Version], asset: str, version: str) -> Manifest:
             f"{asset}@{version}: nobody has set this alias; `vesper promote {asset} --alias {version}` does"
         )
     meant = [one.manifest for one in found if one.manifest.version == version]
+    # At least four signs, as for commits: of fewer nobody can say that they mean one version.
     meant = meant or [one.manifest for one in found if len(version) >= 4 and one.manifest.version.startswith(version)]
     if len(meant) != 1:
         said = "several versions begin so" if meant else "no committed version of that name"

@@ -16,16 +16,20 @@ def code_revision(folder: Path | None = None) -> str | None:
     git = (folder or Path(__file__).parents[2]) / ".git"
     try:
         if git.is_file():  # a worktree
+            # A worktree's `.git` is a file that names its folder below the real one.
             git = (git.parent / git.read_text(encoding="utf-8").partition("gitdir:")[2].strip()).resolve()
         head = (git / "HEAD").read_text(encoding="utf-8").strip()
+        # A checkout of a commit, not of a branch.
         if not head.startswith("ref: "):
             return head or None
         name = head.removeprefix("ref: ")
         elsewhere = git / "commondir"
+        # Branches of all worktrees lie in the folder that they share.
         common = git / elsewhere.read_text(encoding="utf-8").strip() if elsewhere.is_file() else git
         for root in (git, common):
             if (root / name).is_file():
                 return (root / name).read_text(encoding="utf-8").strip()
+        # git gc moves branches from files of their own into one.
         packed = (common / "packed-refs").read_text(encoding="utf-8").splitlines()
         return next((line.split()[0] for line in packed if line.endswith(f" {name}")), None)
     except OSError:

@@ -83,6 +83,7 @@ def survey(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> GarbageP
     if keep < 1:
         raise ValueError(f"--keep: expected at least 1 version of each asset, found {keep}")
     assets = find_assets(store)
+    # Needed versions first, over all assets, as inputs lead from one to another.
     mark(store, assets, keep, min_age_s)
     before = time.time() - min_age_s
     plan = GarbagePlan([])
@@ -97,9 +98,12 @@ def survey(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> GarbageP
 
 def collect(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> GarbagePlan:
     """Delete; returns what went."""
+    # Exclusive: a build that began meanwhile would find parts that go a moment later.
     with gate(store.home, exclusive=True):
         plan = survey(store, keep, min_age_s=min_age_s)
         for batch in _batches(plan):
+            # Behind the URL first: killed in between, only copies are left of what is gone, and the next run
+            # finds them.
             if store.copies is not None:
                 store.copies.delete(batch)
             for path in batch:
@@ -107,6 +111,7 @@ def collect(store: Store, keep: int, *, min_age_s: float = MIN_AGE_S) -> Garbage
         for asset in plan.assets:
             if asset.files:
                 _remove_empty(store.root(asset.key))
+        # Which files hold which ids is worked out again from those that are left.
         if plan.files:
             shutil.rmtree(store.home / ID_INDEX, ignore_errors=True)
     return plan
@@ -117,6 +122,7 @@ def _batches(plan: GarbagePlan) -> Iterator[list[Path]]:
     for asset in plan.assets:
         paths = [path for path, _ in asset.files]
         yield from _of_at_most_a_thousand([path for path in paths if path.name == "manifest.json"])
+        # Manifests before the files they name: killed in between, no manifest is left that lacks a file.
         yield from _of_at_most_a_thousand([path for path in paths if path.name != "manifest.json"])
     yield from _of_at_most_a_thousand([path for path, _ in plan.screens])
 
@@ -133,18 +139,23 @@ def _plan(asset: Asset, before: float) -> tuple[AssetPlan, list[Path]]:
         who = f"being built by process {asset.holder.pid} on {asset.holder.host}"
         size = sum(status.st_size for status in found.values())
         return AssetPlan(asset.key, dict.fromkeys(asset.manifests, "being built"), [], [], size, who), list(found)
+    # Finished parts of a build that was killed lately: its rerun takes them up.
     needed = asset.files | _by_young_markers(asset.root, found, before)
     going: list[Path] = []
     for path, status in found.items():
         version = path.relative_to(asset.root).parts[0]
+        # A tombstone stays for good: it is how those who name the old version find the new one.
         if path in needed or status.st_mtime >= before or version in asset.kept or path.name == TOMBSTONE:
             continue
+        # Only what the store itself writes; a file that a person has put there is left alone.
         if VERSION.fullmatch(version) or path.name.startswith(".put-"):
             going.append(path)
     gone = set(going)
     markers = (path for path in found if path.parent == asset.root / "parts" and path.suffix == ".json")
+    # A receipt whose files go would make the next build believe that its part is there.
     over = [path for path in markers if found[path].st_mtime < before and not _is_whole(path, asset.root, found, gone)]
     going += over + [screens for path in over if (screens := path.with_suffix(SCREENS)) in found]
+    # The order in which they are deleted.
     going.sort(key=lambda path: (path.name != "manifest.json", path))
     dropped = sorted(version for version in asset.manifests if asset.root / version / "manifest.json" in gone)
     gone = set(going)
@@ -169,6 +180,7 @@ def _by_young_markers(root: Path, found: Mapping[Path, Status], before: float) -
 
 
 def _is_whole(marker: Path, root: Path, found: Mapping[Path, Status], gone: set[Path]) -> bool:
+    # A part needs all of its files, and the receipts of those that lack one go with the rest.
     return all((path := root / name) in found and path not in gone for name in _named_by(marker))
 
 
@@ -183,14 +195,17 @@ def _plan_screens(store: Store, plan: GarbagePlan, left: list[Path], before: flo
     if store.copies is not None:
         there = store.copies.objects.listing("screens")
         screens.update({store.home / name: Status(found.bytes, found.made) for name, found in there.items()})
+    # A build may just have found a picture in the store and not have named it in any table yet.
     builds = [asset.key for asset in plan.assets if asset.held and not asset.key.startswith(READS_SCREENS_ONLY)]
     if builds:
         plan.screens_held = f"{', '.join(builds)} being built"
     else:
         raw = store.home / "assets" / "raw"
+        # Journals of rounds and what people promoted name pictures as well, outside of any asset.
         beside = (path for name in ("feedback", "generation") for path in (store.home / name).rglob("*"))
         tables = [path for path in left if not path.is_relative_to(raw)]
         named: set[str] = set()
+        # Behind a URL the tables aren't here; the receipts of their parts list what they name.
         if store.copies is not None:
             named, tables = _named_by_receipts(store.copies, tables)
         named |= named_screens(path for path in (*tables, *beside) if path.is_file())
@@ -215,6 +230,7 @@ def _named_by_receipts(copies: StoreCopies, left: list[Path]) -> tuple[set[str],
         listing = receipt.with_suffix(SCREENS)
         if listing.exists():
             named |= set(listing.read_text(encoding="utf-8").split())
+            # Their pictures are known by the list, so these files needn't be fetched and read.
             listed |= {receipt.parent.parent / name for name in _named_by(receipt)} | {receipt, listing}
     rest = [path for path in left if path not in listed]
     copies.fetch_unnamed(path for path in rest if not path.exists())

@@ -72,6 +72,7 @@ def read_pointer(root: Path) -> dict[str, Any]:
             return {}
         plain = json.loads(text)
     except ValueError as error:
+        # It may be the local copy that is damaged: ask the store behind the URL again.
         forget(root / POINTER)
         raise StoreError(f"{root / POINTER}: expected a pointer to a version, found no JSON ({error})") from None
     if not isinstance(plain, dict) or not isinstance(plain.get("version"), str):
@@ -87,6 +88,7 @@ def read_history(root: Path) -> list[VersionChange]:
     if text is None:
         return []
     try:
+        # The last piece is what follows the last newline: empty, or cut by a crash.
         return [VersionChange(**json.loads(line)) for line in text.split("\n")[:-1]]
     except (TypeError, ValueError) as error:
         forget(path)
@@ -97,6 +99,7 @@ def set_aside(history: list[VersionChange]) -> frozenset[str]:
     """Versions that a person replaced and nobody promoted since."""
     found: set[str] = set()
     for change in history:
+        # Any decision of a person on a version takes it back from the shelf; a build of it doesn't.
         found.discard(change.version) if change.action != "built" else None
         if change.action in ("promoted", "rolled back") and change.before not in (None, change.version):
             found.add(str(change.before))
@@ -116,11 +119,13 @@ def holding(root: Path) -> Iterator[None]:
 def settle(root: Path) -> list[VersionChange]:
     """Write the line that a killed process left out; the whole journal. To be called `holding` the asset."""
     history, pointer = read_history(root), read_pointer(root)
+    # A person's change stands whole in the pointer, so its line can be written however often it got lost.
     if pointer and (change := pointer.get("change")) is not None:
         last = VersionChange(**change)
         if not history or history[-1] != last:
             history = _append(root, history, last)
     elif pointer and (not history or history[-1].version != pointer["version"]):
+        # A build's pointer says only the version; its line is made up here, by whoever comes next.
         before = history[-1].version if history else None
         history = _append(root, history, VersionChange(pointer["version"], before, "built", user(), now(), "a build"))
     return history
@@ -137,8 +142,10 @@ def point_built(root: Path, version: str, data_version: str, put: Put) -> bool:
     """Make a version current whose build has just passed its checks; False if a person had set it aside."""
     with holding(root):
         history, pointer = settle(root), read_pointer(root)
+        # A rerun of equal inputs is no change, and the journal shouldn't grow by one line a night.
         if (pointer.get("version"), pointer.get("data_version")) == (version, data_version):
             return True
+        # Somebody went back from this version for a reason: the nightly rerun must not undo that.
         if version in set_aside(history):
             logger.warning(
                 "%s: %s was replaced by somebody, so %s stays current; `vesper promote` takes it back",
@@ -158,9 +165,11 @@ def _append(root: Path, history: list[VersionChange], change: VersionChange) -> 
     """One whole line at the end, on disk when this returns. What a crash left of a line goes first."""
     path = root / JOURNAL
     if (copies := copies_of(root)) is not None:
+        # Objects can't be appended to: the journal is put whole.
         text = "".join(one.line() for one in [*history, change])
         copies.replace_text(path, text)
         return [*history, change]
+    # Up to the last newline all lines are whole; what follows was cut.
     whole = path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
     with path.open("r+b" if path.exists() else "wb") as stream:
         stream.truncate(whole)

@@ -18,6 +18,7 @@ RESERVE_BYTES = 64 << 20
 
 def free_bytes(folder: Path) -> int:
     """Bytes that this user may still write where the folder lies (or will lie)."""
+    # A home that isn't there yet will lie on the disk of the nearest folder that is.
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
@@ -42,6 +43,7 @@ def require_space_for_build(folder: Path, asset: str, last: Manifest | None, mis
     """Before a version is made: it takes about as much as the last one, times the share of parts that must be made
     anew. `missing` gives that share; it is asked only where space is short. Raises `StoreError`."""
     whole = size_of(last) if last is not None else 0
+    # Which parts are missing is asked only where it matters: it looks for the receipt of each.
     if free_bytes(folder) < whole + RESERVE_BYTES:
         require_space(folder, int(whole * missing()), asset)
 

@@ -36,6 +36,7 @@ def read_frozen(home: Path, feedback: str, digest: str = "") -> dict[str, Any]:
     if not digest:
         return {}
     path = home / feedback / digest / MANIFEST
+    # A digest comes from settings: letters and digits only, so that it names no path.
     if not digest.isalnum() or not path.is_file():
         raise StoreError(f"{feedback}: nothing was promoted as {digest[:40]!r}")
     return _read(path)
@@ -50,6 +51,7 @@ def frozen_inputs(home: Path, feedback: str, digest: str) -> dict[str, str]:
 def freeze(home: Path, feedback: str, manifest: dict[str, Any]) -> dict[str, object]:
     """Keep a manifest under its `digest` and make it current; returns it. One that is there is left as it is."""
     path = home / feedback / manifest["digest"] / MANIFEST
+    # The manifest before the pointer: whoever follows that finds it.
     if not path.is_file():
         put_text(path, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     point_to(home, feedback, manifest["digest"])
@@ -64,6 +66,7 @@ def point_to(home: Path, feedback: str, digest: str) -> None:
 def frozen_versions(home: Path) -> Iterator[tuple[str, str]]:
     """(asset, version) that any frozen manifest stands on, current or not: consumers pin them by digest. Raises
     `StoreError` if one can't be read."""
+    # All that were ever frozen: runs pin a digest, and are resumed long after the next was frozen.
     for path in sorted((home / "feedback").glob(f"*/*/{MANIFEST}")):
         plain = _read(path)
         yield from ((f"generation/verified/{name}", str(version)) for name, version in plain.get("rounds", {}).items())

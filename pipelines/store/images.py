@@ -96,6 +96,7 @@ def _opened(data: bytes) -> Image.Image:
         raise ImageError("image_bomb", str(error)) from error
     except Exception as error:  # as in `_decode`
         raise ImageError("image_unreadable", f"{len(data)} bytes starting {data[:8]!r}") from error
+    # By the header, before a pixel: a picture of a few kilobytes may unpack to gigabytes.
     _check_size(*image.size)
     return image
 
@@ -104,8 +105,11 @@ def _decode(data: bytes) -> _Decoded:
     opened = _opened(data)
     ext = EXTENSIONS[str(opened.format)]
     try:
+        # Decoded whole: a cut file has a perfectly good header.
         opened.load()
+        # Of a JPEG with more pictures behind it (MPO) every reader shows the first.
         animated = opened.format != "MPO" and getattr(opened, "is_animated", False)
+        # Cameras and phones store the sensor's rows, and say by a tag how to turn them.
         image = ImageOps.exif_transpose(opened)
         turned = opened.getexif().get(ExifTags.Base.Orientation, 1) != 1
         deep = image.mode.startswith("I")
@@ -114,11 +118,13 @@ def _decode(data: bytes) -> _Decoded:
         see_through = image.has_transparency_data
         if see_through:
             image = image.convert("RGBA")
+            # An alpha channel that is opaque everywhere changes nothing.
             see_through = image.getchannel("A").getextrema() != (255, 255)
         if see_through:
             image = Image.alpha_composite(Image.new("RGBA", image.size, _PAPER), image)
         return _Decoded(image.convert("RGB"), ext, not (animated or turned or deep or see_through))
     except MemoryError:
+        # A machine without memory says nothing about the picture.
         raise
     except Exception as error:  # decoders raise anything on foreign bytes: struct.error, KeyError, OverflowError, …
         raise ImageError("image_truncated", f"{type(error).__name__}: {error}") from error
@@ -161,6 +167,7 @@ def phash(image: Image.Image) -> int:
     their median (the mean term left out), row by row, highest bit first."""
     grey = np.asarray(image.convert("L").resize((32, 32), Image.Resampling.BILINEAR), dtype=np.float64)
     low = (_DCT @ grey @ _DCT.T).ravel()
+    # The mean term tells of brightness alone, and has no say in the median.
     bits = low > np.median(low[1:])
     return int("".join("1" if bit else "0" for bit in bits), 2)
 
@@ -179,14 +186,18 @@ def encode_png(pixels: np.ndarray) -> bytes:
     Written here because a library's PNG bytes change with its version, and screens are named by their hash:
     every row is stored with the `up` filter and zlib level 6. Raises `ValueError` on another shape or type.
     """
+    # An empty side is no picture in PNG.
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or 0 in pixels.shape:
         raise ValueError(f"encode_png: expected uint8 [height, width, 3], found {pixels.dtype} {pixels.shape}")
     height, width, _ = pixels.shape
     rows = np.ascontiguousarray(pixels).reshape(height, width * 3)
     filtered = np.empty((height, width * 3 + 1), np.uint8)
+    # Filter 2 (up): screens repeat from row to row, so differences to the row above are mostly zero.
     filtered[:, 0] = 2
+    # The row above the first counts as zeros.
     filtered[0, 1:] = rows[0]
     filtered[1:, 1:] = rows[1:] - rows[:-1]  # wraps modulo 256, as the filter is defined
+    # 8 bits a channel, colour type 2 (RGB), and the only compression, filter method and no interlacing.
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes(), 6)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
@@ -194,4 +205,5 @@ def encode_png(pixels: np.ndarray) -> bytes:
     )
 
 
+# Pillow's switch is one for all of the process: another library that sets it would let cut pictures pass.
 ImageFile.LOAD_TRUNCATED_IMAGES = False

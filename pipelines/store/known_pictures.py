@@ -43,6 +43,7 @@ class KnownPictures:
         row = self._find(f"{sha256[:2]}.info", _INFO, "sha", sha256)
         if row is None:
             return None
+        # The place in `ENDINGS` is what is stored, so endings may only be added at its end.
         ext = ENDINGS[int(row["kind"])]
         return ImageInfo(sha256, ext, int(row["width"]), int(row["height"]), int(row["phash"]))
 
@@ -52,6 +53,7 @@ class KnownPictures:
         if sha256 is None:
             row = self._find(f"{key[:2]}.pixels", _PIXELS, "key", key)
             sha256 = row["sha"].tobytes().hex() if row is not None else None
+        # A note of a picture that was collected since is no picture.
         if sha256 is None or not (self._screens / sha256[:2] / f"{sha256}.png").exists():
             return None
         return self.get(sha256)
@@ -70,6 +72,7 @@ class KnownPictures:
     def save(self) -> None:
         """Append what is new to the files."""
         files: dict[str, list[bytes]] = {}
+        # Appended in one write, whole records: several workers share the files without a lock.
         for sha256, info in self._new.items():
             row = np.zeros(1, _INFO)
             row["sha"], row["width"], row["height"] = _words(sha256), info.width_px, info.height_px
@@ -86,16 +89,19 @@ class KnownPictures:
                 stream.write(b"".join(rows))
         self._new.clear()
         self._new_pixels.clear()
+        # Read anew next time, with what other workers appended meanwhile.
         self._tables.clear()
 
     def _find(self, name: str, kind: np.dtype, field: str, key: str) -> np.void | None:
         table = self._tables.get((name, field))
         if table is None:
             path = self._folder / name
+            # A record that was cut by a kill isn't counted; it shifts none before it.
             size = path.stat().st_size // kind.itemsize if path.exists() else 0
             table = np.memmap(path, kind, "r", shape=(size,)) if size else np.zeros(0, kind)
             self._tables[name, field] = table
         wanted = _words(key)
+        # By the first 8 bytes of the hash, then by all 32 of the few that agree.
         for place in np.flatnonzero(table[field][:, 0] == wanted[0]):
             if (table[field][place] == wanted).all():
                 return table[place]

@@ -72,6 +72,7 @@ class CheckSpec:
             passed,
             str(found),
             str(expected),
+            # A check may be made softer for one version, never harder than it was declared.
             self.blocking if blocking is None else self.blocking and blocking,
             _number(found if value is None else value),
             _number(expected if limit is None else limit),
@@ -110,7 +111,9 @@ class Manifest:
         `path`, `paths` and `file` fetch less. Like these it raises `StoreError`, which names the file, where a table
         isn't the bytes that were written."""
         fetch(self.folder, chain(self.files, self.side_files), self.version)
+        # Once a process: to hash all tables at every look would cost more than most reads.
         if (whole := (self.folder, self.version, self.data_version)) not in _OPENED:
+            # Tables alone: `file` holds weights to theirs when it gives them out.
             require_sound(self.folder, (entry for entry in chain(self.files, self.side_files) if entry.table))
             _OPENED.add(whole)
         return self.folder
@@ -135,6 +138,7 @@ class Manifest:
         for entry in entries:
             folder, _, last = entry.path.rpartition("/")
             if last == name:
+                # A file is often of no use without its neighbours: weights without their configuration.
                 beside = [other for other in entries if other.path.startswith(f"{folder}/")]
                 fetch(self.folder, beside)
                 require_sound(self.folder, [entry])
@@ -191,6 +195,7 @@ class Manifest:
     def to_json(self) -> str:
         plain = asdict(self)
         del plain["folder"]
+        # Numbers came later: an old manifest read and written again keeps its bytes.
         for check in plain["checks"]:  # so a manifest of before there were numbers is written again as it was
             for name in ("value", "limit"):
                 if check[name] is None:
@@ -203,6 +208,7 @@ class Manifest:
         """The manifest that `to_json` wrote. Workers open the same one for each of its parts, so the last are kept: one
         with ten thousand parts takes longer to parse than many of its parts to work on."""
         plain = json.loads(text)
+        # By hand, as `asdict` took them apart: dataclasses don't nest back by themselves.
         for name in ("files", "side_files"):
             plain[name] = [FileEntry(**entry) for entry in plain[name]]
         plain["checks"] = [Check(**check) for check in plain["checks"]]

@@ -23,6 +23,7 @@ def named_screens(paths: Iterable[Path]) -> set[str]:
     `StoreError` for a file that can't be read: what it names isn't known then."""
     found: set[str] = set()
     for path in paths:
+        # A file that can't be read might name any picture, so nothing may be collected.
         try:
             if path.suffix == ".parquet":
                 found |= _in_table(path)
@@ -35,6 +36,7 @@ def named_screens(paths: Iterable[Path]) -> set[str]:
 
 def _in_table(path: Path) -> set[str]:
     file = pq.ParquetFile(path)
+    # Texts alone: the bytes of pictures in shards would take hours to look through, and name nothing.
     leaves = [file.schema.column(place) for place in range(len(file.schema))]
     texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]  # the pictures in shards aren't read
     found: set[str] = set()
@@ -43,6 +45,7 @@ def _in_table(path: Path) -> set[str]:
     for batch in file.iter_batches(_BATCH_ROWS, columns=texts):
         for column in batch.columns:
             for leaf in _leaves(column):
+                # Filtered in Arrow first: most texts hold no hash, and Python sees only those that do.
                 whole = pc.unique(leaf.filter(pc.match_substring_regex(leaf, "[0-9a-f]{64}")))
                 for text in whole.to_pylist():
                     found |= {match.decode() for match in _SHA256.findall(text.encode())}
@@ -60,4 +63,5 @@ def _leaves(column: pa.Array) -> Iterator[pa.Array]:
     elif pa.types.is_dictionary(kind):
         yield from _leaves(column.dictionary)
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        # Nulls would come out as Python's None, which the regular expression doesn't take.
         yield column.filter(column.is_valid())

@@ -81,6 +81,7 @@ class PartWriter:
         size. `group_rows`: rows of a row group, which a reader that looks for few of them reads whole."""
         number = f".{chunk:04d}" if chunk else ""
         relative = f"{self._version}/part-{self._stem}{number}.{name}.parquet"
+        # Ids and words repeat and shrink by a dictionary; texts that are all different would only fill one.
         repeating = [column for column in table.column_names if column not in _UNIQUE]
         pq.write_table(
             table,
@@ -96,6 +97,7 @@ class PartWriter:
     def path(self, name: str, *, table: str | None = None, hashed: bool = True) -> Path:
         """A path to write a file of one's own to, under the version's folder (`a/b.txt` makes the folder)."""
         relative = f"{self._version}/{name}"
+        # A name may come from data: resolved, so that neither `..` nor a link leads out of the folder.
         if not (self._root / relative).resolve().is_relative_to((self._root / self._version).resolve()):
             raise ValueError(f"file name {name!r} leaves the version's folder")
         (self._root / relative).parent.mkdir(parents=True, exist_ok=True)
@@ -139,15 +141,18 @@ def run_part(
     `root` is the asset's folder; `stem` is what the part's files are named after (default: its key). Safe to call from
     several processes on different parts.
     """
+    # Asked again although the caller has: another process may have finished the part meanwhile.
     if (found := find_part(root, spec)) is not None:
         return found
     writer = PartWriter(root, version, stem or spec.key)
     counts = dict(function(writer) or {})
+    # Hashed before the receipt is written: the receipt is what makes the part exist.
     files, side_files = writer.finish()
     result = PartResult(spec.key, files, side_files, counts, skipped=False)
     marker = marker_of(root, spec)
     put_text(marker, json.dumps(asdict(result), sort_keys=True))
     if (copies := copies_of(root)) is not None:
+        # Behind a URL: files, then the receipt, so that no other machine finds one without its files.
         copies.put_part(root, marker, (*files, *side_files))
     return result
 
@@ -171,6 +176,7 @@ def _finished(root: Path, marker: Path) -> PartResult | None:
     found = read_marker(marker.read_text())
     for entry in (*found.files, *found.side_files):
         path = root / entry.path
+        # By size alone, as each rerun looks at every part; readers hold files to their digests.
         if not path.exists() or path.stat().st_size != entry.bytes:
             return None
     return found
@@ -179,8 +185,10 @@ def _finished(root: Path, marker: Path) -> PartResult | None:
 def _finished_anywhere(copies: StoreCopies, root: Path, marker: Path) -> PartResult | None:
     """A part that is whole here is put there, if its receipt isn't there yet (this machine was cut off)."""
     here = _finished(root, marker)
+    # One listing of the asset's receipts, instead of asking for each.
     is_there = marker.relative_to(root).as_posix() in copies.sizes(root)
     if here is not None:
+        # The machine was cut off between the local receipt and the one behind the URL: make that good.
         if not is_there:
             copies.put_part(root, marker, (*here.files, *here.side_files))
         return here
@@ -193,6 +201,7 @@ def _finished_anywhere(copies: StoreCopies, root: Path, marker: Path) -> PartRes
         raise StoreError(
             f"{copies.objects.url}/{copies.name(marker)}: expected a part's receipt, found {error}"
         ) from None
+    # A receipt whose files were collected since: the part is run again.
     if not all(copies.has(root, entry) for entry in (*found.files, *found.side_files)):
         return None
     copies.fetch(root, found.side_files)

@@ -42,13 +42,16 @@ def _plain_png_size(data: bytes) -> tuple[int, int] | None:
         return None
     place, end = 8, len(data)
     while place + 8 <= end:
+        # Length, kind, data and CRC: each chunk takes 12 bytes more than its length says.
         (length,) = struct.unpack_from(">I", data, place)
         if data[place + 4 : place + 8] not in _HARMLESS:
             return None
         place += length + 12
+    # Something behind the end, or a last chunk that is cut: Pillow decides what that is.
     if place != end:
         return None
     width, height = struct.unpack_from(">II", data, 16)
+    # The limits of `open_image`, before a byte is unpacked.
     fits = 0 < width * height <= MAX_PIXELS and max(width, height) <= MAX_SIDE_PX
     return (width, height) if fits else None
 

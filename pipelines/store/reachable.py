@@ -78,6 +78,7 @@ def find_assets(store: Store) -> dict[str, Asset]:
         paths = {path.parent.name: path for path in root.glob("*/manifest.json")}
         manifests = {version: _read(path, root) for version, path in paths.items()}
         made = {version: path.stat().st_mtime for version, path in paths.items()}
+        # Behind a URL the listing tells which assets have a lock, so that not each is asked for.
         is_free = store.copies is not None and f"assets/{key}/lock.json" not in there
         pointer = read_pointer(root).get("version")
         found[key] = Asset(key, root, manifests, made, pointer, None if is_free else holder(root))
@@ -95,6 +96,7 @@ def _roots(folder: Path) -> Iterator[Path]:
     """Folders of assets: those that hold versions, finished parts or a pointer."""
     if not folder.is_dir():
         return
+    # Versions and finished parts belong to this asset; any other folder may hold further assets.
     inner = [path for path in folder.iterdir() if path.is_dir()]
     own = [path for path in inner if VERSION.fullmatch(path.name) or path.name == "parts"]
     if own or (folder / "current.json").exists():
@@ -132,13 +134,16 @@ def _read(path: Path, root: Path) -> Manifest:
 
 def mark(store: Store, assets: Mapping[str, Asset], keep: int, min_age_s: float) -> None:
     """Fill `kept` of all assets."""
+    # Breadth first, so the reason that is kept is the nearest one.
     waiting = list(_roots_of_need(store, assets, keep, time.time() - min_age_s))
     while waiting:
         key, version, why = waiting.pop(0)
         asset = assets.get(key)
         if asset is None:
             continue
+        # Whoever named a version from before a takedown means the one that replaced it.
         version = _in_place_of(asset, version)
+        # An input that is gone is no error here: it was collected, or is outside of the store.
         if version in asset.kept or version not in asset.manifests:
             continue
         asset.kept[version] = why
@@ -148,6 +153,7 @@ def mark(store: Store, assets: Mapping[str, Asset], keep: int, min_age_s: float)
 
 def _in_place_of(asset: Asset, version: str) -> str:
     """The version that stands for one of which records were taken down."""
+    # Several takedowns follow each other: go on to the one that stands now.
     while version not in asset.manifests and VERSION.fullmatch(version):
         gone = asset.root / version / TOMBSTONE
         if not gone.is_file():
@@ -161,6 +167,7 @@ def _roots_of_need(
 ) -> Iterator[tuple[str, str, str]]:
     """(asset, version, why)"""
     for key, asset in assets.items():
+        # Current versions and aliases come first, as the first reason is the one that is shown.
         if asset.current is not None:
             yield key, asset.current, "current"
         for alias, version in aliased(asset.root).items():
@@ -175,8 +182,11 @@ def _roots_of_need(
         newest = sorted(asset.manifests, key=lambda version: (asset.made[version], version), reverse=True)
         passed = 0
         for version in newest:
+            # What was just written may be read by somebody who has said so nowhere.
             if asset.made[version] >= before:
                 yield key, version, "young"
             if passed < keep:
                 yield key, version, f"one of the last {keep}"
+            # Only good ones count towards the last N, so a row of failed nights doesn't push out the last
+            # good version.
             passed += asset.manifests[version].checks_passed

@@ -40,10 +40,12 @@ def require_sound(folder: Path, entries: Iterable[FileEntry]) -> None:
         try:
             status = os.stat(path)
         except FileNotFoundError:
+            # Missing isn't damaged: whoever opens it says what it was wanted for.
             continue
         seen = (status.st_size, status.st_mtime_ns, entry.sha256)
         if _SOUND.get(str(path)) == seen:
             continue
+        # Size first: it costs nothing, and most damage (cut copies) shows in it.
         if (why := _wrong(path, status.st_size, entry)) is not None:
             raise StoreError(
                 f"{path} is damaged: {why}. Put back a good copy, or remove the file and materialise its asset again; "
@@ -75,6 +77,7 @@ def damaged_screens(folder: Path) -> Iterator[Damage]:
     """Pictures of a store whose bytes aren't those that they are named after."""
     for path in sorted(folder.glob("*/*")):
         named = path.name.partition(".")[0]
+        # Temporary names and files of others in the folder are no pictures.
         if not _SCREEN.fullmatch(named) or path.name.startswith("."):
             continue
         if (found := file_sha256(path)) != named:

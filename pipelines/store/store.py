@@ -103,9 +103,11 @@ class Build:
     def commit(self, *, counts: Mapping[str, object] | None = None, checks: Sequence[Check] = ()) -> Manifest:
         """Write the manifest; make it current iff all blocking checks passed (and nobody set this version aside, see
         `current_version`). Returns it either way. Raises `StoreError` if a part that was there has gone since."""
+        # By key, so that the manifest doesn't depend on which worker was done first.
         ordered = sorted(self.results, key=lambda result: result.key)
         files = [entry for result in ordered for entry in result.files]
         side_files = [entry for result in ordered for entry in result.side_files]
+        # Parts that were there may have been collected while the others ran.
         self._require_files([result for result in ordered if result.skipped], [*files, *side_files])
         manifest = Manifest(
             asset=self.asset,
@@ -122,15 +124,20 @@ class Build:
             folder=self._root,
             code_revision=self._made_by(),
         )
+        # Objects know no links: there the listing does what links do on a disk.
         if self._copies is None:
             link_parts(manifest)
+        # An equal manifest is left as it is: its time says when the version was made.
         if is_new := self._written() != manifest.to_json():
             put = put_text if self._copies is None else self._copies.write_text
             if self._copies is not None:
+                # Before the manifest: whoever sees that finds the listing, too.
                 put(self._manifest.with_name(LISTING), listing(manifest))
             put(self._manifest, manifest.to_json())
+        # The pointer last. Killed before it, the version is there and another one stays current.
         if manifest.checks_passed:
             point_built(self._root, self.version, manifest.data_version, put_text)
+        # Listeners hear of new versions only: a rerun that changed nothing is no event.
         for listen in on_commit if is_new else ():
             listen(manifest)
         return manifest
@@ -141,6 +148,8 @@ class Build:
 
     def _require_files(self, skipped: list[PartResult], entries: list[FileEntry]) -> None:
         if self._copies is not None:
+            # Behind a URL the lease may have run out while a slow build was at work; then another may have
+            # begun.
             self._copies.require_files(self._root, entries)
             if self._lease is not None:
                 self._lease.require(self.asset)
@@ -174,6 +183,8 @@ class Store:
         url = url_for(self.home) if url is None else url
         self.copies: StoreCopies | None = bind(self.home, url) if url else copies_at(self.home)
         if self.copies is not None:
+            # Withdrawn records go before anything is read, as other machines' takedowns reach this one only
+            # here.
             heed(self.copies)
             self.copies.refresh()
 
@@ -182,6 +193,7 @@ class Store:
         `ImageError`."""
         info = info or read_image(data)
         path = self.home / "screens" / info.sha256[:2] / f"{info.sha256}.{info.ext}"
+        # A picture of that hash is the same picture: it is never written twice, nor over another.
         if not _in_use(path):
             with whole_file(path) as part:
                 part.write_bytes(data)
@@ -193,6 +205,7 @@ class Store:
 
     def screen_path(self, sha256: str) -> Path:
         """The file of a screen. Raises `StoreError` if it isn't there."""
+        # Names come from tables and URLs of requests, and become paths.
         if not re.fullmatch(r"[0-9a-f]{64}", sha256):
             raise StoreError(f"screen: expected a sha256 of 64 hex digits, found {sha256[:80]!r}")
         for path in self.screen_files(sha256):
@@ -229,6 +242,7 @@ class Store:
         if not pointer:
             return None
         found = self.version(asset, pointer["version"])
+        # Both came over the network, so they are held against each other.
         if self.copies is not None and pointer.get("data_version") != found.data_version:
             raise StoreError(
                 f"{self.copies.objects.url}: {asset} {found.version}: its pointer says data version "
@@ -252,6 +266,7 @@ class Store:
         root = self.root(asset)
         text = self._text(root / version / "manifest.json")
         if text is None:
+            # A version may have been replaced by a takedown: say so, as nobody collects those by mistake.
             found = json.loads(self._text(root / version / TOMBSTONE) or "{}")
             more = f"; records of it were taken down, {found['replaced_by']} took its place" if found else ""
             raise StoreError(f"{asset}: no manifest of version {version}{more}")
@@ -260,6 +275,7 @@ class Store:
         try:
             return _verified(text, root, asset, version, self.copies)
         except StoreError:
+            # Not remembered: a good one may be put there in the meantime.
             self.copies.forget(root / version / "manifest.json")
             raise
 
@@ -277,6 +293,7 @@ class Store:
             raise StoreError(
                 f"{asset}: nothing committed yet in {self.home}; materialise it first{meant and f'; {meant}'}"
             )
+        # Promoted by force in spite of its checks: a person answers for it, and readers take it.
         if not manifest.checks_passed and not read_pointer(manifest.folder).get("change", {}).get("forced"):
             failed = ", ".join(check.name for check in manifest.checks if check.blocking and not check.passed)
             raise StoreError(f"{asset} {manifest.version}: refused, checks failed: {failed}")
@@ -299,11 +316,14 @@ class Store:
         for as much as the last version took.
         """
         root = self.root(asset)
+        # Again: this process may have been opened long before somebody's takedown.
         if self.copies is not None:
             heed(self.copies)
         config_hash = digest(dict(config or {}))
+        # Keys as well as digests: the same work under another name would be written to other files.
         named = [[spec.key, spec.inputs_digest] for spec in parts]
         version = digest([asset, code_version, config_hash, dict(inputs or {}), sorted(named)])[:16]
+        # Before any work: a full disk at the end would have cost a night.
         require_space_for_build(self.home, asset, self._last(asset), lambda: _share_missing(root, parts))
         with writing(self.home, root, version, inputs or {}) as lease:
             yield Build(root, asset, code_version, config_hash, inputs or {}, version, lease)
@@ -322,6 +342,7 @@ def _asset_keys(root: Path) -> Iterator[str]:
     for folder, below, files in os.walk(root):
         if "current.json" in files:
             yield Path(folder).relative_to(root).as_posix()
+        # In place, as os.walk goes on with what is left in the list.
         below[:] = [name for name in below if name != "parts" and not _DIGEST.fullmatch(name)]
 
 
@@ -339,6 +360,7 @@ def _verified(text: str, root: Path, asset: str, version: str, copies: StoreCopi
         computed = data_version(found.files)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(f"{name}: expected a manifest, found {type(error).__name__}: {str(error)[:120]}") from None
+    # No hash names a manifest, so one that lies in another's place would be believed.
     if (found.asset, found.version) != (asset, version):
         raise StoreError(f"{name}: expected the manifest of {asset} {version}, found {found.asset!r} {found.version!r}")
     if found.data_version != computed:
@@ -354,6 +376,8 @@ def _share_missing(root: Path, parts: Sequence[PartSpec]) -> float:
 def _in_use(path: Path) -> bool:
     """Whether a file is there; if so it counts as new from now on."""
     try:
+        # Put again, so it is in use: `vesper gc` goes by age. Not at each put, which would write to the disk
+        # each time.
         if time.time() - path.stat().st_mtime > TOUCH_AFTER_S:
             os.utime(path)
     except FileNotFoundError:

@@ -23,6 +23,8 @@ def damages(store: Store, assets: Sequence[str] = (), *, all_versions: bool = Fa
             raise StoreError(f"{asset}: expected a committed version in {store.home}, found none")
         current = read_pointer(store.root(asset)).get("version")
         for path in found:
+            # Old versions share most files with the current one, so that is what is looked at unless all are
+            # wanted.
             if all_versions or path.parent.name == current:
                 yield from _of_version(store, asset, path)
     if not assets:

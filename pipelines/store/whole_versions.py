@@ -34,6 +34,7 @@ def listing(manifest: Manifest) -> str:
     """`listing.json` of a version: the name of each file in its folder → where it lies, relative to that folder."""
     entries = sorted(entry.path for entry in chain(manifest.files, manifest.side_files))
     split = [(path, *path.split("/", 1)) for path in entries]
+    # A file of this version by its name, that of another by the way there from this folder.
     found = {name: name if owner == manifest.version else f"../{path}" for path, owner, name in split}
     return json.dumps({"asset": manifest.asset, "version": manifest.version, "files": found}, indent=1) + "\n"
 
@@ -49,9 +50,11 @@ def link_parts(manifest: Manifest) -> None:
         if not source.is_file():
             whose = f"{manifest.asset} {manifest.version}"
             raise StoreError(f"{source}: expected a file of {whose}, found none; it was collected, or moved away")
+        # Linked by an earlier call.
         if target.exists() and os.path.samefile(source, target):
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Linked under another name and renamed: a reader of the folder sees the whole file or none.
         passing = target.with_name(f"{PREFIX}{os.getpid()}-{target.name}")
         try:
             try:
