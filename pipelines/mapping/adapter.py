@@ -102,6 +102,7 @@ class RecordScreen:
         """Verify a picture. Without one (or with a bad one) the frame (width, height in px) must be known, or the
         native coordinates `normalised` already; else `RecordError("bad_frame")` is raised."""
         info: ImageInfo | None = None
+        # The word that stands in a row's provenance until a picture is found.
         problem: str | None = "image_missing"
         if data is not None:
             try:
@@ -109,6 +110,7 @@ class RecordScreen:
                 problem = None
             except ImageError as error:
                 problem = error.reason
+        # Coordinates in pixels mean nothing without a frame; the picture's own is as good as a stated one.
         if frame is None and info is not None:
             frame = (info.width_px, info.height_px)
         if frame is None and not normalised:
@@ -122,6 +124,7 @@ class RecordScreen:
         not encoded again: then `data` is None, and `info` says all."""
         height, width = pixels.shape[:2]
         known = known_pictures()
+        # The size is part of the key: the same bytes read with another width are another picture.
         hashed = hashlib.sha256(f"{width}x{height}:".encode())
         hashed.update(np.ascontiguousarray(pixels).data)
         key = hashed.hexdigest()
@@ -141,6 +144,7 @@ def _verified(data: bytes) -> tuple[bytes | None, ImageInfo]:
     """(the bytes to store or None if the store holds them, what is known of them): decoded whole, unless the same
     bytes were before. Raises `ImageError`."""
     known = known_pictures()
+    # Outside of a part (tests, a look at one record) nothing is remembered.
     if known is None:
         return plain_image(data)
     native = hashlib.sha256(data).hexdigest()
@@ -149,6 +153,7 @@ def _verified(data: bytes) -> tuple[bytes | None, ImageInfo]:
     if (info := known.of_pixels(native)) is not None:  # not plain, and stored as PNG before
         return None, info
     stored, info = plain_image(data)
+    # Stored under another hash than the native file has: remember which native bytes became it.
     if stored is data:
         known.add(info)
     else:
@@ -217,6 +222,8 @@ class Adapter(ABC):
 
     def records(self, raw: Raw, files: tuple[str, ...]) -> Iterator[Record | Broken]:
         """Stream the records of a part, in order."""
+        # An attribute of the class: through the instance a plain function would get `self` as its first
+        # argument.
         read = type(self).reader  # by the class: a plain function isn't to be bound
         for file in files:
             yield from read(raw, file)
@@ -261,6 +268,7 @@ class RecordBatch:
 
     def select(self, records: np.ndarray) -> RecordBatch:
         """Some of the records, in this order."""
+        # Rows of the chosen records, moved together: for each the distance from its new to its old beginning.
         sizes = np.diff(self.starts)[records]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.starts[:-1][records] - starts[:-1], sizes) + np.arange(starts[-1])

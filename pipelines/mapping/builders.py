@@ -33,8 +33,11 @@ class _Builder:
         if screen is None:
             return None
         if screen.sha256 is not None:
+            # A record may list one picture's elements several times: the fullest list stands, as across
+            # records.
             keep_fullest(self._mapped.screens, screen)
         elif screen.problem not in (None, "image_missing") and id(screen) not in self._reported_images:
+            # A missing picture is no damage, and is counted by the rows without one.
             self._reported_images[id(screen)] = screen
             where = {"record": self._record.native_id, "native_index": native_index}
             self._mapped.rejects.append(
@@ -46,6 +49,7 @@ class _Builder:
         plain = {"file": self._record.file, "locator": self._record.locator, "record": self._record.native_id}
         if screen is None or screen.sha256 is None:
             plain["image_missing"] = screen.problem if screen else "image_missing"
+        # Nothing is said of what doesn't hold, so rows of sources with and without such rules look alike.
         return canonical_json({**plain, **{name: value for name, value in more.items() if value not in (None, [], ())}})
 
     def reject(
@@ -74,8 +78,10 @@ def _in_pixels(action: Action, screen: RecordScreen | None, rules: Sequence[str]
     """A scroll whose direction follows from its points goes the way that is longer on its screen."""
     if not isinstance(action, Scroll) or action.start is None or action.end is None:
         return action
+    # A direction that a native word says wins over what its points suggest.
     if action.direction and DIRECTION_FROM_POINTS not in rules:
         return action
+    # Units are square on no screen: which way is longer is seen in pixels.
     size = (screen.width_px, screen.height_px) if screen and screen.width_px and screen.height_px else None
     return Scroll(action.start, action.end, scroll_direction(action.start, action.end, size))
 
@@ -130,6 +136,7 @@ class EpisodeBuilder(_Builder):
         self._mapped.items += 1
         self._mapped.mapped += 1
         self._count(word, status)
+        # Several actions share the screen that the native one was done on, since no other was recorded.
         for place, action in enumerate(_in_pixels(one, screen, rules) for one in listed):
             part = [f"part {place + 1} of {len(listed)}"] if len(listed) > 1 else []
             self._row(
@@ -140,8 +147,10 @@ class EpisodeBuilder(_Builder):
                 native=native,
                 lossy=status == "lossy" or None,
                 step_instruction=step_instruction,
+                # The thought comes before the first action, the conclusion after the last.
                 thought=thought if place == 0 else None,
                 conclusion=conclusion if place == len(listed) - 1 else None,
+                # An action without a point has no target, whatever the source has drawn.
                 target_box=target_box if hasattr(action, "box") else None,
             )
 
@@ -154,6 +163,7 @@ class EpisodeBuilder(_Builder):
     ) -> None:
         """Quarantine an action; the next step row is marked as the one a gap lies before."""
         super().reject(reason, native=native, native_index=native_index, word=word, detail=detail, items=items)
+        # The number that the next row will have; if none comes, the gap shows nowhere.
         self._gap_at = len(self._mapped.steps)
 
     def gap(self, rule: str) -> None:
@@ -190,6 +200,7 @@ class EpisodeBuilder(_Builder):
     ) -> None:
         sha256 = self._keep_screen(screen, native_index)
         gap = self._gap_at if self._gap_at == len(self._mapped.steps) else None
+        # Said once, at the row behind the gap.
         if gap is not None and self._gap_rule:
             rules, self._gap_rule = [*rules, self._gap_rule], None
         box = more.pop("target_box", None)
@@ -212,6 +223,7 @@ class EpisodeBuilder(_Builder):
 
     def finish(self) -> Mapped:
         """The record, mapped. An episode none of whose actions could be mapped leaves no rows."""
+        # A goal and screens without any action would count as an episode that nobody acted in.
         if self._mapped.mapped == 0:
             self._mapped.steps.clear()
             self._mapped.screens.clear()
@@ -252,9 +264,12 @@ class SampleBuilder(_Builder):
         source = self._descriptor.id
         sha256 = self._keep_screen(screen, native_index)
         identifier = sample_id(source, self._record_id, native_index, deriver, version, k)
+        # A prompt asks about the pictures that are there: without one it has no place for any.
         shown = [(info.width_px, info.height_px)] if (info := screen.info) else []
         chat = messages(objective, prompt_text, images=len(shown))
         self._mapped.samples.append(
+            # The id goes by native content and deriver alone, so a sample keeps it when other rows come or
+            # go.
             {
                 "sample_id": identifier,
                 "source": source,
@@ -287,6 +302,7 @@ class SampleBuilder(_Builder):
         """`Where is <expression>?` → the centre of the box (left, top, right, bottom in 0..1000). Raises `ItemError`
         `empty_text` without an expression, `bad_box` for a box without area."""
         left, top, right, bottom = box
+        # A question without words, or with a box of no area, has no right answer.
         if not expression.strip():
             raise ItemError("empty_text", "the expression is empty", word)
         if not (left < right and top < bottom):

@@ -52,6 +52,7 @@ class JoinedText:
         folded: list[pa.Array | str] = []
         for part in parts:
             folded.append(part)
+            # As long as neighbours fold: three columns of few texts may become one.
             while len(folded) > 1 and (both := _folded(folded[-2], folded[-1])) is not None:
                 folded[-2:] = [both]
         return cls(tuple(folded))
@@ -66,6 +67,7 @@ class JoinedText:
 
     def take(self, rows: pa.Array) -> pa.Array:
         """Some rows, in this order."""
+        # Nulls among the row numbers give null rows, which weaving can't.
         if len(self.parts) > 1 and not rows.null_count and (found := _woven(self.parts, np.asarray(rows))) is not None:
             return found
         return JoinedText(tuple(part if isinstance(part, str) else part.take(rows) for part in self.parts)).whole()
@@ -84,9 +86,11 @@ def _woven(parts: Sequence[pa.Array | str], rows: np.ndarray | None = None) -> p
     texts, so that their bytes lie joined, and only where rows end is left to say. None if a piece is null, or if there
     may be too many bytes for one array."""
     columns = [part for part in parts if not isinstance(part, str)]
+    # One null text makes its row null, and weaving has no way to say so.
     if any(_texts(column).type != TEXT or column.null_count or _texts(column).null_count for column in columns):
         return None
     count = len(columns[0]) if rows is None else len(rows)
+    # One number a piece, row after row: `take` then lays the bytes of a row side by side.
     places = np.empty((count, len(parts)), np.int32)
     texts, first, longest = [], 0, 0
     for number, part in enumerate(parts):
@@ -99,10 +103,12 @@ def _woven(parts: Sequence[pa.Array | str], rows: np.ndarray | None = None) -> p
             np.add(inner if rows is None else inner[rows], first, out=places[:, number])
             texts.append(_texts(part))
         first += len(texts[-1])
+        # The longest text of each column: an upper bound of a row, without adding up all rows.
         longest += pc.max(pc.binary_length(texts[-1])).as_py() or 0
     if longest * count > LARGEST:  # `take` would not notice
         return None
     pieces = pa.concat_arrays(texts).take(pa.array(places.ravel()))
+    # Where every len(parts)-th piece ends, a row ends; the bytes are used as `take` has left them.
     ends = np.frombuffer(pieces.buffers()[1], np.int32, places.size + 1, pieces.offset * 4)[:: len(parts)]
     return pa.StringArray.from_buffers(count, pa.py_buffer(np.ascontiguousarray(ends)), pieces.buffers()[2])
 
@@ -115,6 +121,7 @@ def _repeats(column: pa.Array) -> bool:
     """Whether a column has a dictionary that is worth more than its rows."""
     if not pa.types.is_dictionary(column.type):
         return False
+    # A dictionary that is nearly as long as its column saves nothing, and would be written whole.
     return len(column.dictionary) <= max(FEW, len(column) // 4)
 
 
@@ -129,8 +136,10 @@ def _folded(left: pa.Array | str, right: pa.Array | str) -> pa.Array | str | Non
     if isinstance(right, str):
         return pa.DictionaryArray.from_arrays(left.indices, _joined(left.dictionary, right))
     sizes = len(left.dictionary), len(right.dictionary)
+    # All pairs of two dictionaries: worth it while there are few, or one has a single text.
     if min(sizes) > 1 and sizes[0] * sizes[1] > FEW:
         return None
+    # Pair number = left * len(right) + right.
     first, second = (pa.array(numbers) for numbers in np.divmod(np.arange(sizes[0] * sizes[1]), max(sizes[1], 1)))
     values = _joined(left.dictionary.take(first), right.dictionary.take(second))
     scaled = pc.multiply(left.indices.cast(pa.int32()), pa.scalar(sizes[1], pa.int32()))
@@ -155,6 +164,7 @@ def integers(column: pa.Array) -> pa.Array:
     if len(column) > FEW:
         ends = pc.min_max(column)
         low, high = ends["min"].as_py(), ends["max"].as_py()
+        # Step numbers and pixels lie close together: writing each number once beats writing it at each row.
         if low is not None and high - low < FEW:
             indices = pc.subtract(column.cast(pa.int64()), low).cast(pa.int32())
             return pa.DictionaryArray.from_arrays(indices, pa.array([str(n) for n in range(low, high + 1)], TEXT))
@@ -169,11 +179,13 @@ def floats(column: pa.Array) -> pa.Array:
     """
     text = pc.cast(column, TEXT)
     numbers = column.to_numpy(zero_copy_only=False)
+    # NaN and infinity compare as false, which sends them to Python, as wanted.
     with np.errstate(invalid="ignore"):
         size = np.abs(numbers)
         below = size < 1e9
         whole = below & (np.trunc(numbers) == numbers)
         rare = ~(whole | (below & (size >= 1e-4)))
+    # Python writes 3.0 where Arrow writes 3.
     if whole.any():
         text = pc.if_else(pa.array(whole), join(text, ".0"), text)
     if column.null_count:
@@ -197,6 +209,7 @@ def _escaped(column: pa.Array) -> tuple[np.ndarray, list[str]]:
     hits = np.flatnonzero((data < 0x20) | (data == 0x22) | (data == 0x5C))
     if not hits.size:
         return mask, []
+    # From the place of a byte to its row, by binary search in the offsets.
     mask[np.searchsorted(offsets, hits + offsets[0], "right") - 1] = True
     if column.null_count:  # bytes of a null slot are nobody's
         mask &= ~np.asarray(pc.is_null(column))
@@ -230,10 +243,12 @@ def pairs(*columns: np.ndarray) -> list[pa.Array]:
     place = np.zeros(0, np.int64)
     written = 1
     for number, values in enumerate(columns):
+        # 0 is the text (-1, -1); -1 marks what is yet to be written.
         found = np.where((values[:, 0] == -1.0) & (values[:, 1] == -1.0), 0, -1)
         if number:  # bit by bit: 0.0 is not -0.0
             bits, before = (np.ascontiguousarray(side).view(np.int64) for side in (values, columns[number - 1]))
             same = (bits[:, 0] == before[:, 0]) & (bits[:, 1] == before[:, 1])
+            # A tap lifts where it touched: the text of the column before serves for both.
             found = np.where(same, place, found)
         some = np.flatnonzero(found < 0)
         found[some] = np.arange(written, written + len(some))
@@ -253,6 +268,7 @@ def object_of(fields: Mapping[str, pa.Array | str]) -> JoinedText:
     null in any column gives null. At least one value must be a column."""
     parts: list[pa.Array | str] = []
     lead = "{"
+    # Sorted keys, as canonical JSON has them, and fixed text joined to the literal before the next value.
     for name in sorted(fields):
         lead += f"{canonical_json(name)}:"
         value = fields[name]
@@ -273,5 +289,6 @@ def optional(name: str, values: pa.Array) -> pa.Array:
     found = pc.fill_null(text.dictionary, "")
     if not text.indices.null_count:
         return pa.DictionaryArray.from_arrays(text.indices, found)
+    # A null gets a number of its own, that of an empty text at the end of the dictionary.
     indices = pc.fill_null(text.indices.cast(pa.int32()), len(found))
     return pa.DictionaryArray.from_arrays(indices, pa.concat_arrays([found, pa.array([""], found.type)]))

@@ -28,13 +28,16 @@ def run_starts(values: pa.Array) -> np.ndarray:
     """Bounds of the runs of equal texts: [a, a, b] → [0, 2, 3]. A null is a value of its own."""
     if not len(values):
         return np.zeros(1, np.int64)
+    # Shifted by one row against itself.
     changed = pc.not_equal(values[1:], values[:-1])
+    # A comparison with null is null; read as a change, so that a null is a run of its own.
     changed = np.asarray(pc.fill_null(changed, True))
     return np.concatenate([[0], np.flatnonzero(changed) + 1, [len(values)]]).astype(np.int64)
 
 
 def any_of(flags: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Per record: whether any of its rows is flagged. Records have at least one row."""
+    # `reduceat` takes an empty range for its first element, which is why records need a row.
     return np.logical_or.reduceat(flags, starts[:-1]) if len(starts) > 1 else np.zeros(0, bool)
 
 
@@ -72,9 +75,12 @@ def picked(column: pa.Array | JoinedText, rows: np.ndarray) -> pa.Array:
 def by_name(names: pa.Array, owner: np.ndarray) -> np.ndarray | None:
     """The order of rows by the name of their record (`owner`, ascending; names differ); None if they stand so."""
     order = np.asarray(pc.sort_indices(names)).astype(np.int64)
+    # In order already, which is the usual case: nothing has to be moved.
     if (order[1:] > order[:-1]).all():
         return None
     sizes = np.bincount(owner, minlength=len(names))
+    # For each record in its new place: where its rows stood, minus where they come to stand, plus counting
+    # up.
     begins = (np.cumsum(sizes) - sizes)[order]
     sizes = sizes[order]
     return np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owner))
@@ -92,8 +98,10 @@ def step_places(mapped: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.
     """
     rows = np.flatnonzero(mapped)
     owner = parents(starts)[rows]
+    # Steps before each row, so that the difference to a record's first row is the step's number.
     before = np.concatenate([[0], np.cumsum(mapped)])
     index = before[rows] - before[starts[owner]]
+    # rows - 1 may be the row of another record; the first condition excludes that.
     after_reject = (rows > starts[owner]) & ~mapped[rows - 1]
     return rows, index, np.where(after_reject, index, -1)
 
@@ -141,10 +149,12 @@ def _by_value(words: pa.Array) -> pa.Array:
 def boxes(rows: int, owners: np.ndarray, sides: np.ndarray) -> pa.Array:
     """`sides` [n, 4] of the rows `owners` → a column of boxes, null elsewhere."""
     if (owners[1:] < owners[:-1]).any():
+        # A list column is written row by row, so its owners have to ascend.
         order = np.argsort(owners)
         owners, sides = owners[order], sides[order]
     valid = np.zeros(rows, bool)
     valid[owners] = True
+    # A row without a box takes no values, and its offset stays that of the row before.
     offsets = np.concatenate([[0], np.cumsum(valid) * 4]).astype(np.int32)
     values = pa.array(np.ascontiguousarray(sides, np.float32).ravel())
     return pa.ListArray.from_arrays(pa.array(offsets), values, type=BOX, mask=pa.array(~valid))
@@ -164,6 +174,7 @@ def steps_table(columns: dict[str, pa.Array | str | None], rows: int) -> pa.Tabl
             arrays.append(array if array.type == field.type else array.cast(field.type))
     table = pa.Table.from_arrays(arrays, schema=Steps.schema)
     Steps.check(table)
+    # Checked here once for all rows, as row-wise adapters are in `part`.
     return table
 
 
@@ -177,6 +188,7 @@ def record_digests(columns: Sequence[pa.Array], starts: np.ndarray) -> list[byte
     """
     whole = np.zeros((len(starts) - 1, 2), "<u8")
     for number, digests in enumerate(_pieces(columns, starts)):
+        # Each piece times a number of its own: the same digest in another column must not give the same sum.
         whole += np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2) * _odd(number)
     packed = whole.tobytes()
     return [packed[at : at + 16] for at in range(0, len(packed), 16)]
@@ -190,6 +202,7 @@ _PAIRS = 1 << 16
 
 
 def _odd(number: int) -> np.uint64:
+    # 2**64 over the golden ratio, the usual multiplier for spreading; its powers are odd, so none loses bits.
     return np.uint64(pow(0x9E3779B97F4A7C15, 2 * number + 1, 1 << 64))
 
 
@@ -208,9 +221,11 @@ class _Coded:
         for number, column in enumerate(columns):
             indices = column.indices
             if indices.null_count:
+                # A null counts as one more text at the end.
                 indices = indices.cast(pa.int64()).fill_null(len(column.dictionary))
             codes.append(np.asarray(indices))
             tables.append(_of_bytes(column.dictionary.cast(pa.binary()).to_pylist()) * _odd(number))
+        # With few texts one look-up in a table of pairs replaces two look-ups and a sum.
         if len(codes) == 2 and len(tables[0]) * len(tables[1]) <= _PAIRS:
             tables.append((tables[0][:, None] + tables[1]).ravel())
         return cls(codes, tables)
@@ -222,6 +237,7 @@ class _Coded:
         """Some rows as uint64."""
         codes = [column[begin:end].astype(np.int32, copy=False) for column in self.codes]
         if len(self.tables) > len(codes):  # a table of all pairs
+            # Number of the pair in the flattened table.
             return self.tables[2].take(codes[0] * len(self.tables[1]) + codes[1])
         return functools.reduce(np.add, (table.take(code) for table, code in zip(self.tables, codes, strict=True)))
 
@@ -236,6 +252,7 @@ def _pieces(columns: Sequence[pa.Array], bounds: np.ndarray) -> list[list[bytes]
     for column in columns:
         kind = column.type
         if column.null_count or pa.types.is_large_binary(kind):  # a column without nulls has neighbours that have some
+            # A null must not equal the value in its slot, which is anything.
             cells.append(np.asarray(pc.is_valid(column)))
         if pa.types.is_dictionary(kind):
             cells.append(_Coded.of([column]))
@@ -248,6 +265,7 @@ def _pieces(columns: Sequence[pa.Array], bounds: np.ndarray) -> list[list[bytes]
             offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
             cells.append(np.diff(offsets))
             values = column.values.slice(offsets[0], offsets[-1] - offsets[0])
+            # Values of lists are digested by record as well, so bounds go through the lists' own offsets.
             found += _pieces([values], (offsets - offsets[0])[bounds].astype(np.int64))
         elif pa.types.is_string(kind) or pa.types.is_large_binary(kind):
             offsets, data = text_buffers(column)
@@ -262,6 +280,7 @@ def _pieces(columns: Sequence[pa.Array], bounds: np.ndarray) -> list[list[bytes]
 def _digests(data: np.ndarray, bounds: np.ndarray) -> list[bytes]:
     """Digests of the parts of contiguous bytes."""
     view, ends = data.view(np.uint8).reshape(-1).data, bounds.tolist()
+    # No Python loop: three nested maps call the hash for each piece.
     return list(map(xxhash.xxh3_128_digest, map(view.__getitem__, map(slice, ends, ends[1:]))))
 
 
@@ -275,6 +294,7 @@ def _matrix(cells: list[_Cells], bounds: np.ndarray) -> list[bytes]:
     width = 8 * len(cells)
     first = 0
     while first < len(bounds) - 1:
+        # As many whole records as fit, and at least one, however long it is.
         last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + _LARGE // width, "right")) - 1)
         begin, end = int(bounds[first]), int(bounds[last])
         if alone is not None:
@@ -291,6 +311,7 @@ def _matrix(cells: list[_Cells], bounds: np.ndarray) -> list[bytes]:
 
 def _whole(cell: np.ndarray) -> np.ndarray:
     if cell.dtype.kind == "f":
+        # Bit by bit: -0.0 is not 0.0, and NaN equals itself.
         return np.ascontiguousarray(cell).view(np.int64 if cell.itemsize == 8 else np.int32)
     return cell.view(np.int64) if cell.dtype == np.uint64 else cell
 
@@ -304,6 +325,7 @@ def _is_sorted(names: pa.Array, index: pa.Array) -> bool:
     bounds = run_starts(names)
     runs = names.take(pa.array(bounds[:-1]))
     rises = np.diff(np.asarray(index).astype(np.int64)) > 0
+    # Between two runs it is the names that have to rise, not the numbers.
     rises[bounds[1:-1] - 1] = np.asarray(pc.less(runs[:-1], runs[1:]))
     return bool(rises.all())
 
@@ -314,10 +336,12 @@ def sorted_steps(table: pa.Table) -> pa.Table:
     if len(names) < 2 or _is_sorted(names, plain(table["step_index"])):
         return table
     codes, values = codes_of(names)
+    # Rank of each name in sorted order, looked up for each row instead of sorting texts.
     rank = np.empty(len(values), np.int64)
     rank[np.asarray(pc.sort_indices(values))] = np.arange(len(values))
     key = rank[codes]
     index = np.asarray(plain(table["step_index"])).astype(np.int64)
+    # Name and number in one key: a single sort of whole numbers.
     whole = key * (int(index.max()) + 1) + index
     order = pa.array(np.argsort(whole, kind="stable"))
     # column by column, each in one piece: half the time of a table's take

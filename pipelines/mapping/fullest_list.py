@@ -34,6 +34,7 @@ def is_fuller(elements: Sequence[Mapping[str, Any]], than: Sequence[Mapping[str,
     """Whether a list of elements (rows of `ELEMENT`) is longer than another or, as long, first in a fixed order."""
     if len(elements) != len(than):
         return len(elements) > len(than)
+    # Of two that are equally long the order decides, which has nothing to do with either list's quality.
     return elements != than and _order(elements) < _order(than)
 
 

@@ -39,6 +39,8 @@ def smallest_box(elements: Sequence[Mapping[str, Any]], action: Action) -> list[
     point = getattr(action, "box", None)
     if point is None:
         return None
+    # The point of a click lies in its button, in the bar around it and in the page: the innermost is what was
+    # meant.
     holding = [element["box"] for element in elements if contains(element["box"], point)]
     return min(holding, key=lambda box: (box[2] - box[0]) * (box[3] - box[1]), default=None)
 
@@ -59,6 +61,7 @@ def unknown_fields(payload: Mapping[str, object], known: frozenset[str]) -> list
     """A notice for each field that the source's page doesn't know."""
     return [
         (f"unknown_field:{name[:60]}", "the row is mapped without it", {name: payload[name]})
+        # Sorted, as the order of keys in a payload is no property of the data.
         for name in sorted(set(payload) - known)
     ]
 
@@ -76,6 +79,7 @@ def read_once(files: int) -> Callable[[Callable[[Path], T]], Callable[[Path], T]
     edited file is read again."""
 
     def decorate(read: Callable[[Path], T]) -> Callable[[Path], T]:
+        # Keyed by time and size as well as path, which is how an edited file is noticed.
         @functools.lru_cache(maxsize=files)
         def remembered(path: Path, mtime_ns: int, size: int) -> T:
             return read(path)
@@ -96,6 +100,7 @@ def read_splits(path: Path) -> dict[str, str]:
     try:
         lists = json.loads(path.read_bytes())
         found: dict[str, str] = {}
+        # test comes last and overwrites: an id in two lists must not train.
         for split in ("train", "validation", "test"):
             found |= {str(episode): split for episode in lists.get(split, [])}
     except (ValueError, AttributeError, TypeError) as error:
@@ -124,12 +129,15 @@ def by_number(steps: Sequence[object], name: str) -> list[NumberedStep]:
     the file where one of them has no number."""
     numbers = [step.get(name) if isinstance(step, Mapping) else None for step in steps]
     known = [number for number in numbers if type(number) is int and number >= 0]
+    # One step without a number, and the order of the numbers says nothing about it.
     if len(known) < len(steps):
         return [NumberedStep(step) for step in steps]
     found: list[NumberedStep] = []
     before = 0
+    # By place where numbers are equal, so that the first stays the first.
     for number, place in sorted(zip(known, range(len(steps)), strict=True)):
         ahead = number - before
+        # Numbers begin at 0 or 1, so the first step lies after a gap only from 2 on.
         found.append(NumberedStep(steps[place], ahead > 1, bool(found) and ahead == 0))
         before = number
     return found

@@ -28,9 +28,11 @@ def why_none(adapter: Adapter, raw: Raw) -> str:
     expected = ", ".join(getattr(adapter, "patterns", ())) or "its native files"
     wanted = f"expected {expected} in {raw.root}"
     below = sorted(path for path in raw.root.iterdir() if path.is_dir() and not path.name.startswith("."))[:NEAR]
+    # Most often the folder given is one level too high or too low.
     for folder in (*below, raw.root.parent):
         if _parts(adapter, folder, raw):
             return f"{wanted}, found them in {folder}: give --raw {folder}"
+    # One example is enough; a folder of a million pictures isn't listed for it.
     files = [path for path in sorted(raw.root.rglob("*"))[:NEAR] if path.is_file()]
     return f"{wanted}, found " + (f"others, such as {files[0].relative_to(raw.root)}" if files else "an empty folder")
 
@@ -39,4 +41,5 @@ def _parts(adapter: Adapter, folder: Path, raw: Raw) -> bool:
     try:
         return bool(adapter.parts(Raw(folder, raw.companions)))
     except (ValueError, OSError, RuntimeError):
+        # Adapters may look into files: what can't be read there is no answer to the question.
         return False

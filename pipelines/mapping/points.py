@@ -17,6 +17,7 @@ def in_frame(x: float, y: float, size: tuple[float, float], word: str = "?") -> 
 
 def pixel_point(value: object, size: tuple[float, float], word: str) -> Point:
     """`[x, y]` in a frame of (width, height) → 0..1000. Raises `ItemError`: bad_value, off_screen."""
+    # bool is an int to Python, and `true` no coordinate.
     numbers = value if isinstance(value, list) else []
     if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         raise ItemError("bad_value", f"expected x and y, found {value!r:.60}", word)

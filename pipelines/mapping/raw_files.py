@@ -40,6 +40,7 @@ class Raw:
 
     @functools.cached_property
     def _real_roots(self) -> tuple[str, ...]:
+        # With all links followed, once: each name from a record is compared with these.
         return tuple(os.path.realpath(folder) for folder in self._roots.values())
 
     @functools.cached_property
@@ -54,6 +55,7 @@ class Raw:
     def files(self, pattern: str) -> list[str]:
         """Files below the root that match a glob, as sorted relative POSIX paths. Hidden ones are left out."""
         last = pattern.removeprefix("**/")
+        # The usual pattern, "everything of this ending": walked by hand, several times as fast as Path.glob.
         if pattern.startswith("**/") and "/" not in last and "**" not in last:
             return sorted(_walk(str(self.root), "", re.compile(fnmatch.translate(last)).match))
         found = (path.relative_to(self.root) for path in self.root.glob(pattern) if path.is_file())
@@ -71,6 +73,7 @@ class Raw:
         """(root, path) as texts: records name a million files, and `Path` is slow."""
         root = self._roots[companion]
         path = os.path.normpath(f"{root}/{relative}")
+        # A root of "." has no prefix to compare by: there only a path that goes up leads out.
         inside = path == root or path.startswith(root + "/") or (root == "." and path.partition("/")[0] != "..")
         if "\0" in relative or relative.startswith("/") or not inside:
             raise RecordError("unsafe_path", f"{relative[:120]!r} leads out of the raw folder")
@@ -82,6 +85,7 @@ class Raw:
         A folder is looked at once, a file by one call, or none if the caller knows whether it `is_link`.
         """
         root, path = self._resolve(relative, companion)
+        # Links may stand anywhere on the way, so the folder is looked at with all of them followed.
         folder = path.rpartition("/")[0] if path != root else root
         if folder not in self._inside_of_folder:
             self._inside_of_folder[folder] = self.is_inside(folder or ".")
@@ -97,6 +101,7 @@ class Raw:
     def is_inside(self, path: str) -> bool:
         """Whether a path lies in the raw folder or a companion once all links are followed."""
         real = os.path.realpath(path)
+        # With the slash: /data/raw2 begins like /data/raw.
         return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self._real_roots)
 
     def read(self, relative: str, companion: str | None = None) -> bytes:
@@ -106,6 +111,7 @@ class Raw:
         except (OSError, ValueError) as error:
             if not is_of_the_name(error):
                 raise
+            # One error for all names that lead nowhere, so that adapters catch one.
             raise FileNotFoundError(errno.ENOENT, "no such file", relative) from error
 
     def read_if_there(self, relative: str, companion: str | None = None) -> bytes | None:
@@ -148,6 +154,7 @@ def _walk(folder: str, inner: str, matches: Callable[[str], Any]) -> Iterator[st
             for entry in entries:
                 if entry.name.startswith("."):
                     continue
+                # Folders behind links aren't walked: they may lead out, or in circles.
                 if entry.is_dir(follow_symlinks=False):
                     yield from _walk(entry.path, f"{inner}{entry.name}/", matches)
                 elif matches(entry.name) and entry.is_file():

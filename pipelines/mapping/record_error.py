@@ -29,6 +29,7 @@ def with_fields(reason: str, detail: str, native: object) -> str:
     expected isn't there. They often say at once which other form of the dataset lies in the folder."""
     if reason != "missing_field" and not (reason.startswith("unknown_") and reason.endswith((":None", ":"))):
         return detail
+    # A reject of one item wraps its native form; the fields that help are the inner ones.
     held = native.get("native") if isinstance(native, Mapping) and "native_index" in native else native
     if not isinstance(held, Mapping):
         return detail

@@ -45,6 +45,7 @@ class Turn(TypedDict):
 def trained_turns(messages: str, answer: str) -> list[Turn]:
     """A prompt as canonical JSON and the answer → all turns. Raises `ValueError` if the prompt is no JSON chat."""
     try:
+        # Numbered over all turns: `image_index` is the place among the row's pictures.
         pictures = count()
         turns = [_turn(turn["role"], turn["content"], pictures) for turn in json.loads(messages)]
     except (KeyError, TypeError) as error:
@@ -71,6 +72,7 @@ def prompt(turns: Sequence[Turn]) -> str:
     """All turns but the last, the answer, as canonical JSON: what `trained_turns` was given."""
     plain = [
         {"role": turn["role"], "content": [_plain(part["type"], part["text"]) for part in turn["content"]]}
+        # Without the answer, which is kept apart from the prompt in tables before the shards.
         for turn in turns[:-1]
     ]
     return canonical_json(plain)
@@ -86,10 +88,12 @@ def prompts(column: pa.ChunkedArray) -> list[str]:
         whole: list[str] = column.to_pylist()
         return whole
     # Flat columns instead of a dict a part: this runs for every row that trains, and nested lists would halve its rate.
+    # Without a copy where there is one piece, as there is for a row group.
     rows = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     turns = rows.values
     contents = turns.field("content")
     kinds, texts = (contents.values.field(name).to_pylist() for name in ("type", "text"))
+    # The JSON that `canonical_json` gives: sorted keys, no spaces, text as Python's encoder escapes it.
     written = [
         f'{{"type":{encode_basestring(kind)}}}'
         if text is None
@@ -99,9 +103,11 @@ def prompts(column: pa.ChunkedArray) -> list[str]:
     ends = contents.offsets.to_pylist()
     said = [
         f'{{"content":[{",".join(written[start:end])}],"role":{encode_basestring(role)}}}'
+        # Bounds are one more than rows, so the zips end with the shorter side.
         for role, start, end in zip(turns.field("role").to_pylist(), ends, ends[1:], strict=False)
     ]
     bounds = rows.offsets.to_pylist()
+    # Less one turn: the last is the answer.
     return [f"[{','.join(said[start : end - 1])}]" for start, end in zip(bounds, bounds[1:], strict=False)]
 
 

@@ -68,6 +68,7 @@ def card_texts(card: Card) -> dict[str, str]:
         for group, rows in card.groups.items():
             counts[getattr(group, name)] += rows
         told = ", ".join(f"{markdown_text(value)} {rows}" for value, rows in sorted(counts.items()) if value)
+        # Kinds of rows without the property (exports of tasks have no objective) get no line.
         shares += [f"| {name} | {told} |\n"] if told else []
     columns = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in card.columns.items())
     lineage = "".join(f"| `{asset}` | `{version}` |\n" for asset, version in card.lineage.items())
@@ -87,6 +88,7 @@ def _front(card: Card) -> str:
     files = "".join(f"  - split: {split}\n    path: {path}\n" for split, path in card.data_files.items())
     configs = f"configs:\n- config_name: default\n  data_files:\n{files}" if files else ""
     more = "".join(f"{name}: {value}\n" for name, value in card.front.items())
+    # "other" with a link is what a hub asks for where there is no single licence.
     return f"---\n{configs}{more}license: other\nlicense_name: by-source\nlicense_link: {LICENCES}\n---\n"
 
 

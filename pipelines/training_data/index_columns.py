@@ -18,8 +18,10 @@ COLUMNS = ["sample_id", *CODED, *_NUMBERS]
 
 def seeded_hashes(sample_ids: Iterable[str], seed: int) -> np.ndarray:
     """hash(sample_id, seed), uint64 [n]."""
+    # A separator that no id holds, so that (1, "1a") and (11, "a") are two.
     prefix = f"{seed}\x1f".encode()
     words = [hashlib.blake2b(prefix + name.encode(), digest_size=8).digest() for name in sample_ids]
+    # Big-endian as the bytes are written, so the numbers order as the digests do, on any machine.
     return np.frombuffer(b"".join(words), ">u8").astype(np.uint64)
 
 
@@ -62,10 +64,12 @@ class IndexColumns:
     def is_of(self, column: str, value: str) -> np.ndarray:
         """Which rows have a value of a column of `CODED`: bool."""
         found = self.names[column]
+        # -1 is no number of a value: nothing matches a name that doesn't occur.
         return self.codes[column] == (found.index(value) if value in found else -1)
 
     def order(self) -> np.ndarray:
         """Rows in the order of their hashes, which places in files have no say in."""
+        # lexsort takes its last key first: by hash, then by the beginnings of ids.
         return np.lexsort((self.heads, self.hashes))
 
 
@@ -81,12 +85,14 @@ def _columns(
     if without:
         stays = [place for place, name in enumerate(ids) if name not in without]
         table, ids = table.take(pa.array(stays, pa.int64())), [ids[place] for place in stays]
+    # Four bytes suffice to order the few rows whose 64-bit hashes are equal.
     heads = b"".join(name.encode()[:4].ljust(4, b"\0") for name in ids)
     found = {"hashes": seeded_hashes(ids, seed), "heads": np.frombuffer(heads, ">u4").astype(np.uint32)}
     found |= {name: table[name].to_numpy().astype(np.int32) for name in _NUMBERS}
     for name in CODED:
         coded = pc.dictionary_encode(table[name].combine_chunks())
         numbers = [names[name].setdefault(value, len(names[name])) for value in coded.dictionary.to_pylist()]
+        # Shards can be many thousands; values of the other columns are few.
         kind = np.int32 if name == "shard" else np.int16
         found[name] = np.array(numbers, kind)[np.asarray(coded.indices)]
     return found

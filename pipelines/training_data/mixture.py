@@ -77,6 +77,7 @@ def choose(index: IndexColumns, config: MixtureConfig) -> tuple[np.ndarray, dict
     """
     by_hash = index.order()
     tokens = index.tokens
+    # int64: the sum of a large corpus passes 2**31.
     budget = config.budget_tokens if config.budget_tokens is not None else int(tokens.sum(dtype=np.int64))
     repeats = np.zeros(len(index), np.int16)
     rates: dict[str, float] = {}
@@ -84,6 +85,7 @@ def choose(index: IndexColumns, config: MixtureConfig) -> tuple[np.ndarray, dict
         mine = index.is_of("objective", name)
         available = int(tokens[mine].sum(dtype=np.int64))
         wanted = config.shares.get(name, 0.0) * budget
+        # More than `max_repeats` would be learned by heart; the share is missed instead, and reported.
         rates[name] = min(wanted / available, float(config.max_repeats)) if available else 0.0
         for part, rate in _parts(index, mine, rates[name], config):
             _take(repeats, tokens, by_hash[part[by_hash]], rate)
@@ -92,9 +94,12 @@ def choose(index: IndexColumns, config: MixtureConfig) -> tuple[np.ndarray, dict
 
 def _take(repeats: np.ndarray, tokens: np.ndarray, order: np.ndarray, rate: float) -> None:
     """Rows in the order of their hashes: each floor(rate) times, and the first of them once more."""
+    # Tokens up to and with each row, in the order of hashes: the cut lies where the wanted tokens are
+    # reached.
     upto = np.cumsum(tokens[order], dtype=np.int64)
     available, whole = int(upto[-1]) if len(upto) else 0, int(rate)
     left = rate * available - whole * available
+    # The small number makes up for rounding, where the rate times the tokens is just a whole row.
     cut = int(np.searchsorted(upto, left + 1e-6, side="right")) if left > 0 else 0
     repeats[order] = whole
     repeats[order[:cut]] += 1
@@ -107,23 +112,28 @@ def _parts(
     then all others, which make room."""
     tokens = index.tokens
     wanted, most = rate * float(tokens[mine].sum(dtype=np.int64)), float(config.max_repeats)
+    # `rest` are the rows still without a rate of their own, `room` the tokens left for them.
     least, rest, room = config.sparse_action * wanted, mine.copy(), wanted
     for source, share in sorted(config.most_of_source.items()):
         rows = mine & index.is_of("source", source)
         held, others = (float(tokens[one].sum(dtype=np.int64)) for one in (rows, mine & ~rows))
         own = max(share * wanted, wanted - most * others)  # it fills what others can't
+        # Held down only if it would take more than its share by itself.
         if held * rate > own:
             yield rows, own / held
             rest, room = rest & ~rows, room - own
     present = {index.names["action"][code] for code in np.unique(index.codes["action"][rest]).tolist()}
+    # Sorted by name, so that the choice doesn't depend on the order in which action types were met.
     for kind in sorted(present - {""}):
         rows = rest & index.is_of("action", kind)
         held = float(tokens[rows].sum(dtype=np.int64))
         if held * rate < least:
+            # Repeated up to the share, but no row more often than any other may be.
             own = min(least / held, most)
             yield rows, own
             rest, room = rest & ~rows, room - own * held
     held = float(tokens[rest].sum(dtype=np.int64))
+    # What is left of the objective shares what room is left.
     yield rest, min(max(room, 0.0) / held, most) if held else 0.0
 
 
@@ -139,6 +149,7 @@ def build_mixture(store: Store, *, config: MixtureConfig | None = None, duplicat
     source = store.require(SHARDS)
     hygiene = store.current(DUPLICATES) if duplicates else None
     scan = require_scan(store, source)
+    # The scan counts among the inputs, but not in the digest: it finds nothing that changes the choice.
     inputs = {m.asset: m.version for m in (source, hygiene, scan) if m is not None}
     data = {m.asset: m.data_version for m in (source, hygiene) if m is not None}
     plain = {**config.plain(), "duplicates": duplicates}
@@ -152,6 +163,7 @@ def shards_of(store: Store, mixture: Manifest, names: Sequence[str]) -> list[Pat
     """The files of the shards that a mixture names. Raises `StoreError` if its shards aren't in the store any more."""
     places: dict[str, tuple[Manifest, FileEntry]] = {}
     for asset, version in mixture.inputs.items():
+        # An input may be the shards or hygiene; only the shards have files of that table.
         source = store.version(asset, version)
         places |= {Path(e.path).name: (source, e) for e in source.files if e.table == "shard"}
     if missing := [name for name in names if name not in places]:
@@ -164,11 +176,13 @@ def require_scan(store: Store, shards: Manifest) -> Manifest | None:
 
     Raises `StoreError` if that scan failed or wasn't made. The scan lies above this folder: it is read as data.
     """
+    # Suites are known by their fingerprints: whatever has some has to be scanned for.
     folders = sorted(path.parent.name for path in (store.home / "assets" / "fingerprints").glob("*/current.json"))
     if not folders:
         return None
     known = [store.require(f"fingerprints/{name}") for name in folders]
     scan = store.current(SCAN)
+    # For just these shards and these fingerprints: a pass for older ones says nothing.
     if scan is None or any(scan.inputs.get(read.asset) != read.version for read in (shards, *known)):
         raise StoreError(
             f"{shards.asset} {shards.version}: {SCAN} has not passed it; materialise the scan, and if its check fails, "
@@ -178,6 +192,7 @@ def require_scan(store: Store, shards: Manifest) -> Manifest | None:
 
 
 def _make(out: PartWriter, source: Manifest, hygiene: Manifest | None, config: MixtureConfig) -> dict[str, Any]:
+    # Read one file after another while they're taken apart, so one is in memory at a time.
     tables = (pq.read_table(path, columns=COLUMNS) for path in source.paths("index"))
     index = IndexColumns.of(tables, config.seed, _displaced(hygiene))
     repeats, rates = choose(index, config)
@@ -219,9 +234,11 @@ def _by_shard(index: IndexColumns, repeats: np.ndarray, source: Manifest) -> pa.
     """A row for each shard of which rows are chosen, by name; rows in the order of the shard."""
     entries = {entry.path.rpartition("/")[2]: entry for entry in source.files if entry.table == "shard"}
     names, codes = index.names["shard"], index.codes["shard"]
+    # argsort twice gives each name its rank; shards come by name, whatever number they were met with.
     rank = np.argsort(np.argsort(np.array(names, dtype=str))) if names else np.zeros(0, np.int64)
     chosen = np.flatnonzero(repeats)
     chosen = chosen[np.lexsort((index.row[chosen], rank[codes[chosen]]))]
+    # Sorted by shard, so each is a run; ends are where the number changes.
     ends = [*(np.flatnonzero(np.diff(codes[chosen])) + 1).tolist(), len(chosen)] if len(chosen) else []
     rows, start = [], 0
     for end in ends:
@@ -249,6 +266,7 @@ def _shares(
     navigates = index.is_of("objective", "navigation")
     rows = []
     for group in ("objective", "source", "platform", "action"):
+        # Shares of action types are those of navigation, the only objective that has actions.
         total = max(int((spent_of_rows[navigates] if group == "action" else spent_of_rows).sum()), 1)
         for name in OBJECTIVES if group == "objective" else sorted(set(index.names[group]) - {""}):
             mine = index.is_of(group, name)
@@ -274,6 +292,7 @@ def _checks(counts: Mapping[str, Any], config: MixtureConfig) -> list[Check]:
     # One row more or less than wanted is the best that can be done, so tiny corpora get that much more room.
     room = config.tolerance + len(config.shares) / max(counts["rows"], 1)
     reached = {"objective": counts["reached"], "platform": counts["platforms"], "action": counts["actions"]}
+    # Too little data isn't the mixture's fault: that is what the floors are for.
     met = bool(counts["short"]) or gaps[worst] <= room
     found = f"{worst} misses by {gaps[worst]:.4f}" + (f"; short of {counts['short']}" if counts["short"] else "")
     return [

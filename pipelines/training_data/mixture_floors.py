@@ -28,6 +28,8 @@ it, but for objectives."""
 def floors_of(group: str, reached: Mapping[str, float], config: MixtureConfig) -> dict[str, float]:
     """Name → the least share it has to have, of a group of which `reached` was reached."""
     if group == "objective":
+        # Objectives have a floor even without data; platforms and action types only where there is some, or
+        # `floors` says so.
         common = {name: share * config.least_of_target for name, share in config.shares.items()}
     else:
         least = config.least_platform if group == "platform" else config.least_action
@@ -42,6 +44,7 @@ def floor_checks(reached: Reached, rows: int, config: MixtureConfig) -> Iterator
     for group, spec in FLOORS.items():
         floors = floors_of(group, reached[group], config)
         missing = {name: least - reached[group].get(name, 0.0) for name, least in floors.items()}
+        # A row is the smallest step that shares can move by.
         short = {name: gap for name, gap in missing.items() if gap > 1 / max(rows, 1)}
         said = [
             f"{name} {reached[group].get(name, 0.0):.2%} of {floors[name]:.2%}"

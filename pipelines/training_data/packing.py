@@ -65,10 +65,12 @@ def _pack(
     counts = Counter(gold_samples=samples.num_rows)
     chosen = samples.filter(pc.is_in(samples["split"], pa.array(list(config.splits))))
     counts["other_split"] = samples.num_rows - chosen.num_rows
+    # In the order of `REASONS`: each sample has one reason, the gravest.
     usable = [_reason(row, barred) for row in chosen.select(["sample_id", "images", "messages"]).to_pylist()]
     for reason in REASONS:
         counts[reason] = usable.count(reason)
     chosen = chosen.filter(pa.array([reason == "" for reason in usable], pa.bool_()))
+    # By picture, so that the rows of one screen share a row group, whose dictionary holds it once.
     chosen = chosen.append_column("_picture", pc.binary_join(chosen["images"], ","))
     chosen = chosen.sort_by([("_picture", "ascending"), ("sample_id", "ascending")]).drop_columns(["_picture"])
     index: list[dict[str, Any]] = []
@@ -77,6 +79,7 @@ def _pack(
         write_shard(out.path(name, table="shard"), _listed(groups, name, index), config)
         counts["shards"] += 1
     out.table("index", pa.Table.from_pylist(index, schema=ShardIndex.schema))
+    # The index is filled while the shards are written, so it is complete only here.
     counts["packed"] = len(index)
     return dict(counts)
 
@@ -104,6 +107,8 @@ def _reason(row: SampleRow, barred: Barred) -> str:
         return "unsafe"
     if row["sample_id"] in barred.refused:
         return "refused"
+    # Each place for a picture in the chat needs its picture; a text without any teaches nothing about
+    # screens.
     places = sum(
         part.get("type") == "image"
         for turn in json.loads(row["messages"])
@@ -116,6 +121,7 @@ def _reason(row: SampleRow, barred: Barred) -> str:
 
 def _action_types(group: pa.Table) -> list[str]:
     """Of each row the type of its action, where its objective is navigation; empty where it has none."""
+    # One expression over the column: no answer is parsed.
     found = pc.struct_field(pc.extract_regex(group["answer"], r"<action>\s*(?P<type>[A-Za-z]+)"), "type").to_pylist()
     navigates = pc.equal(group["objective"], "navigation").to_pylist()
     return [name if name and asked else "" for name, asked in zip(found, navigates, strict=True)]
@@ -125,11 +131,13 @@ def _shards(store: Store, samples: pa.Table, config: ShardConfig) -> Iterator[It
     """Row groups with pictures, cut into shards of about `shard_bytes`; one is to be read to its end before the next.
     Only a row group and the next are in memory."""
     groups = row_groups(store, samples, config.row_group_rows, SHARD)
+    # One row group ahead, to know before a shard is closed whether the next still fits.
     following = next(groups, None)
 
     def shard() -> Iterator[pa.Table]:
         nonlocal following
         size = 0
+        # The first always fits, or a row group larger than a shard would never be written.
         while following is not None and (not size or size + following.nbytes <= config.shard_bytes):
             size += following.nbytes
             yield following

@@ -49,6 +49,7 @@ def permutation(count: int, *key: object) -> np.ndarray:
     Written out, because the streams of numpy's generators may change from version to version.
     """
     start = np.uint64(int(digest([str(part) for part in key])[:16], 16))
+    # splitmix64 is defined modulo 2**64, so overflowing is part of it.
     with np.errstate(over="ignore"):
         words = start + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -72,8 +73,10 @@ class Order:
             for place, s in enumerate(shards)
         ]
         flat = np.concatenate([*columns, np.zeros((0, 4), np.int64)]).astype(np.int64)
+        # The n-th pass holds the rows that are seen more than n times.
         passes = [flat[flat[:, 3] > number] for number in range(int(flat[:, 3].max(initial=0)))]
         self._entries = np.concatenate([p[:, :3] for p in passes] or [np.zeros((0, 3), np.int64)])
+        # Pass, shard and row group of each row: where one of them changes, a new block begins.
         marks = np.concatenate(
             [np.column_stack([np.full(len(p), n), p[:, :2]]) for n, p in enumerate(passes)] or [flat[:, :3]]
         )
@@ -91,6 +94,7 @@ class Order:
 
     def between(self, epoch: int, start: int, stop: int) -> list[RowLocation]:
         """The entries at positions [start, stop) of an epoch, 0 <= start < stop <= `rows`; all are found at once."""
+        # All windows that the range touches.
         numbers = range(start // self.window, (stop - 1) // self.window + 1)
         places = np.concatenate(
             [
@@ -100,8 +104,10 @@ class Order:
             ]
         )
         blocks, ends = self._blocks(epoch)
+        # The block in whose range of shuffled positions a place falls.
         found = np.searchsorted(ends, places, side="right")
         chosen = blocks[found]
+        # Back from shuffled positions to the block's own rows.
         lines = self._starts[chosen] + places - (ends[found] - self._sizes[chosen])
         return [RowLocation(*line) for line in self._entries[lines].tolist()]
 
@@ -110,12 +116,14 @@ class Order:
         if known is None:
             blocks = permutation(len(self._starts), "blocks", self.seed, epoch)
             known = (blocks, np.cumsum(self._sizes[blocks]))
+            # Two epochs, as readers that fetch ahead stand in the next one already.
             self._epochs = {epoch: known, **dict(list(self._epochs.items())[:1])}  # this epoch and the one before
         return known
 
     def _window(self, epoch: int, number: int) -> np.ndarray:
         known = self._windows.get((epoch, number))
         if known is None:
+            # The last window may be short.
             size = min(self.window, self.rows - number * self.window)
             known = permutation(size, "window", self.seed, epoch, number)
             self._windows = {(epoch, number): known, **dict(list(self._windows.items())[:3])}
@@ -159,10 +167,12 @@ class ShardReader:
             raise ValueError(f"reader: expected 0 <= rank < world, found rank {rank} of {world}")
         if global_batch < 1 or global_batch % world:
             raise ValueError(f"reader: global_batch {global_batch} can't be shared evenly by {world} ranks")
+        # By name: the order must not depend on where the files lie.
         self.shards = sorted(shards, key=lambda shard: shard.name)
         self.order = Order(self.shards, seed, window)
         if not self.order.rows:
             raise ValueError("reader: the mixture holds no rows")
+        # A single process may take a short batch; ranks would have unequal shares.
         if self.order.rows < global_batch and world > 1:
             raise ValueError(f"reader: {self.order.rows} rows are fewer than one global batch of {global_batch}")
         self.seed, self.global_batch, self.rank, self.world, self.workers = seed, global_batch, rank, world, workers
@@ -207,6 +217,7 @@ class ShardReader:
     def batch(self, epoch: int, index: int) -> list[Any]:
         """This rank's rows of a global batch, transformed. Random access: no state is read or changed."""
         start = index * self.global_batch
+        # Every world-th row: the global batch is the same however many ranks share it.
         rows = self._files.rows(self.rows(epoch, index)[self.rank :: self.world])
         # all are read, then all opened: kinder to caches
         return [self._good(epoch, start + self.rank + place * self.world, row) for place, row in enumerate(rows)]
@@ -225,12 +236,14 @@ class ShardReader:
         """The row transformed; if it is bad, the nearest good one by a fixed rule, so every rank picks the same."""
         for attempt in range(_TRIES):
             if attempt:
+                # Far apart, so that a damaged row group isn't met again at once.
                 step = max(self.order.rows // _TRIES, 1)
                 row = self._files.row(*self.order.at(epoch, (position + attempt * step) % self.order.rows))
             try:
                 return self._transform(row)
             except (ValueError, OSError) as error:
                 self._note(row["sample_id"], f"{type(error).__name__}: {error}")
+        # Not just bad rows: a transform that refuses everything would otherwise go on for ever.
         raise BadSamples(f"reader: {_TRIES} rows in a row are bad, the last: {list(self.bad.items())[-1]}")
 
     def _note(self, name: str, reason: str) -> None:
@@ -242,6 +255,7 @@ class ShardReader:
     def __iter__(self) -> Iterator[list[Any]]:
         """Batches from the state on, epoch after epoch without end. State counts what was delivered."""
         if self.workers == 0:
+            # State moves before the batch is handed out: whoever saves after it goes on with the next one.
             while True:
                 batch = self.batch(self._epoch, self._index)
                 self._step()
@@ -251,6 +265,7 @@ class ShardReader:
             upcoming = self._following(self._epoch, self._index)
             try:
                 while True:
+                    # Two batches a worker: one is being made while the other waits to be taken.
                     while len(ahead) < 2 * self.workers:
                         ahead.append(pool.submit(self.batch, *next(upcoming)))
                     batch = ahead.pop(0).result()
@@ -266,6 +281,7 @@ class ShardReader:
             epoch, index = (epoch, index + 1) if index + 1 < self.batches_per_epoch else (epoch + 1, 0)
 
     def _step(self) -> None:
+        # The generator yields where it stands first.
         following = self._following(self._epoch, self._index)
         next(following)
         self._epoch, self._index = next(following)
@@ -273,6 +289,7 @@ class ShardReader:
     @property
     def fingerprint(self) -> str:
         """What the order depends on: equal fingerprints, equal batches."""
+        # Rank, world and workers aren't part of it: any number of them reads the same order.
         return digest([[s.digest() for s in self.shards], self.seed, self.global_batch, self.order.window])
 
     def state_dict(self) -> dict[str, object]:

@@ -34,6 +34,7 @@ class Removed:
         count: a rewritten item stands on the same native one."""
         if sample_id in self.samples:
             return True
+        # Gold that was rewritten is named with its version; what is removed is the native item behind it.
         named = {parent.partition("@")[0] for parent in parents}
         whole = {name.removeprefix("sample:") for name in named}
         return not (named.isdisjoint(self.steps | self.episodes) and whole.isdisjoint(self.samples))

@@ -30,6 +30,8 @@ def row_groups(store: Store, samples: pa.Table, rows: int, schema: pa.Schema) ->
     pictures: dict[str, PackedPicture] = {}
     for start in range(0, samples.num_rows, rows):
         group = samples.slice(start, rows)
+        # One group's pictures are in memory at a time; samples are ordered by picture, so little is read
+        # twice.
         shown = pc.unique(pc.list_flatten(group["images"])).to_pylist()
         # Those that the group before ended with may go on in this one; no others are kept.
         pictures = {sha: pictures.get(sha) or _picture(store, sha) for sha in shown}
@@ -57,5 +59,6 @@ def _picture(store: Store, sha256: str) -> PackedPicture:
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise StoreError(f"screen {sha256}: its bytes hash to {found}; the file is damaged, unify the source again")
+    # Decoded here, so that a damaged picture ends the packing and not a night's training.
     rgb_pixels(data)
     return {"bytes": data, "path": path.name}

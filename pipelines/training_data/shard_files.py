@@ -55,6 +55,7 @@ class ShardRows:
         names = set(file.schema_arrow.names)
         if missing := {"sample_id", "images", "messages", "answer"} - names:
             raise ValueError(f"{path}: not a shard, columns {sorted(missing)} are missing")
+        # Of each row its row group, which the reader fetches by.
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
         groups = np.repeat(np.arange(len(sizes)), sizes)
         return cls(path, None, range(len(groups)), [1] * len(groups), groups.tolist())
@@ -68,6 +69,7 @@ def shard_paths(path: Path) -> list[Path]:
     """The shards of a folder that `vesper shard` wrote (`data/*.parquet`, once `shards/*.parquet`), or of a plain
     folder of shards; a file is itself. Raises `ValueError` for a folder without any."""
     if not path.is_dir():
+        # New and old layout before the plain folder, which may hold an index beside them.
         return [path]
     for folder in (path / "data", path / "shards", path):
         if found := sorted(folder.glob("*.parquet")):
@@ -86,6 +88,7 @@ class _RowGroupPictures:
         data = lists.values.field("bytes")
         self._rows: list[int] = lists.offsets.to_numpy().tolist()
         _, ends, buffer = data.buffers()
+        # A slice of a longer column begins behind the buffer's start.
         first = data.offset
         self._ends: list[int] = np.frombuffer(ends, np.int32)[first : first + len(data) + 1].tolist()
         self._data = memoryview(buffer or b"")
@@ -131,6 +134,7 @@ class _File:
         sizes = [self._file.metadata.row_group(group).num_rows for group in range(self._file.num_row_groups)]
         self.starts: list[int] = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
         paths = [self._file.schema.column(place).path for place in range(len(self._file.schema))]
+        # The dot, so that a column `app` doesn't take `app_version` along.
         wanted = None if columns is None else tuple(f"{name}." for name in columns)
         self._leaves = [
             path
@@ -179,6 +183,7 @@ class ShardFiles:
 
     def _group(self, shard: int, group: int) -> _RowGroup:
         key = (shard, group)
+        # The lock is held for look-ups only: threads read different row groups at once.
         with self._lock:
             known = self._groups.get(key)
             if known is not None:
@@ -190,9 +195,11 @@ class ShardFiles:
         except (OSError, pa.ArrowException) as error:
             raise ShardError(f"{self._shards[shard].path}: row group {group} can't be read: {error}") from error
         with self._lock:
+            # Another thread may have read the same meanwhile; one of the two is remembered.
             if key not in self._groups:
                 self._groups[key] = loaded
                 self._held += loaded.size
+                # The oldest go first, and the one just read stays even if it is larger than the limit.
                 while self._held > self._limit and len(self._groups) > 1:
                     self._held -= self._groups.popitem(last=False)[1].size
         return loaded
@@ -216,6 +223,7 @@ class ShardFiles:
         rows = self._shards[shard]
         if not self._verify or rows.sha256 is None:
             return
+        # One lock a shard: many threads open the same shard at first, and one of them hashes it.
         with self._shard_locks[shard]:
             if shard in self._verified:
                 return

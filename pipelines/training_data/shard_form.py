@@ -87,6 +87,7 @@ class ShardConfig:
             raise ValueError(f"shards: expected splits of {SPLITS}, found {self.splits}")
         if not 1 <= self.row_group_rows <= ROW_GROUP_ROWS:
             raise ValueError(f"shards: expected row groups of 1 to {ROW_GROUP_ROWS} rows, found {self.row_group_rows}")
+        # Else evaluation rows would be in shards that train.
         if "train" in self.splits and len(self.splits) > 1:
             raise ValueError(f"shards: train can't be packed together with other splits, found {self.splits}")
 
@@ -94,6 +95,7 @@ class ShardConfig:
 def write_shard(path: Path, groups: Iterable[pa.Table], config: ShardConfig) -> None:
     """A shard's file, each table a row group (or several, of `config.row_group_rows`). Groups that were read from an
     older shard keep its form."""
+    # The first group tells the schema, before anything can be written.
     following = iter(groups)
     first = next(following, None)
     schema = SHARD if first is None else first.schema
@@ -102,9 +104,13 @@ def write_shard(path: Path, groups: Iterable[pa.Table], config: ShardConfig) -> 
     with pq.ParquetWriter(
         path,
         schema,
+        # Pictures are compressed already (PNG, JPEG); a second time costs and gains nothing.
         compression={leaf: "NONE" if leaf == pictures else "ZSTD" for leaf in leaves},
         use_dictionary=True,
+        # Large enough for all pictures of a row group: past the limit parquet gives up the dictionary, and
+        # writes a picture once a row.
         dictionary_pagesize_limit=_DICTIONARY_BYTES,
+        # Those by which somebody looks for rows; of pictures they would be copies.
         write_statistics=[leaf for leaf in leaves if leaf in ("sample_id", "objective", "source", "tokens")],
         store_schema=True,
     ) as writer:
@@ -115,6 +121,7 @@ def write_shard(path: Path, groups: Iterable[pa.Table], config: ShardConfig) -> 
 def _leaves(schema: pa.Schema) -> list[str]:
     """Paths of the parquet leaf columns of a schema."""
     sink = pa.BufferOutputStream()
+    # Written empty and read back: which leaves parquet makes of nested columns is its own matter.
     pq.write_table(schema.empty_table(), sink)
     written = pq.ParquetFile(sink.getvalue()).schema
     return [written.column(i).path for i in range(len(written.names))]

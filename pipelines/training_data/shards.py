@@ -58,6 +58,7 @@ def build_shards(
     config = config or ShardConfig(splits=tuple(splits))
     manifests = [store.require(f"gold/{source}") for source in sources]
     parts = [(manifest, entry) for manifest in manifests for entry in manifest.files if entry.table == "samples"]
+    # Evaluation shards may hold what training must not: that is what they are for.
     training = config.splits == ("train",)
     held = _held_out(parts) if config.exclude_held_out_pictures and training else set()
     removed = removed_items(store) if training else Removed()
@@ -66,6 +67,7 @@ def build_shards(
     plan = {**_plain(config), "code": CODE_VERSION, "schema": digest(str(SHARD))}
     specs = {}
     for manifest, entry in parts:
+        # Only what concerns this part goes into its digest, so that one more removed sample repacks one part.
         near = sorted(held & _pictures(manifest, entry)) if held else []
         gone = sorted(removed.samples & _ids(manifest, entry)) if removed.samples else []
         bad, refused = _unsafe(manifest, entry, unsafe), _unsafe(manifest, entry, people)
@@ -89,6 +91,7 @@ def build_shards(
             gold, rows = (manifest.asset, manifest.version), entry.rows or 0
             part = ShardsPart(str(store.home), asset, build.version, spec, gold, entry.path, config, barred)
             calls.append(PartCall(part, (spec,), rows / ROWS_A_SECOND, rows))
+        # In the order of `specs`, whichever was done first.
         for result in run_parts(store, asset, run_shards_part, calls, execution):
             build.add(result)
             counts.update(result.counts)
