@@ -185,7 +185,8 @@ def measure(options: argparse.Namespace, device: str, world: int) -> dict[str, A
 def grpo_step(options: argparse.Namespace, device: str, first: bool) -> dict[str, Any]:
     """Figures of an optimiser step of RL whose policy is made on `device`; {} on ranks that only follow."""
     from trainer.rl.grpo import group_advantages
-    from trainer.rl.learner import Learner, SampledReply
+    from trainer.rl.learner import Learner
+    from trainer.rl.sampled_replies import SampledReply
     from trainer.runtime.deterministic import deterministic
     from trainer.settings.grpo import GrpoConfig, LearnerConfig
 

@@ -40,7 +40,7 @@ from trainer.presets import NANO_BASE
 from trainer.settings.worth import WorthSettings
 from trainer.stages.worth import Deployed, build_worth
 from trainer.worth.measure import measure, worth_row
-from trainer.worth.page import told
+from trainer.worth.page import interval_text
 from trainer.worth.pools import Cost, Pool, PoolRow
 from trainer.worth.probe import ProbeRunner, eval_config, with_screens
 from trainer.worth.studies import propose_shares
@@ -228,7 +228,7 @@ def main() -> None:
     listed = []
     for row in rows:
         listed.append(row)
-        points = told(row["points"], row["low"], row["high"]) if "points" in row else ""
+        points = interval_text(row["points"], row["low"], row["high"]) if "points" in row else ""
         rest = {
             key: row[key] for key in ("repeat", "of", "times", "minutes", "probes", "share", "shares") if key in row
         }
@@ -236,7 +236,7 @@ def main() -> None:
             f"{row.get('kind', ''):30} {row['subject']:44} {points:26} {row.get('says', '')} {rest or ''}", flush=True
         )
         if "loss" in row:
-            print(f"{'':76}loss {told(row['loss'], row['loss_low'], row['loss_high'], 3)} {row['loss_says']}")
+            print(f"{'':76}loss {interval_text(row['loss'], row['loss_low'], row['loss_high'], 3)} {row['loss_says']}")
     (options.out / f"{options.experiment}.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
 
 

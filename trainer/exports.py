@@ -33,6 +33,7 @@ def export_checkpoint(
         if not {*path.relative_to(root).parts}.isdisjoint(own):
             continue
         target = folder / path.relative_to(root)
+        # files that a manifest lists have a digest already
         wanted = digests.get(path) or file_sha256(path)
         if target.is_file() and file_sha256(target) == wanted:
             continue

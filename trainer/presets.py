@@ -79,6 +79,7 @@ class Preset:
             "reading": self.reading.plain(),
         }
         usual = {"history": "action", "thinking": False, "reading": Reading().plain(), "action_space": ACTION_SPACE}
+        # left out, so that the preset of a checkpoint from before these settings has the bytes it had
         for name, plain in usual.items():
             if found[name] == plain:
                 del found[name]
@@ -140,6 +141,7 @@ def image_processor(wanted: Preset) -> Any:
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     shape = wanted.shape
+    # a share of the most: what is smaller is enlarged until nano can read it
     least = int(wanted.max_pixels * shape.enlarged_to) if shape else wanted.min_pixels
     return Qwen2VLImageProcessorPil(
         patch_size=shape.patch if shape else 16,

@@ -16,6 +16,7 @@ import numpy as np
 
 from quality.statistics import score_interval
 
+# enough that the ends of an interval move by a few tenths of its width between seeds
 DRAWS = 2000
 TELLING = 6
 """Clusters that must agree before their sign is no chance: of five even a sign test says 6 % (two-sided)."""
@@ -54,6 +55,7 @@ def interval(
     if len(data) == 0:
         return Interval(math.nan, math.nan, math.nan, 0, 0, "nothing measured")
     mean, equal = float(data.mean()), bool(np.all(data == data[0]))
+    # the bootstrap of equal values has no width, and would call one screen's success certain
     if proportion and data.min() >= 0 and data.max() <= 1 and (len(names) == 1 or (equal and mean in (0.0, 1.0))):
         low, high = score_interval(mean, len(names))
         return Interval(mean, low, high, len(data), len(names), "Wilson, one trial per cluster")
@@ -114,12 +116,14 @@ def crossed_interval(
     seeds, column = np.unique(np.asarray(runs, dtype=str), return_inverse=True)
     if len(data) == 0 or len(seeds) < 2 or np.all(data == data[0]):
         return interval(values, clusters, proportion=proportion)
+    # [clusters, runs]: a cluster may have no value, or several, in a run
     sums, sizes = np.zeros((2, len(names), len(seeds)))
     np.add.at(sums, (row, column), data)
     np.add.at(sizes, (row, column), 1.0)
     source = np.random.Generator(np.random.PCG64(SEED))
     means = []
     for _ in range(0, DRAWS, 500):  # in blocks: memory stays below 500 × clusters
+        # how often each is drawn: counts stand for rows that are drawn with replacement
         tasks = source.multinomial(len(names), np.full(len(names), 1 / len(names)), size=500)
         chosen = source.multinomial(len(seeds), np.full(len(seeds), 1 / len(seeds)), size=500)
         weight = np.einsum("dc,cr,dr->d", tasks, sizes, chosen)
@@ -154,6 +158,7 @@ def macro_interval(values: Sequence[float], cells: Sequence[str], clusters: Sequ
     for _ in range(0, DRAWS, 500):
         drawn = source.multinomial(len(names), np.full(len(names), 1 / len(names)), size=500)
         total, count = drawn @ sums, drawn @ sizes
+        # a draw may miss every cluster of a cell
         held = count > 0
         share = np.divide(total, count, out=np.zeros_like(total), where=held)
         means.append(share.sum(1) / held.sum(1))
@@ -170,6 +175,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     0 ≤ c ≤ n."""
     if not (1 <= k <= n and 0 <= c <= n):
         raise ValueError(f"pass@k: expected 1 <= k <= n and 0 <= c <= n, found n {n}, c {c}, k {k}")
+    # of all choices of k attempts, those in which none of the successes is
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
 
@@ -180,6 +186,7 @@ def _bootstrap(data: np.ndarray, place: np.ndarray, count: int, seed: int) -> tu
     means = []
     for _ in range(0, DRAWS, 500):  # in blocks: memory stays below 500 × clusters
         drawn = source.multinomial(count, np.full(count, 1 / count), size=500)
+        # the mean of drawn values, not of clusters' means: large clusters count as large
         means.append((drawn @ sums) / (drawn @ sizes))
     low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
     return float(low), float(high)

@@ -15,6 +15,7 @@ def picture_key(row: Mapping[str, object]) -> str:
     data = row_images(row)
     if len(data) == 1:
         return hashlib.sha256(data[0]).hexdigest()
+    # of the digests, so that it counts where one picture ends and the next begins
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in data)).hexdigest()
 
 
@@ -39,6 +40,7 @@ def set_aside(rows: Sequence[Mapping[str, object]], share: float) -> list[Mappin
 
     The same rows for every stage, so what stops RL was not trained on before either.
     """
+    # in units of the 64 bits that are compared
     limit = int(share * 2**64)
     chosen = {name for name in {cluster_of(row) for row in rows} if int(digest(["validation", name])[:16], 16) < limit}
     return [row for row in rows if cluster_of(row) in chosen]

@@ -62,6 +62,7 @@ class ListSource:
         """See `RowSource`."""
         epoch, offset = divmod(start, len(self._rows))
         while True:
+            # a prime, so that (seed, epoch) pairs seldom share an order
             source = torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
             order = torch.randperm(len(self._rows), generator=source).tolist()
             yield from (self._rows[i] for i in order[offset:])

@@ -25,6 +25,7 @@ def sample_files(manifest: Manifest) -> list[Path]:
     found = []
     for entry in manifest.files:
         path = manifest.root / entry.path
+        # by the schema alone: a shard's footer, not its rows
         if path.suffix == ".parquet" and {"messages", "answer", PICTURES} <= set(pq.read_schema(path).names):
             found.append(path)
     if not found:
@@ -63,6 +64,7 @@ def _pictures(path: Path, indices: set[int]) -> Iterator[tuple[int, Any]]:
     file, start = pq.ParquetFile(path), 0
     for group in range(file.metadata.num_row_groups):
         size = file.metadata.row_group(group).num_rows
+        # a row group is read only for rows that are wanted: pictures are most of a shard
         here = [index for index in range(start, start + size) if index in indices]
         if here:
             column = file.read_row_group(group, columns=[PICTURES]).column(PICTURES)
@@ -92,6 +94,7 @@ def screen_elements(store: Store, sources: Sequence[str], pictures: set[str]) ->
             table = table.filter(pc.is_in(table["screenshot_sha256"], pa.array(sorted(pictures), pa.string())))
             for row in table.to_pylist():
                 boxes = [element["box"] for element in row["elements"] if element["box"]]
+                # of several sources that know a screen, the one that knows most of it
                 if len(boxes) > len(found.get(row["screenshot_sha256"], ())):
                     found[row["screenshot_sha256"]] = boxes
     return found

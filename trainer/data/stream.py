@@ -41,6 +41,7 @@ class MixtureSource:
         first, skip = divmod(start, self._chunk)
         for number in count(first):
             epoch, index = divmod(number, self._reader.batches_per_epoch)
+            # by number of the batch, so that no row before it is read
             for row in self._reader.batch_of_shards(epoch, index, *self._share)[skip:]:
                 if row is None:
                     yield ELSEWHERE
@@ -85,6 +86,7 @@ class ScheduledSource:
             if share < 0 or unknown or min(weights.values(), default=-1) < 0 or not sum(weights.values()):
                 raise ValueError(f"schedule: expected weights >= 0 of {sorted(rows)}, not all 0, found {dict(weights)}")
             asked = {name: weights.get(name, 0.0) / sum(weights.values()) for name in rows}
+            # of the objective that is asked for most, compared with what there is, every row is kept
             rarest = max(asked[name] * total / rows[name] for name in rows)
             keep = {name: asked[name] * total / rows[name] / rarest for name in rows}
             end += share * wanted * rarest  # one in `rarest` rows is kept
@@ -115,6 +117,7 @@ class ScheduledSource:
 def _unit(seed: int, position: int) -> float:
     """A number in [0, 1) that depends on both (splitmix64)."""
     mask = 2**64 - 1
+    # splitmix64's increment and multipliers; the seed has an odd multiplier of its own
     word = (seed * 0xD1342543DE82EF95 + (position + 1) * 0x9E3779B97F4A7C15) & mask
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & mask

@@ -48,6 +48,7 @@ class WindowedSource:
         """See `RowSource`; None and `ELSEWHERE` stay what they are."""
         for position, row in enumerate(self._source.rows(start), start):
             try:
+                # None and ELSEWHERE are false, and stay what they are
                 yield row and cut_row(row, self._processor, drawn_by=f"{self._seed}/{position}")
             except (BadSample, ImageError):
                 yield row  # whoever reads it counts it
@@ -84,6 +85,7 @@ def cut_row(row: Row, processor: Processor, *, drawn_by: object, target: bool = 
     rng = Random(f"window/{drawn_by}")
     if not target and rng.random() < WHOLE:
         return row
+    # windows that show a part of the target are asked about neither way
     placed = [(view, found) for view in views if (found := _answered(row, view)) is not None]
     showing = [(view, found) for view, found in placed if found["answer"] != REFUSAL]
     without = [(view, found) for view, found in placed if found["answer"] == REFUSAL]

@@ -19,7 +19,8 @@ from trainer.modeling.batches import Batch
 from trainer.modeling.head_chunks import Terms
 from trainer.modeling.model import label_terms, reply_log_softmax
 from trainer.rl.grpo import Advantages, LossParts, padded
-from trainer.rl.learner import Learner, SampledReply
+from trainer.rl.learner import Learner
+from trainer.rl.sampled_replies import SampledReply
 from trainer.runtime.precision import autocast
 from trainer.settings.grpo import GrpoConfig
 
@@ -39,6 +40,7 @@ class Distiller(Learner):
 
     def _of_tokens(self, part: Sequence[SampledReply], like: torch.Tensor) -> torch.Tensor | None:
         replies = [one for one in part if isinstance(one, TaughtReply)]
+        # in nats; where padding stands all three are 0
         weights, taught, own = (
             padded([getattr(one, name) for one in replies], like) for name in ("pushes", "taught", "logprobs")
         )
@@ -62,9 +64,12 @@ class Distiller(Learner):
             found = label_terms(self._policy, batch, kl_terms(self.processor.never, table))
         places = found.samples.tolist()
         shares = [advantages.weights[replies[at].trajectory] / tokens[replies[at].trajectory] for at in places]
+        # in the order of the labels, which are the pushed tokens
         weights = [weight for one in replies for weight in one.pushes if weight > 0]
+        # the sum over tokens divided by the whole reply's length, as in GRPO's loss
         loss = (found.values * found.values.new_tensor(shares) * found.values.new_tensor(weights)).sum()
         kl = float(found.values.detach().mean())
+        # nothing is clipped and no ratio taken: the student's own distribution is what is pulled
         return LossParts(loss, float(loss.detach()), kl, 0.0, 1.0, 0.0, 0.0), len(weights), torch.zeros(0)
 
 
@@ -75,6 +80,7 @@ def pushed_only(batch: Batch, pushes: Sequence[Sequence[float]]) -> Batch:
     flags = torch.tensor([weight > 0 for one in pushes for weight in one], device=labelled.device)
     chosen = torch.zeros_like(labelled).masked_scatter(labelled, flags)  # row by row, as replies come
     numbers = torch.zeros_like(batch.labels)
+    # numbers instead of flags: each says which row of the teachers' table is its token's
     numbers[chosen] = torch.arange(int(flags.sum()), device=labelled.device)
     return replace(batch, labels=batch.labels.masked_fill(~chosen, -100), coordinate=numbers)
 

@@ -52,6 +52,7 @@ def span_pushes(
     parts = processor.action_parts(ids)
     if fault == "unreadable" or all(part == "rest" for part in parts):  # a point of another form has no span
         return Pushes(fault, (settings.right if fault == "none" else settings.unreadable,) * len(parts))
+    # a part gets weight only for a fault of its own, or where all is right
     by_part: dict[str, dict[Fault, float]] = {
         "type": {"type": settings.wrong_type, "none": settings.right},
         "parameters": {"parameters": settings.wrong_parameters, "none": settings.right},

@@ -82,6 +82,7 @@ class DistillRun:
         self.learner = Distiller(loaded.model, loaded.processor, settings)
         self.panel = TeacherPanel(teachers, settings, device)
         weights = {name: WeightFiles(path).digest() for name, path in {"start": start, **teachers}.items()}
+        # in the order that the settings name them in
         ids = [[str(task.row["sample_id"]) for task in some] for part in (train, validation) for some in part.values()]
         identity = digest([STATE_VERSION, weights, settings.run_part(), ids])
         self.file = StateFile(folder / FILE if folder else None, identity)
@@ -103,12 +104,15 @@ class DistillRun:
     def _update(self) -> None:
         settings, update = self.settings, self.state.update
         asked = [one for domain in self.train for one in self._replies(domain)]
+        # what nobody pushes needs no teacher, but counts in the mean
         pushed = [one for one in asked if one.pushes.any]
         taught = self.panel.ask(
             [one.reply for one in pushed], [one.context for one in pushed], [one.domain for one in pushed]
         )
         count = len(asked)
+        # advantages are of tokens (`_of_tokens`); replies weigh alike
         alike = Advantages((0.0,) * count, (1.0 / max(1, count),) * count, count, 0, 0)
+        # numbered as `tokens` is: those that are pushed come first
         taught = [replace(reply, trajectory=at) for at, reply in enumerate(taught)]
         tokens = [len(one.reply.token_ids) for one in (*pushed, *(one for one in asked if not one.pushes.any))]
         figures = self.learner.step(taught, alike, tokens, update)
@@ -140,6 +144,7 @@ class DistillRun:
             self.processor.preset.max_answer_tokens, objective, settings.rewards.wide, settings.rewards.free_form
         )
         device = next(self.model.parameters()).device
+        # of what changes alone, so that a run that goes on draws the same
         seed = int(digest([settings.seed, domain, self.state.update])[:8], 16)
         replies = generate(
             self.model,
@@ -158,6 +163,7 @@ class DistillRun:
         tasks, chosen = self.train[domain], []
         for place in range(self.state.update * self.settings.prompts, (self.state.update + 1) * self.settings.prompts):
             epoch, at = divmod(place, len(tasks))
+            # a prime, as in offline RL; the order is a function of (seed, epoch)
             generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + epoch)
             chosen.append(tasks[int(torch.randperm(len(tasks), generator=generator)[at])])
         return chosen
@@ -166,6 +172,7 @@ class DistillRun:
         settings, context, text, ids = self.settings, task.row, said.text, said.token_ids
         if settings.objective == "hindsight":
             pushes = all_pushed(text, ids, task.truth, settings.rewards)
+            # without a hint the teacher reads what the student read
             context = with_hindsight(task.row, task.truth) or task.row
         else:
             pushes = span_pushes(text, ids, task.truth, self.processor, settings.pushes, settings.rewards)
@@ -188,6 +195,7 @@ class DistillRun:
             ).summary()
             for domain, tasks in self.validation.items()
         }
+        # greedy success decides, and the expected reward between equals
         score = tuple(_mean([float(one[word] or 0.0) for one in found.values()]) for word in ("step_success", "reward"))
         if not state.peak or score > state.peak or settings.keep == "last":
             state.peak, state.peak_update = score, state.update
@@ -207,8 +215,8 @@ class DistillRun:
     def _save(self) -> None:
         if self.file.path is None:
             return
-        kept = self.learner.state(self.file)
-        self.file.save(kept["folder"], learner=kept, state=vars(self.state))
+        saved = self.learner.state(self.file)
+        self.file.save(saved["folder"], learner=saved, state=vars(self.state))
         self.emit({"kind": "saved", "update": self.state.update})
 
     def _restore(self) -> bool:

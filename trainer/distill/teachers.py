@@ -47,6 +47,7 @@ class TeacherPanel:
         """The replies, in their order, with what the teachers of their domains say of them in their own contexts."""
         found: dict[int, TaughtReply] = {}
         teacher_of = self._settings.teachers.of_domains
+        # teacher after teacher, so that one model at a time needs be in memory
         for name in self._settings.teachers.names:
             own = [place for place, domain in enumerate(domains) if teacher_of[domain] == name]
             if not own:
@@ -56,8 +57,9 @@ class TeacherPanel:
             settings, length = self._settings, teacher.processor.prompt_length
             for part in micro_batches(asked, settings.micro_batch, settings.micro_batch_tokens, length):
                 some = [one.place for one in part]
-                said = self._said(teacher, [replies[place] for place in some], [one.row for one in part])
-                found |= zip(some, said, strict=True)
+                answered = self._said(teacher, [replies[place] for place in some], [one.row for one in part])
+                found |= zip(some, answered, strict=True)
+            # the name would keep the model in memory beyond `clear`
             del teacher
             if not self._settings.keep_teachers:
                 self._loaded.clear()
@@ -80,9 +82,12 @@ class TeacherPanel:
             if self._settings.divergence == "sampled":
                 taught = reply_logprobs(model, batch, never=never).logprobs.tolist()
                 return [
-                    replace(one, taught=said[: len(one.token_ids)]) for one, said in zip(replies, taught, strict=True)
+                    # padded to the longest: cut back to each reply's own length
+                    replace(one, taught=scores[: len(one.token_ids)])
+                    for one, scores in zip(replies, taught, strict=True)
                 ]
             chosen = pushed_only(batch, [one.pushes for one in replies])
             whole = label_terms(model, chosen, log_distributions(never)).values.float().cpu()
+        # one table of all replies, in their order
         counts = [sum(weight > 0 for weight in one.pushes) for one in replies]
         return [replace(one, distributions=part) for one, part in zip(replies, whole.split(counts), strict=True)]

@@ -82,6 +82,7 @@ def distill(
         loaded, Path(start), settings, folders, train, validation, emit, Path(state_dir) if state_dir else None, device
     )
     with deterministic(device, settings.threads):
+        # before training, with the same tasks and seeds as after it: the figures are paired
         before = _held_out(loaded, held_out, settings)
         emit({"kind": "held_out", "when": "before", **_success(before)})
         run.go()
@@ -105,7 +106,7 @@ def distill(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
-    made = lineage(
+    record = lineage(
         DISTILLED.name,
         loaded.processor.preset,
         config=settings.run_part(),
@@ -113,9 +114,10 @@ def distill(
         parents=parents or {name: WeightFiles(path).digest() for name, path in {"start": start, **folders}.items()},
         metrics={key: metrics[key] for key in ("teachers", "success_gain", "weight_delta", "peak_update")},
     )
-    save_checkpoint(folder, loaded.model, loaded.processor, made)
+    save_checkpoint(folder, loaded.model, loaded.processor, record)
+    # only now, with the checkpoint whole, is there nothing to go on with
     run.file.forget()
-    emit({"kind": "done", **made.metrics})
+    emit({"kind": "done", **record.metrics})
     return DistillResult(folder, metrics)
 
 
@@ -167,6 +169,7 @@ def _held_out(loaded: Checkpoint, tasks: Tasks, settings: DistillSettings) -> di
             loaded.processor,
             some,
             samples=settings.held_out_samples,
+            # held-out draws have an offset of their own, as in offline RL
             seed=settings.seed + 17,
             config=settings.rewards,
         )

@@ -36,6 +36,7 @@ class BlindTable:
                 point = parse_reply(row["answer"]).point
                 if point is not None:
                     for key in keys:
+                        # a refusal has no place that could be averaged
                         self._points[key].append(None if point == (-1, -1) else point)
             elif row["objective"] == "navigation":
                 for key in keys:
@@ -44,6 +45,7 @@ class BlindTable:
     @staticmethod
     def _keys(row: Mapping[str, Any]) -> list[tuple[str, ...]]:
         text, platform = prompt_text(row["messages"]).casefold(), str(row["platform"])
+        # from the most exact to the most general: the first that training rows had is taken
         return [(platform, text), ("", text), (platform,), ()]
 
     def reply(self, row: Mapping[str, object]) -> str:
@@ -53,12 +55,14 @@ class BlindTable:
                 return self._point(self._points[key])
             if row["objective"] == "navigation" and key in self._replies:
                 counted = self._replies[key]
+                # the text decides between equal counts
                 return min(counted, key=lambda text: (-counted[text], text))
         return ""
 
     @staticmethod
     def _point(seen: Sequence[tuple[int, int] | None]) -> str:
         there = [point for point in seen if point is not None]
+        # more refusals than points
         if len(there) * 2 < len(seen):
             return REFUSAL
         x, y = (round(sum(point[axis] for point in there) / len(there)) for axis in (0, 1))
@@ -74,6 +78,7 @@ def random_element(targets: Sequence[Box], elements: Sequence[Box]) -> float:
     if not targets:
         return 0.0
     if not elements:
+        # 1000 x 1000, in the frame of screens
         return min(1.0, sum((box[2] - box[0]) * (box[3] - box[1]) for box in targets) / 1e6)
     centres = [centre(box) for box in elements]
     return sum(any(contains(list(target), point) for target in targets) for point in centres) / len(centres)
@@ -91,6 +96,7 @@ def swap_screens(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Any] | 
         others = [j for j in order if keys[j] != keys[i] and len(row_images(rows[j])) == len(row_images(row))]
         near = [j for j in others if rows[j]["platform"] == row["platform"]]
         alike = [j for j in near if rows[j]["source"] == row["source"]]
+        # the control should differ in nothing but the screen
         best = next(iter(alike or near or others), None)
         swapped.append(None if best is None else {**row, "images": rows[best]["images"]})
     return swapped

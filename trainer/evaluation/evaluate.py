@@ -41,6 +41,7 @@ def choose(rows: Sequence[Row], config: EvalConfig) -> list[Row]:
     by_domain: dict[str, list[tuple[str, Row]]] = {}
     for row in rows:
         if row["objective"] in MEASURES and _checkable(row):
+            # by a hash, so that a new sample moves at most one out
             by_domain.setdefault(domain(row), []).append((digest([config.seed, row["sample_id"]]), row))
     chosen: list[Row] = []
     for name, listed in sorted(by_domain.items()):
@@ -66,6 +67,7 @@ def judge(row: Row, text: str, rewards: RewardConfig = DEFAULT, space: ActionSpa
     found, expected = parse_reply(text, space).action, truth.action
     if expected is None:
         raise ValueError(f"sample {row.get('sample_id')}: a navigation sample needs a true action")
+    # without boxes the distance alone decides
     success = any(step_success(found, expected, box) for box in (truth.boxes or (None,)))
     return {"step": float(success), "type": float(type_match(found, expected)), **common}
 
@@ -102,8 +104,8 @@ def evaluate(
     rewards = RewardConfig(reply_profile=config.reply_profile)
     truths = [ReplyTarget.of_sample(row, space) for row in rows]
     for name, found in summary.items():
-        said = [(r["reply"], truth) for r, truth in zip(records, truths, strict=True) if _within(r, name)]
-        found["unreadable_share"] = unreadable_share(said, rewards, f"evaluation, {name}")
+        replies = [(r["reply"], truth) for r, truth in zip(records, truths, strict=True) if _within(r, name)]
+        found["unreadable_share"] = unreadable_share(replies, rewards, f"evaluation, {name}")
     return {"summary": summary, "records": records, "config": config.plain(), "unreadable": unreadable}
 
 
@@ -146,6 +148,7 @@ def _records(
                 on_event({"kind": "evaluation", "done": bar.n, "of": len(asked)})
 
         replies = [""] * len(asked)
+        # objective by objective, since their replies have different lengths
         for objective in MEASURES:
             places = [place for place, row in enumerate(asked) if row["objective"] == objective]
             found = answers(
@@ -158,6 +161,7 @@ def _records(
             )
             for place, reply in zip(places, found, strict=True):
                 replies[place] = reply.text
+    # replies to swapped screens stand behind those to the rows
     wrong = {row["sample_id"]: reply for row, reply in zip(swapped, replies[len(rows) :], strict=True)}
     rewards, space = RewardConfig(reply_profile=config.reply_profile), checkpoint.processor.preset.action_space
     return [
@@ -187,6 +191,7 @@ def _record(
     }
     key = "hit" if row["objective"] == "grounding" else "step"
     if blind is not None:
+        # training answers may be of a wider space than this model's
         guess = judge(row, blind.reply(row), space=WIDEST)
         record |= {"blind": guess[key]} | ({"blind_type": guess["type"]} if "type" in guess else {})
     if key == "hit":
@@ -209,6 +214,7 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     found: dict[str, Any] = {name: over(records, name, "cluster") for name in MEASURES[objective]}
     controls = ("blind", "blind_type") if objective == "navigation" else ("blind", "random_element", "swapped")
     if objective == "grounding":
+        # controls point, and never refuse: held against elements that are there alone
         there = [r for r in records if not r["refusal"]]
         found["present"] = over(there, "hit", "cluster")
         found["absent"] = over([r for r in records if r["refusal"]], "hit", "cluster")
@@ -239,6 +245,7 @@ def compare(
     def wanted(record: Mapping[str, Any]) -> bool:
         return (name is None or _within(record, name)) and record.get(measure) is not None
 
+    # only what both reports hold: a figure over different samples isn't paired
     other = {r["sample_id"]: r for r in second if wanted(r)}
     both = [(r, other[r["sample_id"]]) for r in first if wanted(r) and r["sample_id"] in other]
     return paired([a[measure] for a, _ in both], [b[measure] for _, b in both], [a["cluster"] for a, _ in both]).plain()

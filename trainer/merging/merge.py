@@ -136,6 +136,7 @@ def merge(
             return
         tally = TensorTally(len(order))
         ordered = [used[i] for i in order]
+        # one for each tensor, since a trim counts the equal magnitudes that it has still to keep
         trims = [Trim(_cut(name, base_files, model_files[i], densities[i])) for i in order if method == "ties"]
         for pieces in zip(*(each.precise(name) for each in files), strict=True):
             theta, *experts = (_checked(name, piece) for piece in pieces)
@@ -207,6 +208,7 @@ def _parameters(
 
 def _warn_of_rounding(models: Sequence[WeightFiles]) -> None:
     """A step of RL is often smaller than a bf16's last place: then it is in no file, and no merge brings it back."""
+    # a folder with a remainder has its float32 weights whole
     cut = {info.dtype for files in models if files.remainder is None for info in files.tensors.values()}
     if found := sorted(cut & {"BF16", "F16"}):
         warnings.warn(

@@ -88,9 +88,11 @@ def choose_ties(
             place = Path(room) / str(number)
             report = merge("ties", base, models, place, density=density, lam=lam, **how)
             found = Tried(density, lam, _success(place, tasks, device))
+            # better, not as good: of equals the first stays
             if best is None or found.mean > max(one.mean for one in tried):
                 best = report
                 shutil.rmtree(folder, ignore_errors=True)
+                # moved, not copied: a merge is as large as a checkpoint
                 place.rename(folder)
             else:
                 shutil.rmtree(place)
@@ -103,8 +105,8 @@ def choose_ties(
 
 def _success(folder: Path, tasks: Mapping[str, Sequence[RlTask]], device: str) -> dict[str, float]:
     loaded = load_checkpoint(folder, device=device)
-    made = {
+    measures = {
         domain: measure(loaded.model, loaded.processor, some, samples=0, seed=0, config=RewardConfig())
         for domain, some in tasks.items()
     }
-    return {domain: sum(one.success) / len(one.success) for domain, one in made.items()}
+    return {domain: sum(one.success) / len(one.success) for domain, one in measures.items()}

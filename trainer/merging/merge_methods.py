@@ -80,6 +80,7 @@ class TensorTally:
 def _square(piece: torch.Tensor) -> float:
     import torch
 
+    # in double: a sum of billions of small squares
     return float(torch.linalg.vector_norm(piece, dtype=torch.float64)) ** 2 if piece.numel() else 0.0
 
 
@@ -128,6 +129,7 @@ def _reached(histogram: np.ndarray, k: int) -> tuple[int, int]:
     import numpy as np
 
     from_top = np.cumsum(histogram[::-1])
+    # the first bin, from the top, with which k are reached
     place = int(np.searchsorted(from_top, k))
     return len(histogram) - 1 - place, k - int(from_top[place] - histogram[::-1][place])
 
@@ -142,11 +144,13 @@ class Trim:
         """The piece with what isn't kept set to 0."""
         import torch
 
+        # a magnitude is never below 0: KEEP_ALL
         if self._edge < 0:
             return delta
         size = delta.abs()
         keep = size > self._edge
         if self._ties:
+            # in the order of the tensor, so the lowest index is kept
             tied = (size == self._edge).nonzero()[: self._ties, 0]
             keep[tied] = True
             self._ties -= len(tied)
@@ -180,6 +184,7 @@ def ties_piece(
         positive |= delta > 0
         negative |= delta < 0
     upward = summed >= 0  # the elected sign of each entry
+    # an entry that was trimmed away is 0, and agrees with neither sign
     agrees = [torch.where(upward, delta > 0, delta < 0) for delta in weighted]
     agreed, share = torch.zeros_like(base), torch.zeros_like(base)
     voters = torch.zeros(base.shape, dtype=torch.int16)  # how many experts agree with it

@@ -67,10 +67,10 @@ def _compare(part: _Compared, base: Path, model: Path) -> list[str]:
     for path, expected, value in found:
         if path in part.defaulted and None in (expected, value):
             continue
-        told = f"{part.file}: {path}: expected {_short(expected)} as in {base}, found {_short(value)}"
+        note = f"{part.file}: {path}: expected {_short(expected)} as in {base}, found {_short(value)}"
         if path.split(".")[-1] not in part.noted and path.split(".")[0] not in part.noted:
-            raise CheckpointMismatch(f"{told} in {model}; merge checkpoints of one model")
-        notes.append(told)
+            raise CheckpointMismatch(f"{note} in {model}; merge checkpoints of one model")
+        notes.append(note)
     return notes
 
 
@@ -79,6 +79,7 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, An
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted({*one, *other} - _SAVED_WITH - _RUN_WITH):
             yield from _differences(one.get(key), other.get(key), f"{path}.{key}" if path else key)
+    # long lists (vocabulary, merges) entry by entry, so that the message names the place
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other) > 8:
         for place, (left, right) in enumerate(zip(one, other, strict=True)):
             yield from _differences(left, right, f"{path}[{place}]")
@@ -110,6 +111,7 @@ def _completed(folder: Path, config: Plain) -> Plain:
     """A configuration with all defaults, under today's names; as it is where transformers doesn't know the model."""
     from transformers import AutoConfig
 
+    # a checkpoint's own code is never run
     try:
         whole: Plain = AutoConfig.from_pretrained(str(folder), trust_remote_code=False).to_dict()
     except (ValueError, KeyError, TypeError, OSError):

@@ -14,11 +14,12 @@ from pipelines.extras import telling_extras
 if TYPE_CHECKING:
     from trainer.midtrain.train import Curve
 
+# module names, so that TRL is imported only if it is asked for
 ENGINES = {"own": "trainer.midtrain.train", "trl": "trainer.midtrain.trl_engine"}
 
 
 def engine(name: str) -> Callable[..., Curve]:
     """The `train` of an engine. Raises `MissingExtra` where its packages aren't installed."""
     with telling_extras():
-        made: Callable[..., Curve] = import_module(ENGINES[name]).train
-    return made
+        train: Callable[..., Curve] = import_module(ENGINES[name]).train
+    return train

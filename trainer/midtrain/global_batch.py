@@ -109,6 +109,7 @@ class GlobalBatches:
             mine = self._own([[one] for one in taken.rows])
         made = []
         torn = 0
+        # every n-th sequence, so that no micro-batch gets all the long ones of an ordered window
         for micro in range(config.gradient_accumulation_steps):
             rows = [row for sequence in mine[micro :: config.gradient_accumulation_steps] for row in sequence]
             batch, lost = self._batch(rows)
@@ -119,9 +120,11 @@ class GlobalBatches:
     def _own(self, whole: list[list[_Position]]) -> list[list[Row]]:
         """Every world-th sequence of a global batch, its rows fetched from the ranks that read them."""
         rank, world = self._group.rank, self._group.world
+        # the rows this rank has read, by the rank that trains on them
         given = [
             [one.row for sequence in whole[to::world] for one in sequence if one.owner == rank] for to in range(world)
         ]
+        # a receiver walks the same list in the same order, so rows need no labels on the way
         fetched = [iter(rows) for rows in self._exchange.dealt(given)]
         return [[next(fetched[one.owner]) for one in sequence] for sequence in whole[rank::world]]
 
@@ -135,11 +138,13 @@ class GlobalBatches:
         try:
             batch = processor.training_batch(rows, spans, self._seen) if rows else processor.empty_batch()
             good = rows
+        # a header promised what doesn't decode: find the torn rows one by one and leave them out
         except BadSample:
             good = [row for row in rows if self._whole(row)]
             batch = processor.training_batch(good, spans, self._seen) if good else processor.empty_batch()
         if self._config.packing or self._config.padding_free:
             batch = packed(batch)
+        # every rank has to run the tower, as a model in parts is gathered by all or none
         return (processor.with_picture(batch) if self._group.world > 1 else batch), len(rows) - len(good)
 
     def _whole(self, row: Row) -> bool:
@@ -162,6 +167,8 @@ class GlobalBatches:
                     lengths.append(one.found)
                     bad_run = 0
                 elif one.found is not None:
+                    # a few bad rows are passed over and counted; a long run
+                    # of them means the source is broken
                     bad, bad_run = bad + 1, bad_run + 1
                     if bad_run >= self._limit:
                         raise BadSample(one.found)
@@ -177,14 +184,15 @@ class GlobalBatches:
                 row = next(self._rows)
                 if row is not ELSEWHERE:
                     held[offset], found[offset] = row or ELSEWHERE, None if row is None else self._length(row)
+        # any error: a rank that raised by itself would leave the others waiting in the exchange
         except Exception as error:
             failed = error
-        told: list[tuple[Mapping[int, int | str | None], Exception | None]] = self._exchange.told((found, failed))
-        if failures := [one for one in (failed, *(theirs for _, theirs in told)) if one is not None]:
+        reports: list[tuple[Mapping[int, int | str | None], Exception | None]] = self._exchange.told((found, failed))
+        if failures := [one for one in (failed, *(theirs for _, theirs in reports)) if one is not None]:
             raise failures[0]
-        owners = {offset: owner for owner, (share, _) in enumerate(told) for offset in share}
+        owners = {offset: owner for owner, (share, _) in enumerate(reports) for offset in share}
         return [
-            _Position(owners[offset], told[owners[offset]][0][offset], held.get(offset, ELSEWHERE))
+            _Position(owners[offset], reports[owners[offset]][0][offset], held.get(offset, ELSEWHERE))
             for offset in range(count)
         ]
 
@@ -215,6 +223,7 @@ class GlobalBatches:
         made = bins(taken.lengths, self._config.max_length)
         self.fill = fill(taken.lengths, made, self._config.max_length)
         # sequences are opened by their longest sample: unshuffled, long samples would come first
+        # a large prime keeps the generators of neighbouring seeds and positions apart
         source = torch.Generator().manual_seed(self._config.seed * 1_000_003 + self._position)
         order: list[int] = torch.randperm(len(made), generator=source).tolist()
         return [[taken.rows[index] for index in made[place]] for place in order]
@@ -229,6 +238,8 @@ def ahead(batches: GlobalBatches, count: int, device: torch.device | None = None
         given = batches.next()
         return given if stream is None else _uploaded(given, stream)
 
+    # one thread for the batches, since the stream has one place;
+    # several for pictures, whose decoding dominates
     with ThreadPoolExecutor(DECODERS, "pictures") as batches.decoders, ThreadPoolExecutor(1, "batches") as pool:
         waiting = [pool.submit(made) for _ in range(min(AHEAD, count))]
         for index in range(count):
@@ -249,5 +260,6 @@ def _uploaded(given: StepBatches, stream: torch.cuda.Stream) -> StepBatches:
             batch if batch.pixel_values is None else replace(batch, pixel_values=batch.pixel_values.to(stream.device))
             for batch in given.batches
         ]
+    # handed over only when the copy is done
     stream.synchronize()
     return replace(given, batches=there)

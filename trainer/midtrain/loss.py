@@ -32,6 +32,7 @@ def token_losses(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(loss, weight, sample) of each labelled token, in order; see the module docstring for coordinates, and
     `trainer.modeling.model.hidden_states` for `image_blocks`."""
+    # coordinates are tokens of their own, 0 to 1000 in order from `first` on
     first = processor.numbers.first if sigma > 0 and processor.numbers is not None else None
 
     def losses(logits: torch.Tensor, labels: torch.Tensor, coordinate: torch.Tensor) -> torch.Tensor:
@@ -42,8 +43,10 @@ def token_losses(
             return losses
         truth = (labels[places] - first).float()  # [C], 0..1000
         units = torch.arange(LAST_NUMBER + 1, device=truth.device, dtype=truth.dtype)
+        # normalised over 0..1000, so that near an edge the whole target still lies on the screen
         target = torch.softmax(-((units[None] - truth[:, None]) ** 2) / (2 * sigma**2), dim=-1)  # [C, 1001]
         soft = -(target * log_p[places, first : first + LAST_NUMBER + 1]).sum(-1)  # [C]
+        # not in place: `losses` belongs to the graph that the backward pass goes through
         return losses.index_copy(0, places, soft)
 
     found = label_terms(model, batch, losses, image_blocks)
@@ -69,14 +72,16 @@ def validate(
     names = sorted({str(row.get("objective", "?")) for row in rows} | {"all"})
     sums = {name: [0.0, 0.0] for name in names}
     device = next(model.parameters()).device
-    made = bins([processor.length(row) for row in rows], TOKENS)
-    for turn in range(0, len(made), group.world):
-        some = [rows[index] for chosen in made[turn + group.rank :][:1] for index in chosen]
+    sequences = bins([processor.length(row) for row in rows], TOKENS)
+    # a turn is one sequence of each rank; a rank that has none left computes an empty batch along
+    for turn in range(0, len(sequences), group.world):
+        some = [rows[index] for chosen in sequences[turn + group.rank :][:1] for index in chosen]
         batch = processor.training_batch(some, spans) if some else processor.empty_batch()
         batch = packed(batch) if takes_packed(model) else batch
         # all ranks run the tower, or those that do would wait for the others for ever
         batch = processor.with_picture(batch) if group.world > 1 else batch
         losses, weights, owners = token_losses(model, processor, batch.to(device))
+        # in double, since these are sums over a whole validation set
         each = torch.stack([losses * weights, weights]).double()  # [2, N]
         by_row = each.new_zeros(2, len(some)).index_add(1, owners, each)
         for row, *found in zip(some, *by_row.tolist(), strict=True):

@@ -21,4 +21,5 @@ def perplexity_weights(
     are against a Gaussian of width `sigma`, in units of 0..1000; 0: none is."""
     floor = max(0.0, 0.5 * math.log(2 * math.pi * math.e * sigma**2)) if sigma > 0 else 0.0  # in nats, of a Gaussian
     excess = (losses.detach() - floor * coordinate).clamp(min=0.0)
+    # clamped before exp, so that one odd token can't overflow
     return torch.exp((config.power * excess).clamp(max=math.log(config.cap)))

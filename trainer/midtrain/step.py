@@ -50,6 +50,7 @@ class OptimiserSteps:
         """Train on a step's batches; what goes into the curve, and the `flops` that it took."""
         config = self._config
         set_rate(self._optimiser, learning_rate(step, config))
+        # an empty batch only keeps its rank in step with the others
         real = [batch for batch in given.batches if batch.samples]
         own = [
             sum(float(batch.weights.sum(dtype=torch.float64)) for batch in real),
@@ -71,6 +72,7 @@ class OptimiserSteps:
         ]
         # each rank's part is a share of the whole, so the sum is the mean
         loss, aux_loss, harder = self._group.sums([sum(some) for some in zip(*parts, strict=True)])
+        # the mean factor: divided out, perplexity changes which tokens count and not how large a step is
         if config.perplexity.power:
             loss /= harder
             self._scale_gradients(1.0 / harder)
@@ -114,6 +116,7 @@ class OptimiserSteps:
             losses, weights, _ = token_losses(self._model, self._processor, batch, sigma, self._config.image_blocks)
             if self._config.perplexity.power:
                 width = sigma if self._processor.numbers is not None else 0.0  # else no target is a Gaussian
+                # -100 is transformers' mark for a token without a loss
                 coordinate = batch.coordinate[batch.labels != -100]
                 weights = weights * perplexity_weights(losses, coordinate, width, self._config.perplexity)
             part, aux = (losses * weights).sum() / weight, 0.0

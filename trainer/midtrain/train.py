@@ -79,6 +79,7 @@ def train(
     from tqdm import tqdm
 
     group = ranks()
+    # models of other ranks are hollow: only the first has weights to hash
     digest = run_digest(model, source, config) if group.first and state_dir is not None else ""
     digest, state_dir = following(group, (digest, state_dir))
     answers = processor  # validation is of answers alone, whatever image tokens are asked for
@@ -96,6 +97,7 @@ def train(
     step, curve = int(saved.get("step", 0)), Curve(**saved.get("curve", {}))
     num_tokens = sum(row["tokens"] for row in curve.steps)
     run = OptimiserSteps(model, processor, optimiser, config, group, bad_before=curve.bad_rows)
+    # the stream counts bad rows from here on; those before are in the curve
     place = StreamPosition(saved.get("position", 0), saved.get("taken", 0))
     stream = GlobalBatches(source, processor, config, group, place, plain.seen_pictures)
     with (
@@ -112,31 +114,31 @@ def train(
         Tracker(state_dir if group.first else None, step) as tracker,
     ):
 
-        def look() -> None:
+        def validate_now() -> None:
             scores = validate(model, answers, validation, config.spans, group=group)
             curve.validation.append({"step": step, **scores})
             report({"kind": "validation", "step": step, "loss": scores}, group, tracker, on_event)
 
         if validation and step == 0:  # what training is held against
-            look()
+            validate_now()
         model.train()
         steps = _steps(stream, config.max_steps - step, run.device)
         while step < config.max_steps:
             began = time.perf_counter()
             given = next(steps)
             waited = time.perf_counter() - began
-            made = run.step(given, step)
+            figures = run.step(given, step)
             seconds = time.perf_counter() - began
-            flops = made.pop("flops")
+            flops = figures.pop("flops")
             step += 1
-            curve.steps.append(made)
+            curve.steps.append(figures)
             curve.bad_rows = run.bad_rows(given)
-            num_tokens += made["tokens"]
+            num_tokens += figures["tokens"]
             fill = {"fill": stream.fill} if config.packing else {}
             event = {
                 "kind": "step",
-                **made,
-                **speed(made, seconds),
+                **figures,
+                **speed(figures, seconds),
                 "data_seconds": waited,
                 **utilisation(flops, seconds, run.device, group.world),
                 "steps": config.max_steps,
@@ -146,15 +148,16 @@ def train(
             }
             report(event, group, tracker, on_event)
             bar.update()
-            bar.set_postfix_str(f"loss {made['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
+            bar.set_postfix_str(f"loss {figures['loss']:.3f}, {event['tokens_per_s']:,.0f} tokens/s")
             last = step == config.max_steps
             if validation and (last or (config.eval_steps and step % config.eval_steps == 0)):
-                look()
+                validate_now()
             if last or step % config.save_steps == 0:
                 state.save(
                     model,
                     optimiser,
                     {
+                        # where the stream stood after this step, not where the thread that reads ahead is
                         "step": step,
                         "position": given.after.position,
                         "taken": given.after.taken,
@@ -169,6 +172,7 @@ def train(
 
 def _readied(model: Any, source: RowSource, config: MidtrainConfig, group: Ranks) -> Any:
     """The model as it trains: its tower frozen if it is to be, in parts on several ranks."""
+    # features of pictures that never come twice aren't worth their memory
     again = getattr(source, "pictures_come_again", True)
     device = next(model.parameters()).device.type
     freeze_vision(model, config.freeze_vision, keep=again and group.world == 1, bf16=in_bf16(config.bf16, device))
@@ -200,9 +204,13 @@ def labelled(model: PreTrainedModel, processor: Processor, config: MidtrainConfi
     return LabelledImages.of(processor, targets=True)
 
 
-def speed(made: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Of a step that took so long."""
-    return {"seconds": seconds, "tokens_per_s": made["tokens"] / seconds, "samples_per_s": made["samples"] / seconds}
+def speed(figures: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Seconds of a step of the curve, and its tokens and samples a second."""
+    return {
+        "seconds": seconds,
+        "tokens_per_s": figures["tokens"] / seconds,
+        "samples_per_s": figures["samples"] / seconds,
+    }
 
 
 def report(event: dict[str, object], group: Ranks, tracker: Tracker, on_event: OnEvent | None) -> None:
@@ -213,7 +221,7 @@ def report(event: dict[str, object], group: Ranks, tracker: Tracker, on_event: O
 
 
 def _steps(stream: GlobalBatches, count: int, device: torch.device) -> Iterator[StepBatches]:
-    """A GPU's batches are made by a thread while it computes; a CPU has no core to spare for one."""
+    """A GPU's batches are figures by a thread while it computes; a CPU has no core to spare for one."""
     if device.type != "cpu":
         yield from ahead(stream, count, device)
         return
@@ -228,7 +236,9 @@ def run_digest(model: PreTrainedModel, source: RowSource, config: MidtrainConfig
     weights = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         weights.update(name.encode())
+        # as float32: numpy has no bf16, and that holds its every value
         weights.update(tensor.detach().float().cpu().numpy().tobytes())
+    # how often a state is saved changes nothing that is learned
     rest = {name: value for name, value in config.run_part().items() if name != "save_steps"}
     weights.update(canonical_json([source.digest(), rest]).encode())
     return weights.hexdigest()

@@ -101,13 +101,16 @@ def train(
             model=model,
             args=arguments,
             processing_class=processor.tokenizer,
+            # SFTTrainer wants a dataset: step numbers stand for the rows, which come from our own stream
             train_dataset=Dataset.from_dict({"step": list(range(config.max_steps))}),
             callbacks=[run],
         )
+        # it prints each step's figures; the bar and the tracker show them already
         trainer.remove_callback(PrinterCallback)
         trainer.follow(run, source, labelled(model, processor, config))
         if folder is not None and trainer.is_world_process_zero():
             folder.mkdir(parents=True, exist_ok=True)
+            # before the first state: one without a digest beside it is never gone on from
             (folder / RUN).write_text(json.dumps(digest), encoding="utf-8")
         with Kernels(model, config.attention).used():
             trainer.train(resume_from_checkpoint=str(begin.folder) if begin.folder else None)
@@ -154,6 +157,7 @@ def _arguments(config: MidtrainConfig, device: torch.device, folder: Path | None
         "ignore_data_skip": True,  # the stream begins at the saved place
         "report_to": [],  # `Tracker` follows every engine alike
         "disable_tqdm": not progress,
+        # sequences are cut and packed already
         "max_length": None,
         "dataset_kwargs": {"skip_prepare_dataset": True},
     }
@@ -184,6 +188,7 @@ def _saved(folder: Path | None, digest: str) -> _Begin:
         return _Begin()
     if json.loads((folder / RUN).read_text(encoding="utf-8")) != digest:
         return _Begin()
+    # `on_save` writes the stream's place last, so a state without it was killed half-way
     states = [path.parent for path in folder.glob(f"checkpoint-*/{STREAM}")]
     return _Begin(max(states, key=lambda path: int(path.name.rpartition("-")[2]), default=None))
 
@@ -222,7 +227,7 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
     ) -> None:
         """What training is held against."""
         if self._validation and not self.curve.steps:
-            self._look(args, 0)
+            self._validate(args, 0)
 
     def on_log(
         self,
@@ -233,6 +238,7 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         **given: object,
     ) -> None:
         """A step is done."""
+        # the trainer logs other things by this hook, too
         if logs is None or "loss" not in logs:
             return
         loss, tokens, samples, torn = _ranks(args).sums(self._sums)
@@ -240,6 +246,7 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         row = {
             "step": state.global_step,
             "loss": loss,
+            # the schedule counts from 0, the trainer steps that are done
             "learning_rate": learning_rate(state.global_step - 1, self.config),
             "tokens": int(tokens),
             "samples": int(samples),
@@ -250,10 +257,10 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         seconds = time.perf_counter() - self._began
         self._tokens += int(tokens)
         done = {"num_tokens": self._tokens, "bad_rows": self.curve.bad_rows}
-        self._tell(args, {"kind": "step", **row, **speed(row, seconds), "steps": self.config.max_steps, **done})
+        self._report(args, {"kind": "step", **row, **speed(row, seconds), "steps": self.config.max_steps, **done})
         every = self.config.eval_steps
         if self._validation and (row["step"] == self.config.max_steps or (every and row["step"] % every == 0)):
-            self._look(args, state.global_step)
+            self._validate(args, state.global_step)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """A saved state is whole."""
@@ -263,12 +270,12 @@ class _Follow(TrainerCallback):  # type: ignore[misc]  # which has no types
         with whole_file(Path(str(args.output_dir)) / f"checkpoint-{state.global_step}" / STREAM) as part:
             part.write_text(json.dumps(plain), encoding="utf-8")
 
-    def _look(self, args: TrainingArguments, step: int) -> None:
+    def _validate(self, args: TrainingArguments, step: int) -> None:
         scores = validate(self._model, self._processor, self._validation, self.config.spans, group=_ranks(args))
         self.curve.validation.append({"step": step, **scores})
-        self._tell(args, {"kind": "validation", "step": step, "loss": scores})
+        self._report(args, {"kind": "validation", "step": step, "loss": scores})
 
-    def _tell(self, args: TrainingArguments, event: dict[str, Any]) -> None:
+    def _report(self, args: TrainingArguments, event: dict[str, Any]) -> None:
         report(event, _ranks(args), self._tracker, self._on_event)
 
 
@@ -297,6 +304,7 @@ class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
         config = self._run.config
         self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
             cast(torch.optim.Optimizer, optimizer or self.optimizer),
+            # LambdaLR asks for a factor of the base rate
             lambda step: learning_rate(step, config) / config.learning_rate,
         )
         self._created_lr_scheduler = True
@@ -308,6 +316,7 @@ class StreamTrainer(SFTTrainer):  # type: ignore[misc]  # as above
         """A step's micro-batches, and the weight of all of its tokens on all ranks, by which the loss is divided."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         weight = sum(batch["weights"].sum(dtype=torch.float64) for batch in batches)
+        # over all ranks before any loss is taken: the loss of a step is one mean
         whole = self.accelerator.gather(torch.as_tensor(weight, device=device).float()).sum()
         if not whole > 0:
             raise ValueError("mid-training: a batch has no answer token with a weight above 0")

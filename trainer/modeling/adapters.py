@@ -26,6 +26,7 @@ def add_adapters(model: PreTrainedModel, settings: LoraSettings, seed: int = 0) 
     nothing yet. Raises `ValueError` where it names none."""
     from peft import inject_adapter_in_model
 
+    # adapters begin with random numbers, which mustn't shift those of the run
     state = torch.get_rng_state()
     try:
         torch.manual_seed(seed)
@@ -47,9 +48,11 @@ def save_adapters(folder: Path, model: PreTrainedModel, settings: LoraSettings) 
     config = _config(settings)
     config.inference_mode = True
     config.save_pretrained(str(folder))
+    # keys sorted, so that equal adapters have equal bytes
     plain = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     (folder / "adapter_config.json").write_text(json.dumps(plain, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     named = {
+        # peft leaves the adapter's own name out of its folders
         f"{SAVED}{name.replace('.default.', '.')}": weight.detach().contiguous()
         for name, weight in model.named_parameters()
         if PREFIX in name
@@ -61,6 +64,7 @@ def merge_adapters(model: PreTrainedModel) -> None:
     """Add what the adapters learned to the weights below them, and take them off."""
     from peft.tuners.lora import LoraLayer
 
+    # a list, since modules are replaced while it is walked
     for name, module in list(model.named_modules()):
         if isinstance(module, LoraLayer):
             module.merge()  # type: ignore[operator]  # of the kind of its module

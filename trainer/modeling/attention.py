@@ -58,13 +58,16 @@ def attention(
                 enable_gqa=query.shape[1] != key.shape[1],
             )
     dtype = _dtype(query)
+    # what goes in is in `dtype` already
     with torch.autocast("cpu", enabled=False):
         # [B, H, T, T]
+        # the query is scaled and not the scores: T · D products instead of T · T
         scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)).to(dtype) @ key.to(dtype).mT
         if causal:
             scores = scores.masked_fill(_later(*scores.shape[-2:]), MASKED)
         if mask is not None:
             seen = mask.dtype == torch.bool
+            # an added mask may hold -inf; a row of nothing else would be nan
             scores = scores.masked_fill(~mask, MASKED) if seen else scores + mask.clamp(MASKED).to(dtype)
         return torch.softmax(scores, -1) @ value.to(dtype)  # [B, H, T, D]
 
@@ -102,6 +105,7 @@ def attention_in_row(
         *bounds,
         *longest,
         scale=scale,
+        # no bound to the left; to the right up to the query itself, or none
         window_size=(-1, 0) if causal else (-1, -1),
         enable_gqa=query.shape[1] != key.shape[1],
     )
@@ -112,6 +116,7 @@ def attention_in_row(
 def slow_when_fused(query: torch.Tensor, key: torch.Tensor) -> bool:
     """Whether the fused kernel's way back is the slow one, and the weights are few enough to be kept."""
     wanted = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
+    # [B, H, T, T]
     weights = query.shape[0] * query.shape[1] * query.shape[2] * key.shape[2]
     half = _dtype(query) in (torch.bfloat16, torch.float16)
     return wanted and half and query.device.type == "cpu" and query.shape[1] == key.shape[1] and weights <= LARGEST

@@ -77,6 +77,7 @@ class Batch:
     def samples_at(self, columns: torch.Tensor) -> torch.Tensor:
         """Of a packed batch: the sample [N] that holds each of these places [N] of the row."""
         ends = torch.tensor(self.lengths, device=columns.device).cumsum(0)
+        # right: the place where a part ends is the next one's first
         parts = torch.searchsorted(ends, columns, right=True)
         if self.prompts is None:
             return parts
@@ -90,6 +91,7 @@ class Batch:
         ends = torch.tensor(self.lengths, device=columns.device).cumsum(0)
         first = torch.cat([ends.new_zeros(1), ends[:-1]])
         prompts = torch.tensor(self.prompts, device=columns.device)
+        # a reply's first token is predicted at the end of its prompt, wherever in the row that lies
         last = torch.where(prompts >= 0, ends[prompts.clamp(min=0)], first) - 1  # before a part begins
         parts = torch.searchsorted(ends, columns, right=True)
         return torch.where(columns == first[parts], last[parts], columns - 1)
@@ -111,6 +113,7 @@ class Batch:
             restarting = torch.cat([torch.arange(length) for length in self.lengths]).to(self.input_ids.device)
             inputs["position_ids"] = torch.cat([restarting[None, None], self.position_ids])
         if self.pixel_values is not None and self.image_grid_thw is not None:
+            # transformers' own forward pass wants a picture's patches once for each time it is shown
             parts = self.pixel_values.split(self.image_grid_thw.prod(-1).tolist())
             inputs["pixel_values"] = torch.cat([parts[i] for i in self.image_use])
             inputs["image_grid_thw"] = self.image_grid_thw[self.image_use]

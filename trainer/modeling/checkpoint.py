@@ -128,6 +128,7 @@ def _tidy(path: Path) -> None:
     if not path.exists():
         return
     plain = json.loads(path.read_text(encoding="utf-8"))
+    # these say how the object came about, not what it is
     for key in ("_from_model_config", "is_local", "local_files_only", "name_or_path"):
         plain.pop(key, None)
     for part in ("text_config", "vision_config"):
@@ -175,6 +176,7 @@ def read_preset(folder: str | Path) -> Preset:
         )
     try:
         if plain.get("shape") is not None:
+            # JSON has no tuples
             sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in plain["shape"].items()}
             plain["shape"] = Shape(**sizes)
         if "reading" in plain:

@@ -59,6 +59,7 @@ class ModelDecoder:
         found: torch.Tensor = self._model.model(
             input_ids=tokens,
             attention_mask=self._mask,
+            # text has one position, the same on all three axes
             position_ids=self._position[None, :, None].expand(3, -1, -1),
             past_key_values=self._cache,
             use_cache=True,
@@ -86,13 +87,14 @@ class Decoder:
     def keep(self, rest: torch.Tensor) -> None:
         """Go on with these replies alone (indices)."""
         self._seen, self._position = self._seen[rest], self._position[rest]
-        for kept in (self._keys, self._values):
-            for layer, whole in enumerate(kept):  # one after the other, so that none but one stands twice
-                kept[layer] = whole[rest]
+        for cache in (self._keys, self._values):
+            for layer, whole in enumerate(cache):  # one after the other, so that none but one stands twice
+                cache[layer] = whole[rest]
 
     def accept(self, width: int, counts: torch.Tensor) -> None:
         """Of the last `width` tokens read, the first `counts` [B] are the reply's."""
         own = torch.arange(width, device=counts.device) < counts[:, None]
+        # a token of the draft that isn't the reply's stays in the cache, unseen
         self._seen[:, self._length - width : self._length] &= own
         self._position = self._position + counts
 
@@ -108,6 +110,7 @@ class Decoder:
         cos, sin = cos[:, None], sin[:, None]  # [B, 1, N, D]
         self._seen[:, begin : self._length] = given
         seen = self._seen[:, None, None, : self._length]  # [B, 1, 1, T]
+        # one token may see all that is there; several mustn't see those drafted after them
         if width > 1:
             later = torch.arange(self._length, device=tokens.device) > (begin + ahead)[:, None]  # [N, T]
             seen = seen & ~later
@@ -131,9 +134,9 @@ class Decoder:
         if (more := self._length - self._seen.shape[1]) > 0:
             more = max(more, GROWTH)
             self._seen = functional.pad(self._seen, (0, more))
-            for kept in (self._keys, self._values):
-                for layer, full in enumerate(kept):
-                    kept[layer] = functional.pad(full, (0, 0, 0, more))
+            for cache in (self._keys, self._values):
+                for layer, full in enumerate(cache):
+                    cache[layer] = functional.pad(full, (0, 0, 0, more))
 
 
 def _attention(
@@ -154,6 +157,7 @@ def grouped_attention(
     share keys; without one of them it repeats the cache and reads it in float32."""
     shared, width = keys.shape[1], query.shape[2]
     grouped = query.to(keys.dtype).unflatten(1, (shared, -1)).flatten(2, 3)  # [B, K, G · N, D]
+    # sums of 16-bit products are kept in float32 before the softmax
     scores = (grouped @ keys.mT).float().mul_(scale).unflatten(2, (-1, width))  # [B, K, G, N, T]
     scores = scores.masked_fill_(~seen[:, None], MASKED)
     weights = torch.softmax(scores, -1).to(values.dtype).flatten(2, 3)

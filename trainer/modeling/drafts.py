@@ -40,6 +40,7 @@ class Drafts:
             return
         navigation = [f"<think></think><action>{action}</action><conclusion></conclusion>" for action in ACTIONS]
         for text in (*navigation, "[1,1]"):
+            # as many starts as the longest context has tokens, so that a reply's first token has one, too
             ids = [START] * max(CONTEXT) + [self._kind(one) for one in processor.answer(text)]
             for place in range(max(CONTEXT), len(ids)):
                 for length in CONTEXT:
@@ -59,11 +60,12 @@ class Drafts:
     def after(self, ids: Sequence[int]) -> list[int]:
         """What comes after these tokens of a reply; [] where nothing is known."""
         before = [START] * max(CONTEXT) + [self._kind(one) for one in ids[-max(CONTEXT) :]]
-        made: list[int] = []
-        while len(made) < LONGEST:
+        draft: list[int] = []
+        while len(draft) < LONGEST:
             found = next((one for length in CONTEXT if (one := self._next.get(tuple(before[-length:])))), None)
+            # a draft ends where a number would stand: which one is the model's to say
             if found is None or found == NUMBER:
                 break
-            made.append(found)
+            draft.append(found)
             before.append(found)
-        return made
+        return draft

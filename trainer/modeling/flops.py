@@ -39,19 +39,25 @@ def weight_flops(config: Any, batch: Batch, frozen_tower: bool = False) -> float
     """Of products with weights: 6 a weight and token that meet, 2 of them forward. The head counts at labels only, the
     tower at the patches of each picture of the batch once; of a mixture of experts those count that a token meets."""
     text, vision = config.text_config, config.vision_config
+    # of all heads of the queries; keys and values may have fewer
     width, inner = text.hidden_size, text.num_attention_heads * text.head_dim
+    # queries and output are width x inner each, keys and values width x their heads
     attention = width * (2 * inner + 2 * text.num_key_value_heads * text.head_dim)
     experts = getattr(text, "num_experts_per_tok", None) if hasattr(text, "num_experts") else None
+    # gate, up and down
     mlp = 3 * width * (text.moe_intermediate_size * experts if experts else text.intermediate_size)
     layers = text.num_hidden_layers * (attention + mlp) * sum(_lengths(batch))
     head = width * text.vocab_size * int((batch.labels != -100).sum())
     patches = sum(_patches(batch))
     pixels = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2 * vision.hidden_size
+    # queries, keys, values and output; then the two products of the MLP
     block = 4 * vision.hidden_size**2 + 2 * vision.hidden_size * vision.intermediate_size
     merged = vision.hidden_size * vision.spatial_merge_size**2
+    # one merger, and one for each level of DeepStack; each reads merge² patches at once
     mergers = (1 + len(vision.deepstack_visual_indexes)) * merged * (merged + width) / vision.spatial_merge_size**2
     tower = (vision.depth * block + mergers) * patches
     back = 0.0 if frozen_tower else 1.0
+    # pixels need no gradient, which spares a third of their product's passes
     return 6.0 * (layers + head) + (2.0 + 4.0 * back) * tower + (2.0 + 2.0 * back) * pixels * patches
 
 
@@ -60,6 +66,7 @@ def attention_flops(config: Any, batch: Batch, frozen_tower: bool = False) -> fl
     and in the tower over each picture's."""
     text, vision = config.text_config, config.vision_config
     inner = text.num_attention_heads * text.head_dim
+    # 4 T² forward, three times that with the way back, and half of it under the causal mask
     decoder = 6.0 * text.num_hidden_layers * inner * sum(length**2 for length in _lengths(batch))
     tower = 4.0 * vision.depth * vision.hidden_size * sum(count**2 for count in _patches(batch))
     return decoder + (1.0 if frozen_tower else 3.0) * tower

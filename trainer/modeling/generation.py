@@ -24,6 +24,7 @@ from trainer.modeling.shaping import Said, Shaping
 from trainer.modeling.tokenizer import LAST_NUMBER
 from trainer.runtime.precision import sampling_autocast
 
+# nano's; with fewer, thoughts filled the answer and cut the action off (docs/decisions/trainer.md)
 MAX_NEW_TOKENS = 112
 GROUNDING_TOKENS = 16
 """A point is written in fewer; what is longer has not the form of one."""
@@ -90,6 +91,7 @@ def generate(
     was_training = model.training
     model.eval()
     found: list[Completion] = []
+    # `batch_size` counts replies, of which every prompt has `group`
     most = max(1, batch_size // group)
     per_batch = prompts_at_once(model, processor, rows, group, max_new_tokens, most)
     try:
@@ -140,6 +142,7 @@ def _generate_batch(
     first = [processor.drafts.first(str(row.get("objective", ""))) if drafting else [] for row in rows]
     cache, states, mask = _read_prompts(model, batch, first)
     if group > 1:
+        # each prompt is read once; its cache is then repeated for its members
         cache.reorder_cache(torch.arange(len(rows), device=device).repeat_interleave(group))
         # [B, 1 + N, H], [B, T + N]; B = rows · group
         states, mask = states.repeat_interleave(group, 0), mask.repeat_interleave(group, 0)
@@ -194,6 +197,7 @@ def _generate_batch(
         if not keep:
             break
         if len(keep) < len(alive):
+            # replies that have ended leave the cache as well
             decoder.keep(torch.tensor(keep, device=device))
             alive = [alive[i] for i in keep]
         drafts = [processor.drafts.after(done[place].token_ids) if drafting else [] for place in alive]
@@ -222,6 +226,7 @@ def _read_prompts(model: Any, batch: Batch, drafts: Sequence[Sequence[int]]) -> 
         use_cache=True,
         **image_outputs(model, batch),
     )
+    # prompts are padded left, so each ends in the last column before the draft
     return cache, output.last_hidden_state[:, batch.input_ids.shape[1] - 1 :], mask
 
 
@@ -246,6 +251,7 @@ def _go_on(
         reply.logprobs.append(logprob)
         reply.finished = token == end
         over = reply.finished or len(reply.token_ids) == limit
+        # what was drawn behind a token that isn't the draft's was drawn after another text than the reply's
         if over or place == len(draft) or token != draft[place]:
             return place
     return len(draft)
@@ -319,7 +325,9 @@ def _drawn(p: torch.Tensor, generator: torch.Generator | None, uniform: torch.Te
     up_to = p.double().cumsum(-1)  # [B, V]; float64, or rounding of so long a sum would move draws
     if uniform is None:
         uniform = torch.rand(len(p), dtype=up_to.dtype, device=p.device, generator=generator)
+    # the last sum instead of 1, which rounding misses by a little
     passed = uniform.to(p.device)[:, None] * up_to[:, -1:]
+    # a number that rounds up to the whole sum would point behind the last token
     return torch.searchsorted(up_to, passed, right=True)[:, 0].clamp(max=p.shape[1] - 1)
 
 

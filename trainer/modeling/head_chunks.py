@@ -34,12 +34,13 @@ def head_terms(
 ) -> torch.Tensor:
     """Hidden states [N, D] → what `terms` makes of their logits [N, …], differentiable in the states and the head."""
     chunk_bytes = GPU_CHUNK_BYTES if states.is_cuda else CHUNK_BYTES
+    # 4 bytes a logit
     size = max(1, chunk_bytes // (4 * head.weight.shape[0]))
     if len(states) <= size and not _wide_product(states):
         # all at once is within the bound, and saves making logits again
         return terms(head(states), labels, coordinate)
-    made: torch.Tensor = _InChunks.apply(states, head.weight, labels, coordinate, terms, size)
-    return made
+    values: torch.Tensor = _InChunks.apply(states, head.weight, labels, coordinate, terms, size)
+    return values
 
 
 def head_logits(head: nn.Linear, states: torch.Tensor) -> torch.Tensor:
@@ -79,17 +80,17 @@ class _InChunks(torch.autograd.Function):
         terms: Terms,
         size: int,
     ) -> torch.Tensor:
-        made = []
+        values = []
         ctx.wide = _wide_product(states)
         factor = weight.to(torch.get_autocast_dtype("cuda")) if ctx.wide else weight
-        for some, *told in zip(*(each.split(size) for each in (states, labels, coordinate)), strict=True):
+        for some, *rest in zip(*(each.split(size) for each in (states, labels, coordinate)), strict=True):
             logits = _logits(some, factor)
-            made.append(terms(logits, *told))
+            values.append(terms(logits, *rest))
             ctx.dtype = factor.dtype if ctx.wide else logits.dtype  # autocast is off in the backward pass
             del logits  # else two chunks' are held while the next is made
         ctx.save_for_backward(states, weight, labels, coordinate)
         ctx.terms, ctx.size = terms, size
-        return torch.cat(made)
+        return torch.cat(values)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

@@ -25,6 +25,7 @@ class Kernels:
         self._config, self._usual = text.config, text.config._attn_implementation
         if attention != USUAL:
             _load(text, attention)
+        # loading wrote it into the model's configuration, where the usual one belongs outside of `used`
         self._attention, self._config._attn_implementation = self._config._attn_implementation, self._usual
         self._embedding = text.embed_tokens if narrow else None
         blocks = (*model.model.visual.blocks, *text.layers) if compiled else ()
@@ -36,6 +37,7 @@ class Kernels:
         self._config._attn_implementation = self._attention
         hook = self._embedding.register_forward_hook(_in_16_bits) if self._embedding is not None else None
         for block, call in self._compiled:
+            # what a module's call goes by instead of `forward`, where it is set
             block._compiled_call_impl = call
         try:
             yield

@@ -73,6 +73,7 @@ def nano_config(preset: Preset, tokenizer: Any) -> Any:
             "spatial_merge_size": shape.merge,
             "temporal_patch_size": shape.temporal_patch,
             "out_hidden_size": shape.hidden,
+            # positions are learned on a square grid, and interpolated for pictures of other shapes
             "num_position_embeddings": shape.position_grid**2,
             "deepstack_visual_indexes": list(shape.deepstack),
             "initializer_range": shape.init,
@@ -99,6 +100,7 @@ def build_model(preset: Preset, tokenizer: Any, seed: int = 0) -> Any:
         smooth_positions(model.model.visual.pos_embed.weight, preset)
     finally:
         torch.set_num_threads(threads)
+        # the run's own random numbers go on as if no model had been built
         torch.set_rng_state(state)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
@@ -118,6 +120,7 @@ def load_model(source: str | Path, device: str | torch.device = "cpu", layers: i
             return speed_up(AutoModelForImageTextToText.from_config(config, dtype=torch.float32))
     model: Any = AutoModelForImageTextToText.from_pretrained(str(source), config=config, dtype=torch.float32)
     loaded_as_published(model)
+    # after the layout is put right: the remainder is of weights as they are published
     put_back_remainder(Path(source), model)
     return speed_up(model.to(device))
 
@@ -128,6 +131,7 @@ def reduce_layers(config: Any, layers: int) -> None:
     if not needed <= layers <= text.num_hidden_layers:
         raise ValueError(f"layers: expected {needed} to {text.num_hidden_layers}, found {layers}")
     text.num_hidden_layers = layers
+    # one word for each layer: those of the layers that are gone would be refused
     if getattr(text, "layer_types", None):
         text.layer_types = text.layer_types[:layers]
 
@@ -190,6 +194,7 @@ def speed_up(model: Any) -> object:
     """Replace the two slow vision kernels in place (flash attention is left alone); parameters stay as they are."""
     visual = model.model.visual
     visual.patch_embed.forward = types.MethodType(_patch_embed, visual.patch_embed)
+    # flash attention has kernels of its own for pictures of several sizes
     if "flash" not in str(getattr(visual.config, "_attn_implementation", "")):
         for block in visual.blocks:
             block.attn.forward = types.MethodType(_vision_attention, block.attn)
@@ -249,6 +254,7 @@ def image_outputs(model: Any, batch: Batch) -> dict[str, object]:
     kept = getattr(model, "seen_pictures", None)
     if batch.features and kept is None:
         raise ValueError("a batch of pictures that a frozen tower has seen: expected the model with that tower")
+    # pictures that the tower has seen cost a look-up
     if kept is not None and batch.picture_keys:
         features = kept.features(model, batch)
         tokens = [one.tokens for one in features]
@@ -281,6 +287,7 @@ def hidden_states(model: Any, batch: Batch, image_blocks: int = 0) -> torch.Tens
         )
     states = output.last_hidden_state  # [B, S, D]
     if early:
+        # image tokens alone: text has the states of the last block
         shown = batch.input_ids == model.config.image_token_id  # [B, S]
         states = torch.where(shown[..., None], model.model.language_model.norm(early[0]), states)
     return states if unused is None else states + unused
@@ -289,14 +296,14 @@ def hidden_states(model: Any, batch: Batch, image_blocks: int = 0) -> torch.Tens
 @contextmanager
 def _after_block(model: Any, blocks: int) -> Iterator[list[torch.Tensor]]:
     """What the decoder's block number `blocks` makes of a batch, once it has run (nothing for 0)."""
-    made: list[torch.Tensor] = []
+    states_of_block: list[torch.Tensor] = []
     if not blocks:
-        yield made
+        yield states_of_block
         return
     block = model.model.language_model.layers[blocks - 1]
-    hook = block.register_forward_hook(lambda _block, _given, states: made.append(states))
+    hook = block.register_forward_hook(lambda _block, _given, states: states_of_block.append(states))
     try:
-        yield made
+        yield states_of_block
     finally:
         hook.remove()
 
@@ -328,8 +335,8 @@ def forward_labels(
     label."""
     states = hidden_states(model, batch, image_blocks)
     rows, columns = (batch.labels != -100).nonzero(as_tuple=True)
-    told = batch.labels[rows, columns], batch.coordinate[rows, columns]
-    return head_terms(model.lm_head, states[rows, batch.before(columns)], *told, terms), rows, columns
+    given = batch.labels[rows, columns], batch.coordinate[rows, columns]
+    return head_terms(model.lm_head, states[rows, batch.before(columns)], *given, terms), rows, columns
 
 
 def label_terms(model: object, batch: Batch, terms: Terms, image_blocks: int = 0) -> LabelTerms:
@@ -358,6 +365,7 @@ def reply_log_softmax(logits: torch.Tensor, never: Sequence[int], temperature: f
     """
     scaled = logits.float() / temperature
     if len(never):
+        # a large negative number, not -inf: see above
         scaled = scaled.index_fill(-1, torch.as_tensor(list(never), device=scaled.device), NEVER)
     return torch.log_softmax(scaled, dim=-1)
 
@@ -387,4 +395,5 @@ def reply_logprobs(
     width = int(lengths.max()) if len(found.rows) else 0
     mask = torch.arange(width, device=chosen.device)[None] < lengths[:, None]
     blank = chosen.new_zeros((size, width))
+    # labels come row by row, which is the order that masked_scatter fills in
     return ReplyLogprobs(blank.masked_scatter(mask, chosen), blank.masked_scatter(mask, entropy), mask)

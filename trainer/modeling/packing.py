@@ -41,19 +41,22 @@ def bins(lengths: Sequence[int], max_length: int) -> list[list[int]]:
     """
     if max_length < 1:
         raise ValueError(f"bins: expected max_length >= 1, found {max_length}")
-    made: list[list[int]] = []
+    sequences: list[list[int]] = []
     room: list[tuple[int, int]] = []  # (tokens left, sequence), sorted
+    # longest first; the index decides between equal ones
     for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        # the fullest sequence that has room: the smallest rest which is at least so long
         place = bisect_left(room, (lengths[index], -1))
         if place < len(room):
             left, chosen = room.pop(place)
         else:
-            left, chosen = max(max_length, lengths[index]), len(made)
-            made.append([])
-        made[chosen].append(index)
+            left, chosen = max(max_length, lengths[index]), len(sequences)
+            sequences.append([])
+        sequences[chosen].append(index)
+        # a sequence without room is no candidate any more
         if left > lengths[index]:
             insort(room, (left - lengths[index], chosen))
-    return [sorted(chosen) for chosen in made]
+    return [sorted(chosen) for chosen in sequences]
 
 
 def fill(lengths: Sequence[int], made: Sequence[Sequence[int]], max_length: int) -> float:
@@ -165,6 +168,7 @@ def packed_attention(
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+    # a mask means a padded batch: its samples are apart already
     if cu_seq_lens_q is None or attention_mask is not None:
         if not slow_when_fused(query, key):
             return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **kwargs)
@@ -176,6 +180,7 @@ def packed_attention(
     if key_places is not None:
         key, value = key[:, :, key_places], value[:, :, key_places]
     if lengths_fit_one_kernel(query):
+        # the kernel wants one row of tokens, [T, H, D]
         q, k, v = (heads[0].transpose(0, 1) for heads in (query, key, value))
         bounds, longest = (cu_seq_lens_q, cu_seq_lens_k), (max_length_q, max_length_k)
         return attention_in_row(q, k, v, bounds, longest, causal=True, scale=scaling)[None], None
@@ -192,6 +197,7 @@ def _last_queries(
     queries, keys = query.shape[2], key.shape[2]
     if queries == keys:
         return attention(query, key, value, causal=True, scale=scale, dropout=dropout)
+    # query i is that of key i + (keys - queries), and sees up to it
     seen = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(keys - queries)
     return attention(query, key, value, seen, scale=scale, dropout=dropout)
 

@@ -67,6 +67,7 @@ class Processor:
         self._cache_bytes, self._cached = cache_bytes, 0
         ids = tokenizer.convert_tokens_to_ids
         self.image_id, self.end_id, self.pad_id = ids(words.IMAGE), ids(words.END), tokenizer.pad_token_id
+        # a reply may end, and hold no other control token: an image token without a picture can't be laid out
         self.never = sorted(set(tokenizer.all_special_ids) - {self.end_id})
         self._vision = (ids(words.VISION_START), ids(words.VISION_END))
         self._start = ids(words.START)
@@ -112,6 +113,7 @@ class Processor:
     def _held(self, found: PixelPicture) -> PixelPicture:
         self._cache[found.key] = found
         self._cached += found.pixels.nbytes
+        # the newest stays, however large it is
         while self._cached > self._cache_bytes and len(self._cache) > 1:
             self._cached -= self._cache.popitem(last=False)[1].pixels.nbytes
         return found
@@ -131,6 +133,7 @@ class Processor:
 
     def patches(self, picture: PixelPicture) -> tuple[np.ndarray, tuple[int, int, int]]:
         """Resized pixels → float32 [patches, C*T*P*P] and the grid (1, rows, columns), as the image processor does."""
+        # in float32 and in this order, as the image processor computes: the patches are the same to the bit
         scaled = picture.pixels.astype(np.float32) * np.float32(1 / 255)
         mean = np.asarray(self.images.image_mean, np.float32)[:, None, None]
         std = np.asarray(self.images.image_std, np.float32)[:, None, None]
@@ -146,6 +149,7 @@ class Processor:
     def image_tokens(self, picture: PixelPicture) -> int:
         """Tokens the picture takes in the sequence."""
         unit = self.images.patch_size * self.images.merge_size
+        # merge x merge patches become one token
         return (picture.pixels.shape[1] // unit) * (picture.pixels.shape[2] // unit)
 
     # text
@@ -169,6 +173,7 @@ class Processor:
     def _shown_tokens(self, image: PixelPicture | bytes) -> int:
         if isinstance(image, PixelPicture):
             return self.image_tokens(image)
+        # of the header alone: lengths of all rows are wanted before any picture is decoded
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
         unit, size = self.images.patch_size * self.images.merge_size, self.images.size
@@ -223,6 +228,7 @@ class Processor:
         ids, limit = words.encode_text(self.tokenizer, text), self.preset.max_prompt_tokens
         if len(ids) - opening <= limit:
             return ids
+        # the goal stands at the beginning and the latest steps at the end; of the two the goal gets more
         head = limit * 2 // 3
         return ids[: opening + head] + ids[len(ids) - (limit - head) :]
 
@@ -287,11 +293,12 @@ class Processor:
 
     def prompts(self, rows: Sequence[Row]) -> list[Prompt]:
         """Of each row, made once for one that comes again."""
-        made: dict[int, Prompt] = {}
+        # by identity: members of a group share their row, and comparing pictures would be slow
+        laid_out: dict[int, Prompt] = {}
         for row in rows:
-            if id(row) not in made:
-                made[id(row)] = self.prompt(row)
-        return [made[id(row)] for row in rows]
+            if id(row) not in laid_out:
+                laid_out[id(row)] = self.prompt(row)
+        return [laid_out[id(row)] for row in rows]
 
     def pad(
         self,
@@ -328,6 +335,7 @@ class Processor:
             coordinate[i, answer][self.coordinate_places(reply)] = True
             shown = []
             for picture in prompt.pictures:
+                # a picture that several sequences show goes through the tower once
                 if picture.key not in grids:
                     order[picture.key], grids[picture.key] = len(grids), self.grid(picture)
                     if seen is not None and (known := seen.get(picture.key)) is not None:

@@ -55,6 +55,7 @@ def load_base(name: str | Preset, source: str | Path | None = None, layers: int 
                 f"{images.merge_size} x {images.merge_size}, the model has {vision.patch_size} and "
                 f"{vision.spatial_merge_size}"
             )
+    # a model without its last layers isn't the published one, and has none of its files
     source = None if layers else published_folder(place)
     return model, Processor(tokenizer, images, wanted, source=source)
 

@@ -45,6 +45,7 @@ def published_folder(place: str) -> Path:
     if nothing is found."""
     from transformers.utils import cached_file
 
+    # the configuration comes last: its path gives the folder
     if not Path(place).is_dir():
         for name in COMPANIONS[1:]:
             cached_file(place, name, _raise_exceptions_for_missing_entries=False)
@@ -65,6 +66,7 @@ def copy_companions(source: Path, folder: Path, images: Any) -> None:
         if name in changes:
             plain = json.loads(data)
             changed = changes[name](plain)
+            # unchanged files keep their bytes, whatever their layout
             data = data if changed == plain else json.dumps(changed, indent=2, ensure_ascii=False).encode() + b"\n"
         if there or name == PIXELS:
             (folder / name).write_bytes(data)
@@ -124,11 +126,13 @@ def save_like(source: Path, folder: Path, model: PreTrainedModel) -> None:
         )
 
     def pieces(name: str) -> Iterator[torch.Tensor]:
+        # piece by piece, so that no tensor stands in memory a second time in float32
         return (piece.float().cpu() for piece in held[name].flatten().split(PIECE))
 
     like.tensors = {name: replace(info, shape=tuple(held[name].shape)) for name, info in like.tensors.items()}
     write_like(like, folder, lambda name: (rounded(piece, like.tensors[name].dtype) for piece in pieces(name)))
     left = {name: replace(info, dtype="I16") for name, info in like.tensors.items() if info.dtype == "BF16"}
+    # weights that nobody trained round to themselves, and leave nothing
     if any(bool(remainder(piece).any()) for name in left for piece in pieces(name)):
         like.tensors = left
         (folder / REMAINDER).mkdir(exist_ok=True)

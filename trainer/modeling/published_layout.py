@@ -52,6 +52,7 @@ def loaded_as_published(model: PreTrainedModel) -> None:
     with torch.no_grad():
         for name, one in model.named_parameters():
             if pattern.search(name) and one.shape[1] == one.shape[2] and not one.is_meta:
+                # a clone, since the source is a view of the target
                 one.copy_(one.transpose(1, 2).clone())
 
 

@@ -26,6 +26,7 @@ def rope_positions(ids: np.ndarray, image_id: int, grids: Sequence[tuple[int, in
             positions[2, span] = count + np.tile(np.arange(columns), rows)
             here, count = span.stop, count + max(rows, columns)
         else:
+            # text up to the next picture, or to the end, in one step
             run = len(ids) - here if not is_image[here:].any() else int(is_image[here:].argmax())
             positions[:, here : here + run] = count + np.arange(run)
             here, count = here + run, count + run

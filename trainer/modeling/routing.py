@@ -30,13 +30,13 @@ def routers(model: Any) -> list[torch.nn.Module]:
 @contextmanager
 def routed(model: object, on: bool) -> Iterator[list[torch.Tensor]]:
     """The logits [tokens, E] that each router gives in a pass within, in order of the blocks; with `on` false none."""
-    made: list[torch.Tensor] = []
+    logits: list[torch.Tensor] = []
     hooks = [
-        router.register_forward_hook(lambda _router, _given, output: made.append(output[0]))
+        router.register_forward_hook(lambda _router, _given, output: logits.append(output[0]))
         for router in (routers(model) if on else ())
     ]
     try:
-        yield made
+        yield logits
     finally:  # recomputation in the backward pass is not another pass
         for hook in hooks:
             hook.remove()
@@ -65,6 +65,7 @@ class Balance:
         self._counts = counts if self._counts is None else self._counts + counts
         self._tokens += totals[-1]
         used = self._counts / self._tokens
+        # of this rank alone: its gradient is summed with the others' as any other part of the loss
         mean = torch.stack([one.mean(0) for one in shares])
         return self._experts * (used * mean).sum(-1).mean()
 

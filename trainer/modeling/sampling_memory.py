@@ -55,4 +55,5 @@ def _on_gpu(device: torch.device) -> bool:
 def _free(device: torch.device) -> int:
     """Bytes that this process could have: free ones, and those that its allocator keeps for it."""
     free, _ = torch.cuda.mem_get_info(device)
+    # what the allocator holds and nobody uses is free to this process
     return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))

@@ -65,6 +65,7 @@ class SeenPictures:
     def features(self, model: PreTrainedModel, batch: Batch) -> list[Features]:
         """Of each distinct picture of a batch, in order."""
         grids = batch.image_grid_thw if batch.image_grid_thw is not None else torch.zeros(0, 3)
+        # of pictures seen before the batch brings features, and no pixels
         shown = [key not in batch.features for key in batch.picture_keys]
         sizes = [int(grid.prod()) for grid, pixels in zip(grids, shown, strict=True) if pixels]
         parts = iter(batch.pixel_values.split(sizes) if batch.pixel_values is not None else ())
@@ -79,17 +80,18 @@ class SeenPictures:
         with torch.no_grad(), torch.autocast(pixels.device.type, torch.bfloat16, enabled=self._bf16):
             seen = tower_output(model, pixels, grid[None])
         # in the type of the weights: who shares them may compute otherwise than the tower does
-        made = Features(
+        found = Features(
             seen.pooler_output[0].to(pixels.dtype),
             tuple(layer[0].to(pixels.dtype) for layer in deepstack(seen)),
         )
         with self._lock:
             if key not in self._kept:  # another thread may have looked meanwhile
-                self._kept[key] = made
-                self._bytes += made.size
+                self._kept[key] = found
+                self._bytes += found.size
+            # the newest stays, however large it is
             while self._bytes > self._most and len(self._kept) > 1:
                 self._bytes -= self._kept.popitem(last=False)[1].size
-        return made
+        return found
 
 
 def tower_output(model: Any, pixels: torch.Tensor, grids: torch.Tensor) -> Any:

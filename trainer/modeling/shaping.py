@@ -52,7 +52,9 @@ class Shaping:
         """Log-probabilities [P, V] with -inf where a token may not be drawn; one stays at least."""
         from transformers import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
+        # transformers' own want the ids before as well, and read none of them
         none: Any = torch.empty(len(log_p), 0, dtype=torch.long, device=log_p.device)
+        # in the order of transformers and vLLM, since each cut changes what is left for the next
         if self.top_k > 0:
             log_p = TopKLogitsWarper(self.top_k)(none, log_p)
         if self.top_p < 1.0:

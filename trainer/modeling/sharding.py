@@ -32,6 +32,7 @@ def sharded(model: Any, group: Ranks, bf16: bool | None = None) -> object:
     mesh = init_device_mesh("cuda" if on_gpu else "cpu", (group.world,))
     half = in_bf16(bf16, mesh.device_type)
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
+    # the first rank keeps a whole model beside its parts
     parted = copy.deepcopy(model) if group.first else model
     parted.tie_weights()  # moving a model to another device may have parted them
     for block in (*parted.model.visual.blocks, *parted.model.language_model.layers):
@@ -39,6 +40,7 @@ def sharded(model: Any, group: Ranks, bf16: bool | None = None) -> object:
     fully_shard(parted, mesh=mesh, mp_policy=policy)
     if group.sums([any(parameter.is_meta for parameter in parted.parameters())])[0]:
         _hand_out(model, parted, group)
+    # FSDP gathers weights around `forward` alone, unless it is told of other methods
     parted.forward_labels = types.MethodType(forward_labels, parted)
     register_fsdp_forward_method(parted, "forward_labels")
     return parted
@@ -53,6 +55,7 @@ def _hand_out(model: Any, parted: Any, group: Ranks) -> None:
         parted.tie_weights()
     options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
     set_model_state_dict(parted, model.state_dict() if group.first else {}, options=options)
+    # in one order on all ranks, since a broadcast is matched by its turn
     for _, buffer in sorted(parted.named_buffers()):
         dist.broadcast(buffer, src=0)
 

@@ -59,6 +59,7 @@ def share_prompts(batch: Batch, prompts: Sequence[Prompt]) -> Batch:
         columns.append(torch.arange(begin, end))
 
     for row, (prompt, length) in enumerate(zip(prompts, batch.attention_mask.sum(1).tolist(), strict=True)):
+        # taken even where the prompt stands already: each use has its turn in the list
         shown = [next(pictures) for _ in prompt.pictures]
         key = (*prompt.ids, *(picture.key for picture in prompt.pictures))
         if key not in places:

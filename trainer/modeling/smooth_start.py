@@ -15,8 +15,10 @@ def smooth_numbers(table: torch.Tensor, numbers: NumberIds | None, preset: Prese
     if numbers is None or shape is None or shape.number_smoothing <= 0:
         return
     units = torch.arange(LAST_NUMBER + 1, dtype=torch.float32)  # [1001]
+    # noise under a Gaussian: neighbours share most of it, so 499 begins near 500
     kernel = torch.exp(-((units[None] - units[:, None]) ** 2) / (2 * shape.number_smoothing**2))  # [1001, 1001]
     noise = kernel @ torch.randn(LAST_NUMBER + 1, table.shape[1])  # [1001, hidden]
+    # each number as long as another token's embedding: only the direction says which it is
     table[numbers.first : numbers.first + LAST_NUMBER + 1] = noise / noise.std(1, keepdim=True) * shape.init
 
 

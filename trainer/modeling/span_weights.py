@@ -62,6 +62,7 @@ class AnswerSpans:
             elif run is not None and token in self._numbers:
                 run.append(index)
             elif run is not None and token in self._close:
+                # a single number in brackets is no point
                 places += run if len(run) >= 2 else []
                 run = None
             elif token != self._comma:
@@ -96,12 +97,15 @@ class AnswerSpans:
     def action_parts(self, ids: Sequence[int]) -> list[ActionPart]:
         """Which part of the action, as `parse_reply` reads it, each token of a reply touches; all "rest" where it reads
         none. A token across both is of the type."""
+        # a control token stands for no text
         pieces = [b"" if token in self._control else self._bytes(token) for token in ids]
+        # a token may be half a character: escaped, every byte keeps its place
         text = b"".join(pieces).decode("utf-8", "surrogateescape")
         found = reply_spans(text, WIDEST)
         if found is None:
             return ["rest"] * len(pieces)
         part = bytearray(sum(map(len, pieces)))
+        # the type last, so that a token across both is of it
         for kind, span in ((1, found.parameters), (2, found.type or (0, 0))):
             start, end = (len(text[:place].encode("utf-8", "surrogateescape")) for place in span)
             part[start:end] = bytes([kind]) * (end - start)
@@ -112,6 +116,7 @@ class AnswerSpans:
         """Kind of each token by the text it stands for."""
         pieces = [self._bytes(token) for token in ids]
         text = b"".join(pieces)
+        # numbers are indices of KINDS; where spans meet, a token takes the largest
         kind = bytearray(len(text))
         for found in _ACTION.finditer(text):
             kind[found.start(1) : found.end(1)] = bytes([1]) * (found.end(1) - found.start(1))
@@ -123,6 +128,7 @@ class AnswerSpans:
             for number in _DIGITS.finditer(text, found.start(1), found.end(1)):
                 kind[number.start() : number.end()] = bytes([4]) * (number.end() - number.start())
         for found in _REFUSED.finditer(text):
+            # both of "-1", two bytes each
             for place in (1, 2):
                 kind[found.start(place) : found.end(place)] = bytes([5]) * 2
         return [KINDS[max(kind[start:end], default=0)] for start, end in _places(pieces)]
@@ -138,6 +144,7 @@ class AnswerSpans:
     @cached_property
     def _byte_of(self) -> dict[str, int]:
         """GPT-2's table of characters that stand for bytes (Radford et al., 2019), backwards."""
+        # the bytes that GPT-2 shows as they are; the others are shifted behind them
         plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
         table = {chr(byte): byte for byte in plain}
         rest = [byte for byte in range(256) if byte not in set(plain)]

@@ -80,6 +80,7 @@ def _tensors(path: Path) -> dict[str, TensorInfo]:
     for name, entry in header.items():
         first, last = entry["data_offsets"]
         found[name] = info = TensorInfo(path.name, entry["dtype"], tuple(entry["shape"]), 8 + length + first)
+        # before anything is read: a download that was cut off is told by its header
         if info.dtype in _SIZES and (last - first != info.nbytes or 8 + length + last > size):
             raise CheckpointMismatch(
                 f"{path.name}: tensor {name!r} has {last - first} bytes for {info.shape} of "
@@ -117,6 +118,7 @@ class WeightFiles:
             placed = json.loads((self.folder / INDEX).read_text())["weight_map"]
             files = sorted(set(placed.values()))
             for file in files:
+                # a name with a folder in it would lead out of the checkpoint
                 if Path(file).name != file or not (self.folder / file).is_file():
                     raise CheckpointMismatch(f"{self.folder.name}: {INDEX} names {file!r}, which isn't in the folder")
             return files, placed
@@ -163,6 +165,7 @@ class WeightFiles:
         with (self.folder / info.file).open("rb") as stream:
             stream.seek(info.start)
             for done in range(0, info.count, PIECE):
+                # writable, as `frombuffer` wants memory to be
                 data = bytearray(width * min(PIECE, info.count - done))
                 if stream.readinto(data) != len(data):
                     raise CheckpointMismatch(f"{self.folder.name}: {info.file} ends within tensor {name!r}")
@@ -178,6 +181,7 @@ class WeightFiles:
 
     def digest(self) -> str:
         """sha256 (hex) over the weight files, in the order of their names; moving a folder doesn't change it."""
+        # a digest of digests, so that what lies in which file counts, too
         total = hashlib.sha256()
         for file in self.files:
             with (self.folder / file).open("rb") as stream:
@@ -278,6 +282,7 @@ def _upper_half(values: torch.Tensor) -> torch.Tensor:
     """The bits of the nearest bfloat16, int32: a float's magnitude grows with its bits."""
     import torch
 
+    # half of bfloat16's last place: the shift then rounds to the nearest, halves away from zero
     return (values.view(torch.int32) + 0x8000) >> 16
 
 

@@ -31,14 +31,20 @@ LAST_NUMBER = 1000
 _NAMES = "|".join(name.rstrip("=") for name in ARGUMENTS)
 PATTERN = "|".join(
     [
+        # the tags of a reply
         r"</?(?:think|action|conclusion)>",
+        # a verb is one before its bracket alone: "Click" in a sentence is a word
         rf"(?:{'|'.join(sorted(VERBS, key=len, reverse=True))})(?=\()",
         rf"(?:{_NAMES})=",
+        # the blank before an argument or a call is a piece, so that these begin the same everywhere
         rf" (?=(?:{_NAMES})=|(?:{'|'.join(VERBS)})\()",
+        # the -1 of a refusal
         r"(?<=\[|,)-1(?=,|\])",
         r"1000|[0-9]{1,3}",
         r"[()\[\],']",
+        # words with the blank before them, as in GPT-2
         r" ?\p{L}+",
+        # runs of other signs; what the language uses stays apart
         r" ?[^\s\p{L}0-9()\[\],'<>=]+",
         r"[<>=]",
         r"\s+(?!\S)",
@@ -87,6 +93,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 2048) -> PreTrainedT
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = [*TAGS, *VERBS, *ARGUMENTS, *BRACKETS, MINUS_ONE]
+    # numbers side by side and in order, whatever the corpus holds: `NumberIds` counts on it
     fixed = list(dict.fromkeys([*SPECIAL, *(str(n) for n in range(LAST_NUMBER + 1)), *words, *alphabet]))
     room = vocab_size - len(fixed)
     if room < 0:
@@ -103,7 +110,9 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 2048) -> PreTrainedT
     tokens = list(dict.fromkeys([*fixed, *by_id]))[:vocab_size]
     tokens += [f"<|reserved_{i}|>" for i in range(vocab_size - len(tokens))]
     known = set(tokens)
+    # without those that lead to a token which found no room
     merges = [m for m in merges if m[0] in known and m[1] in known and m[0] + m[1] in known]
+    # a piece that is a token by itself is taken as one, whichever merges would lead there
     tokenizer = Tokenizer(models.BPE({t: i for i, t in enumerate(tokens)}, merges, ignore_merges=True))
     tokenizer.pre_tokenizer = _pieces()
     tokenizer.decoder = decoders.ByteLevel()
@@ -138,6 +147,7 @@ def _wrap(tokenizer: Any) -> PreTrainedTokenizerFast:
 
 def encode_text(tokenizer: Any, text: str) -> list[int]:
     """Ids of untrusted text: never a control token, whatever the text says."""
+    # a text that spells a control token is split into plain pieces
     ids: list[int] = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     return ids
 

@@ -68,9 +68,10 @@ def align(
     asked, unusable = _asked(rows, space)
     thoughts = _right_thoughts(asked, rollouts, config)
     types = Counter(type(one.truth.action).__name__ for one in asked)
+    # rare by the share of the steps that were asked about, not of the corpus
     rare = {name for name, count in types.items() if count < config.sparse_share * len(asked)}
     actions = {one.step: one for one in asked}
-    made: list[dict[str, Any]] = []
+    aligned: list[dict[str, Any]] = []
     counts = {"aligned": 0, "sparse_variants": 0}
     for one in asked:
         shown = _shown(one, actions, thoughts)
@@ -78,7 +79,7 @@ def align(
             continue
         wanted = config.variants if type(one.truth.action).__name__ in rare else 1
         for k, chosen in enumerate(_choices(one, shown, thoughts, wanted, config)):
-            made.append(_row(one, chosen, actions, k, config))
+            aligned.append(_row(one, chosen, actions, k, config))
             counts["sparse_variants" if k else "aligned"] += 1
     found = {
         "steps": len(asked),
@@ -87,7 +88,7 @@ def align(
         "sparse_types": sorted(rare),
         "unusable": unusable,
     }
-    return Alignment(made, found)
+    return Alignment(aligned, found)
 
 
 def with_history(chat: str, changes: Mapping[str, str]) -> str:
@@ -151,14 +152,16 @@ def _asked(rows: Sequence[Row], space: ActionSpace) -> tuple[list[_Asked], int]:
             provenance = json.loads(row.get("provenance") or "{}")
             step = (str(row["source"]), str(provenance["episode"]), int(provenance["step"]))
             found.append(_Asked(row, ReplyTarget.of_sample(row, space), step))
+        # provenance is text of the data: a row whose own can't be read is counted, and stops nothing
         except (ValueError, KeyError, TypeError):
             unusable += 1
+    # by step and id, so that a seed draws the same replies whatever order the files were read in
     return sorted(found, key=lambda one: (one.step, str(one.row["sample_id"]))), unusable
 
 
 def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: AlignmentConfig) -> dict[Step, list[str]]:
     """Distinct thoughts of replies with the right action, by step, the best first."""
-    kept: dict[Step, set[str]] = {}
+    thoughts: dict[Step, set[str]] = {}
     texts = rollouts([one.row for one in asked], config.num_generations, config.seed) if asked else []
     if len(texts) != len(asked) or any(len(replies) != config.num_generations for replies in texts):
         raise ValueError(
@@ -166,7 +169,7 @@ def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: Alignme
             f"{[len(replies) for replies in texts][:8]} for {len(texts)}"
         )
     for one, replies in zip(asked, texts, strict=True):
-        mine = kept.setdefault(one.step, set())
+        own = thoughts.setdefault(one.step, set())
         assert one.truth.action is not None
         for text in replies:
             reply = parse_reply(text, one.truth.space)
@@ -175,10 +178,11 @@ def _right_thoughts(asked: Sequence[_Asked], rollouts: Rollouts, config: Alignme
                 step_success(reply.action, one.truth.action, box, config.rewards) for box in one.truth.boxes or (None,)
             )
             if right and thought:
-                mine.add(thought)
+                own.add(thought)
     return {
         step: sorted(found, key=lambda thought: (abs(len(thought) - config.target_length), thought))
-        for step, found in kept.items()
+        # the text decides between equal lengths, since a set has no order
+        for step, found in thoughts.items()
     }
 
 
@@ -202,6 +206,7 @@ def _shown(one: _Asked, actions: Mapping[Step, _Asked], thoughts: Mapping[Step, 
 
 def _place(entry: str, rest: str) -> int | None:
     """Where an entry stands in what follows a prompt's `History:`, with nothing else on its lines."""
+    # line breaks on both sides, so that only whole lines match
     place = f"\n{rest}\n".find(f"\n{entry}\n")
     return None if place < 0 else place
 
@@ -220,6 +225,7 @@ def _choices(
     yield best
     seen = {canonical_json(sorted(best.items()))}
     name = str(one.row["sample_id"])
+    # hashes repeat combinations: eight tries for each that is wanted, and then there are fewer
     for attempt in range(8 * (wanted - 1)):
         if len(seen) == wanted:
             return
@@ -258,5 +264,6 @@ def _row(
         row["synthetic"] = True  # the history's thoughts are the model's
     if "tokens" in row:
         before, after = (text_tokens(prompt_text(some)) for some in (one.row["messages"], chat))
+        # the text's tokens alone: pictures take what they took
         row["tokens"] = int(row["tokens"]) + after - before
     return row

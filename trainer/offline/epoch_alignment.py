@@ -64,6 +64,7 @@ def with_aligned(
     found, counts = [], {"tasks": 0, "changed": 0, "thinking": 0, "added": 0, "bad_prompt": 0}
     for task in tasks:
         new = []
+        # in the order of k, not of the file
         for _, row in sorted(forms.get(str(task.row["sample_id"]), []), key=lambda form: form[0]):
             whole = {**task.row, **row}
             try:
@@ -86,6 +87,7 @@ def as_trained(start: Preset, shown: Sequence[Sequence[int]], peak_update: int) 
     `shown` holds (updates before it, prompts with the policy's thoughts in their history, of these those that ask for
     thoughts) of each epoch or update. Without any before the peak the start's own form stays.
     """
+    # only what was shown before the peak has shaped the weights that are saved
     before = [one for one in shown if one[0] < peak_update]
     prompts, thinking = (sum(one[place] for one in before) for place in (1, 2))
     return replace(start, history="think_action", thinking=2 * thinking >= prompts) if prompts else start

@@ -94,6 +94,7 @@ def measure(
     success = [succeeds(reply.text, task.truth, config) for reply, task in zip(greedy, tasks, strict=True)]
     traces = [all(success[i] for i in steps) for steps in complete_episodes(tasks)]
     progress: tuple[float, ...] = ()
+    # asked for only at the ends of a run: it answers a step more for every own word in a history
     if own_history:
         likeliest = answering(model, processor, None, temperature=0.0)
         progress = sop_progress(tasks, greedy, likeliest, rewards=config)

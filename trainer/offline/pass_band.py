@@ -23,6 +23,7 @@ def weights_of(successes: Sequence[int], band: PassBand) -> list[float]:
     0/k and k/k always 0. Raises `ValueError` for more successes than tries."""
     if wrong := [count for count in successes if not 0 <= count <= band.tries]:
         raise ValueError(f"pass band: expected 0 to {band.tries} successes of {band.tries} tries, found {wrong[0]}")
+    # all or none: such a group has no advantage, whatever the band says
     return [float(0 < count < band.tries and band.low <= count / band.tries <= band.high) for count in successes]
 
 
@@ -41,13 +42,14 @@ def in_band(
         group=band.tries,
         temperature=1.0,
         max_new_tokens=reply_limit(most, objective, rewards.wide, rewards.free_form),
+        # an offset of its own: 17 and 29 are those of held-out and validation replies
         generator=torch.Generator(device=next(loaded.model.parameters()).device).manual_seed(config.seed + 41),
         batch_size=REPLIES,
     )
     done = Counter(one.row for one in replies if succeeds(one.text, tasks[one.row].truth, rewards))
     successes = [done[place] for place in range(len(tasks))]
     found = dict(sorted(Counter(f"{count}/{band.tries}" for count in successes).items()))
-    kept = [task for task, weight in zip(tasks, weights_of(successes, band), strict=True) if weight]
-    if not kept:
+    chosen = [task for task, weight in zip(tasks, weights_of(successes, band), strict=True) if weight]
+    if not chosen:
         raise ValueError(f"pass_band: no task of {len(tasks)} lies within {band.low} to {band.high}; found {found}")
-    return kept, found
+    return chosen, found

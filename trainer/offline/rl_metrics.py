@@ -27,6 +27,7 @@ def metrics_of(
     clusters = [task.cluster for task in held_out]
 
     def gain(one: Sequence[float], other: Sequence[float]) -> dict[str, object]:
+        # `paired` takes the later figures first
         return paired(other, one, clusters, seed=config.seed).plain()
 
     return {

@@ -23,9 +23,10 @@ from trainer.offline.semi_online import Update, answering, prompts_with_thoughts
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
 from trainer.rl.box_reward import difficulty_weights
 from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
-from trainer.rl.learner import STATE_VERSION, Learner, SampledReply
+from trainer.rl.learner import STATE_VERSION, Learner
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores, succeeds
+from trainer.rl.sampled_replies import SampledReply
 from trainer.rl.unreadable import unreadable_share
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
@@ -91,6 +92,7 @@ class OfflineRun:
         self.start = in_memory(self.model.named_parameters())
         self.learner = Learner(loaded.model, loaded.processor, config)
         self.state = OfflineState()
+        # semi-online histories are in the policy's own words already
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)
         self.episodes = whole_episodes(train) if config.semi_online else {}
         self.epoch_tasks = [steps[0] for steps in self.episodes.values()] or train  # which stand for their episodes
@@ -117,6 +119,7 @@ class OfflineRun:
                 state.epoch, state.offset = state.epoch + 1, 0
                 if self.align:
                     self._align()
+            # a function of (seed, epoch), so that a run that goes on finds its place; the factor is a prime
             generator = torch.Generator().manual_seed(self.config.seed * 1_000_003 + state.epoch)
             order = torch.randperm(len(self.epoch_tasks), generator=generator)
             chosen.append(self.epoch_tasks[int(order[state.offset])])
@@ -126,17 +129,18 @@ class OfflineRun:
     def _align(self) -> None:
         """The tasks of the epoch that begins: histories in the words of the policy as it is now."""
         state, config = self.state, self.config
+        # another seed each epoch, or the same weights would give the same thoughts
         settings = config.alignment.changed(rewards=config.rewards, seed=config.alignment.seed + state.epoch)
-        made, found = aligned_rows(self.model, self.processor, self.train, settings)
-        state.aligned = made
-        self.epoch_tasks, used = with_aligned(self.train, made, self.processor)
+        rows, found = aligned_rows(self.model, self.processor, self.train, settings)
+        state.aligned = rows
+        self.epoch_tasks, used = with_aligned(self.train, rows, self.processor)
         event = {
             "kind": "aligned",
             "epoch": state.epoch,
             "update": state.update,
             **found,
             **used,
-            "rows": digest(made)[:16],
+            "rows": digest(rows)[:16],
         }
         state.alignments.append(event)
         state.shown.append((state.update, used["changed"], used["thinking"]))
@@ -148,6 +152,7 @@ class OfflineRun:
         replies, advantages = made.replies, made.advantages
         compared = [
             SampledReply(made.tasks[one.row].row, one.token_ids, one.logprobs, place)
+            # the others have no comparison, and would only cost a pass
             for place, one in enumerate(replies)
             if advantages.weights[place] > 0
         ]
@@ -178,6 +183,7 @@ class OfflineRun:
     def _generator(self) -> torch.Generator:
         """What this update's replies are drawn with."""
         device = next(self.model.parameters()).device
+        # another prime than that of the epochs, so that the two never share a generator's seed
         return torch.Generator(device=device).manual_seed(self.config.seed * 7_368_787 + self.state.update + 1)
 
     def _replayed(self) -> Update:
@@ -212,6 +218,7 @@ class OfflineRun:
         asked = list(zip(groups, tasks, strict=True))
         grouped = [group_scores(texts, task.truth, config.rewards) for texts, task in asked]
         done = [[succeeds(text, task.truth, config.rewards) for text in texts] for texts, task in asked]
+        # compared within the group first; what follows only scales the result
         advantages = group_advantages(totals(grouped), config.grpo)
         advantages = shrunk_negatives(advantages, done, config.grpo.negative_floor)
         harder = difficulty_weights([task.truth.boxes for task in tasks], config.difficulty)
@@ -225,6 +232,7 @@ class OfflineRun:
             self.processor,
             self.validation,
             samples=self.config.validation_samples,
+            # the same draws at every look, so that a difference is the policy's
             seed=self.config.seed + 29,
             config=self.config.rewards,
         )
@@ -246,14 +254,15 @@ class OfflineRun:
             **summary,
         }
         state.looks.append(event)
+        # validation leaves a large heap behind
         give_back()
         self.emit(event)
 
     def _save(self) -> None:
         if self.file.path is None:
             return
-        kept = self.learner.state(self.file)
-        self.file.save(kept["folder"], learner=kept, state=vars(self.state))
+        saved = self.learner.state(self.file)
+        self.file.save(saved["folder"], learner=saved, state=vars(self.state))
         self.emit({"kind": "saved", "update": self.state.update})
 
     def _restore(self) -> bool:
@@ -264,6 +273,7 @@ class OfflineRun:
         self.learner.load(saved["learner"], self.file)
         self.state = OfflineState(**saved["state"])
         if self.state.aligned:
+            # rows of this epoch were saved without their pictures, which the tasks have
             self.epoch_tasks, _ = with_aligned(self.train, self.state.aligned, self.processor)
         self.emit({"kind": "resumed", "update": self.state.update})
         return True

@@ -84,23 +84,26 @@ def roll(
 
     Raises `ValueError` if it doesn't give a reply to every row.
     """
-    made: list[list[Played]] = [[] for _ in range(len(episodes) * group)]
-    said: list[dict[str, str]] = [{} for _ in made]
-    wrong = [0] * len(made)
+    played: list[list[Played]] = [[] for _ in range(len(episodes) * group)]
+    own_words: list[dict[str, str]] = [{} for _ in played]
+    wrong = [0] * len(played)
+    # step by step over all rollouts, so that the model answers them in one batch
     for number in range(max(map(len, episodes), default=0)):
-        alive = [i for i in range(len(made)) if number < len(episodes[i // group]) and wrong[i] <= config.patches]
-        tasks = [_own(episodes[i // group][number], said[i]) for i in alive]
+        # an episode is over for a rollout once it has been patched as often as it may be
+        alive = [i for i in range(len(played)) if number < len(episodes[i // group]) and wrong[i] <= config.patches]
+        tasks = [_own(episodes[i // group][number], own_words[i]) for i in alive]
         replies = answer([task.row for task in tasks]) if tasks else []
         if len(replies) != len(tasks):
             raise ValueError(f"semi-online: expected {len(tasks)} replies, found {len(replies)}")
         for i, task, reply in zip(alive, tasks, replies, strict=True):
             right = succeeds(reply.text, task.truth, rewards)
-            made[i].append(Played(task, reply, score(reply.text, task.truth, rewards), right))
+            played[i].append(Played(task, reply, score(reply.text, task.truth, rewards), right))
             if right:
-                said[i] |= _words(task, reply.text, number, config.thoughts)
+                # a wrong step leaves no words: the stored action stands in the history in its place
+                own_words[i] |= _words(task, reply.text, number, config.thoughts)
             else:
                 wrong[i] += 1
-    return [StoredRollout(i // group, i % group, tuple(steps)) for i, steps in enumerate(made)]
+    return [StoredRollout(i // group, i % group, tuple(steps)) for i, steps in enumerate(played)]
 
 
 def _own(task: RlTask, said: Mapping[str, str]) -> RlTask:
@@ -162,6 +165,7 @@ def two_level_advantages(
     ]
     totals = [sum(step.reward for step in one.steps) for one in rollouts]
     whole = group_advantages([[totals[i] for i in some] for some in members.values()], grpo)
+    # flattened in the order in which the groups were given
     whole_of = dict(zip((i for some in members.values() for i in some), whole.values, strict=True))
     steps = group_advantages([[returns[i][t] for i, t in some] for some in reached.values()], grpo)
     right = [[rollouts[i].steps[t].right for i, t in some] for some in reached.values()]
@@ -175,10 +179,10 @@ def two_level_advantages(
 
     live, too_small = {}, 0
     for episode, some in members.items():
-        mine = [both[i, t] for i in some for t in range(len(rollouts[i].steps))]
+        own = [both[i, t] for i in some for t in range(len(rollouts[i].steps))]
         too_small += len(some) < 2
-        if any(mine):
-            live[episode] = len(mine)
+        if any(own):
+            live[episode] = len(own)
     order = [(i, t) for i, one in enumerate(rollouts) for t in range(len(one.steps))]
     counts = [live.get(rollouts[i].episode, 0) for i, _ in order]
     weights = tuple(1.0 / (count * len(live)) if count else 0.0 for count in counts)
@@ -246,10 +250,12 @@ def sop_progress(
     """
     # `_own` hands on the very row where nothing changed
     known = {id(task.row): reply for task, reply in zip(tasks, greedy, strict=True)}
+    # the same episodes, in the same order, as `roll` is given below
     episodes = [[tasks[i] for i in steps] for steps in complete_episodes(tasks)]
 
     def likeliest(rows: Sequence[Row]) -> list[Completion]:
         new = [row for row in rows if id(row) not in known]
+        # fresh replies come in the order of the rows that needed one
         fresh = iter(answer(new) if new else [])
         return [known[id(row)] if id(row) in known else next(fresh) for row in rows]
 

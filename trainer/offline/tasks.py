@@ -75,6 +75,7 @@ def tasks_of(
         independent = cluster(row) if processor is not None else cluster_of(row)
         if processor is not None:
             row = cut_row(row, processor, drawn_by=row["sample_id"], target=row["objective"] == "navigation")
+            # the window that was cut out has a frame of its own, and the boxes in it are others
             truth = ReplyTarget.of_sample(row, space)
         tasks.append(RlTask(row, truth, independent, episode, step))
     return sorted(tasks, key=lambda task: str(task.row["sample_id"])), dict(unusable)
@@ -99,15 +100,18 @@ def choose(tasks: Sequence[RlTask], limit: int, seed: int, *, traces: int = 0) -
     for task in tasks:
         clusters[task.cluster].append(task)
     order = sorted(clusters, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).hexdigest())
+    # clusters that are whole episodes, and nothing else
     whole: set[str] = set()
     if traces:
         episodes = ({tasks[i].cluster for i in steps} for steps in complete_episodes(tasks))
         whole = {name for names in episodes if len(names) == 1 for name in names}
+        # a stable sort: among themselves both kinds stay in the order of the hash
         order.sort(key=lambda name: name not in whole)
     taken: list[RlTask] = []
     for place, name in enumerate(order):
         if place < min(traces, len(whole)) or len(taken) + len(clusters[name]) <= limit:
             taken += clusters[name]
+    # one cluster that is larger than the limit: better a part of it than nothing
     if not taken and order:
         taken = clusters[order[0]][:limit]
     return taken
@@ -124,6 +128,7 @@ def complete_episodes(tasks: Sequence[RlTask]) -> list[list[int]]:
             episodes[task.episode][task.step] = index
     found = []
     for _, steps in sorted(episodes.items()):
+        # only a recorded end shows that nothing is missing behind the last step
         ended = isinstance(tasks[steps[max(steps)]].truth.action, Finished)
         if ended and sorted(steps) == list(range(len(steps))):
             found.append([steps[i] for i in sorted(steps)])

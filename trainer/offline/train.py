@@ -91,6 +91,7 @@ def train_offline(
     )
     run = OfflineRun(loaded, config, train, validation, emit, Path(state_dir) if state_dir else None, start)
     with deterministic(device, config.threads):
+        # before training, with the same tasks and seeds as after it: the figures are paired
         before = _held_out(loaded, held_out, config)
         emit({"kind": "held_out", "when": "before", **before.summary()})
         run.go()
@@ -111,8 +112,9 @@ def train_offline(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
     plain = config.run_part()
+    # how histories are to be written goes with the weights that learned from them
     loaded.processor.preset = as_trained(loaded.processor.preset, run.state.shown, run.state.peak_update)
-    made = lineage(
+    record = lineage(
         f"offline_{config.domain}",
         loaded.processor.preset,
         config=plain,
@@ -123,9 +125,10 @@ def train_offline(
             for key in ("reward_gain", "zero_variance_share", "weight_delta", "peak_update", "alignments")
         },
     )
-    save_checkpoint(folder, loaded.model, loaded.processor, made)
+    save_checkpoint(folder, loaded.model, loaded.processor, record)
+    # only now, with the checkpoint whole, is there nothing to go on with
     run.file.forget()
-    emit({"kind": "done", "domain": config.domain, **made.metrics})
+    emit({"kind": "done", "domain": config.domain, **record.metrics})
     return OfflineResult(folder, metrics)
 
 
@@ -140,6 +143,7 @@ def split_tasks(
     train, bad_train = tasks_of(train_rows, config.domain, processor, config.rewards)
     held_out, bad_held_out = tasks_of(held_out_rows, config.domain, processor, config.rewards)
     validation, bad_validation = tasks_of(validation_rows or [], config.domain, processor, config.rewards)
+    # held-out tasks first, then validation, then what is left trains: what is reported on is chosen freely
     held_out = choose(held_out, config.held_out_limit, config.seed)
     if not validation:
         share = max(1, min(config.validation_limit, len(train) // 10))

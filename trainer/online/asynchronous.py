@@ -27,6 +27,7 @@ from trainer.online.workers import RolloutWorkers
 from trainer.settings.online import OnlineConfig
 
 DROPPED = -1
+# seconds after which staleness is looked at again
 WAIT_S = 1.0
 
 
@@ -54,6 +55,7 @@ class AsyncCollector:
     ) -> None:
         self._workers, self._batches, self._config = workers, batches, config
         self._files = RolloutFiles(folder / "rollouts" if folder else None)
+        # a rollout is on the disk before anybody counts it
         workers.keep = self._files.keep
         self._issued = 0
         self._open: dict[int, _Open] = {}
@@ -65,7 +67,9 @@ class AsyncCollector:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
+        # which keys are on the disk once this state is; a later update may add others before `saved`
         self._in_state = set(self._ledger)
+        # of what was used or dropped only the outcome is needed; fresh rollouts lie in files of their own
         bare = {
             str(number): {
                 str(member): replace(group.made[member], samples=()).to_plain()
@@ -85,15 +89,19 @@ class AsyncCollector:
             group.made = {int(member): Rollout.from_plain(plain) for member, plain in members.items()}
             group.gone = set(state["gone"][number])
             group.used = set(group.made) - group.gone
-        kept = self._files.all()
-        self._files.forget({key for key in kept if key in self._ledger})
-        fresh = [rollout for key, rollout in kept.items() if key not in self._ledger]
+        stored = self._files.all()
+        # the run died after a save and before their files were removed
+        self._files.forget({key for key in stored if key in self._ledger})
+        fresh = [rollout for key, rollout in stored.items() if key not in self._ledger]
+        # groups begun after the last save aren't in it: what they had finished is taken over, not made again
         for number in range(self._issued, 1 + max((_place(one.key)[0] for one in fresh), default=-1)):
             self._begin(number)
             self._issued = number + 1
         self.taken(fresh)
         for _, group in sorted(self._open.items()):
             jobs = group_jobs(group.task, group.key, self._config)
+            # the seed of a rollout depends on its group and member alone,
+            # so those that are missing are the same
             self._workers.submit([job for job in jobs if job.member not in group.made])
 
     def saved(self) -> None:
@@ -114,7 +122,9 @@ class AsyncCollector:
     def _issue(self, update: int) -> None:
         """Ask for more groups, as many as may be open and as are still needed."""
         config = self._config
+        # no more than the updates that are left can use
         most = config.tasks_per_update * min(config.max_staleness + 1, config.updates - update)
+        # a group that was used in part only waits for stragglers, and takes no place
         while sum(not group.used for group in self._open.values()) < most:
             group = self._begin(self._issued)
             self._issued += 1
@@ -144,6 +154,7 @@ class AsyncCollector:
     def _is_urgent(self, group: _Open, update: int) -> bool:
         """Whether the members that it has are enough, and too old for the next update."""
         live = [group.made[member] for member in group.fresh if group.made[member].success is not None]
+        # a reply that is just as old as allowed would be dropped by the next update
         old = [one for one in live if self._age(one, update) >= self._config.max_staleness]
         return not group.used and not self._is_whole(group) and len(live) >= 2 and bool(old)
 
@@ -154,6 +165,7 @@ class AsyncCollector:
         for number, group in list(self._open.items()):
             for member in group.fresh:
                 rollout = group.made[member]
+                # a lost rollout has no replies, so it has no age
                 if rollout.samples and self._age(rollout, update) > self._config.max_staleness:
                     group.gone.add(member)
                     self._ledger[rollout.key] = DROPPED
@@ -161,6 +173,7 @@ class AsyncCollector:
             self._close(number)
 
     def _take(self, whole: Sequence[int], urgent: Sequence[int], update: int) -> list[RolloutGroup]:
+        # urgent ones first: an update later their replies would be thrown away
         room = max(0, self._config.tasks_per_update - len(urgent))
         chosen = sorted([*urgent, *whole[:room]])
         late = [number for number, group in sorted(self._open.items()) if group.used and group.fresh]
@@ -179,6 +192,7 @@ class AsyncCollector:
             if key in self._ledger:
                 raise RuntimeError(f"online RL: rollout {key} would be used twice")
             self._ledger[key] = update
+        # the others of the group are there to be compared with
         counting = frozenset(members.index(member) for member in fresh) if group.used else None
         rollouts = tuple(group.made[member] for member in members)
         group.used |= set(fresh)

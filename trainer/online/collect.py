@@ -76,11 +76,12 @@ class SyncCollector:
         tasks = in_device_order(self._workers.pool, self._batches.batch(update, config.tasks_per_update), update)
         groups = [(f"u{update:06d}-t{place:03d}", task) for place, task in enumerate(tasks)]
         jobs = [group_jobs(task, key, config) for key, task in groups]
+        # a checkpoint must not depend on them
         # which device made a rollout, and how long that took, is a matter of chance
-        made = [replace(one, device="") for one in self._workers.run([job for members in jobs for job in members])]
+        rollouts = [replace(one, device="") for one in self._workers.run([job for members in jobs for job in members])]
         each = config.num_generations
         return [
-            RolloutGroup(key, task, tuple(made[place * each : (place + 1) * each]))
+            RolloutGroup(key, task, tuple(rollouts[place * each : (place + 1) * each]))
             for place, (key, task) in enumerate(groups)
         ]
 

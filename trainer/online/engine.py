@@ -101,6 +101,7 @@ class ReplyEngine:
         self._thread.join()
 
     def _copied(self, model: PreTrainedModel) -> Any:
+        # a copy: the learner changes its weights while replies are drawn
         copied = copy.deepcopy(model).eval().requires_grad_(False)
         copied.seen_pictures = self._pictures
         return copied
@@ -144,12 +145,14 @@ class ReplyEngine:
         torch.set_num_threads(self._threads)
         try:
             while (batch := self._next()) is not None:
+                # no reply is drawn from weights that change in its middle
                 with self._weights:
                     self._answer(batch)
                 with self.cond:
                     for request in batch:
                         request.done = True
                     self.cond.notify_all()
+        # whoever waits would wait for ever for a thread that has died
         except BaseException as error:
             with self.cond:
                 self.error = error
@@ -159,6 +162,7 @@ class ReplyEngine:
         with self.cond:
             while not self._stopping:
                 if self._ready():
+                    # by key, so that a batch doesn't depend on who asked first
                     keys = sorted(self._waiting)[: None if self.lockstep else REPLIES]
                     return [self._waiting.pop(key) for key in keys]
                 self.cond.wait()
@@ -167,6 +171,7 @@ class ReplyEngine:
     def _ready(self) -> bool:
         if not self.lockstep:
             if self._waiting and len(self._waiting) < min(len(self.active), REPLIES):
+                # others are still acting: give them a moment to join the batch
                 self.cond.wait(GATHER_S)
             return bool(self._waiting)
         if not self.active <= set(self._waiting):
@@ -181,6 +186,7 @@ class ReplyEngine:
         for request in batch:
             request.version = self._versions[request.slot]
             try:
+                # a row that can't be asked about is that rollout's error, and spoils no batch
                 request.prompt_tokens = len(self._processor.prompt(request.row).ids)
             except BadSample as bad:
                 request.error = bad
@@ -188,6 +194,7 @@ class ReplyEngine:
                 groups.setdefault((request.slot, request.greedy, request.drawn is None), []).append(request)
         for (slot, greedy, _), some in sorted(groups.items()):
             model = self._models[slot]
+            # a function of who stands in the batch: the same batch draws the same replies
             drawn = _seed(["replies", [[request.key, request.seed] for request in some]])
             own = [request.drawn for request in some if request.drawn is not None]
             replies = generate(
@@ -199,6 +206,7 @@ class ReplyEngine:
                 generator=torch.Generator(next(model.parameters()).device).manual_seed(drawn),
                 seeds=own or None,
                 batch_size=REPLIES,
+                # windows of a screen are ranked by how sure a reply is that the element is there
                 decided=self._processor.preset.reading.mode == "windows",
             )
             for request, reply in zip(some, replies, strict=True):
@@ -209,6 +217,7 @@ class ReplyEngine:
 
 def _seed(of: Sequence[object]) -> int:
     """What is drawn for this, and for nothing else."""
+    # 56 bits, which every generator takes as a seed
     return int(digest(of)[:14], 16)
 
 
@@ -237,6 +246,7 @@ class RolloutPolicy(CheckpointPolicy):
         if self._claim.lost:
             raise ClaimLost(f"rollout {self._job.key}: another worker makes it now")
         reply, prompt_tokens, version = self._engine.ask(self._job, row, seed)
+        # by identity: of several windows each has a reply, and only the chosen one acts and is learned from
         self._samples[id(reply)] = ReplySample(
             str(row["messages"]),
             bytes(row["images"][0]),

@@ -26,6 +26,7 @@ def rollout_figures(groups: Sequence[RolloutGroup], scores: Sequence[Sequence[Sc
             if group.counting is not None and place not in group.counting:
                 continue
             lost += value is None
+            # replayed successes would flatter the policy
             if value is not None and not rollout.replayed:
                 live.append(rollout)
                 gains.append(value)
@@ -81,6 +82,7 @@ def metrics_of(
         return int(sum(row.get(word, 0) for row in curve))
 
     groups = total("groups")
+    # greedy episodes stand first in these lists, in the order of `validation`
     both = (
         [
             (float(after), float(before), name)

@@ -13,7 +13,8 @@ from trainer.modeling.processor import Processor
 from trainer.online.credit import Estimates
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages
-from trainer.rl.learner import Learner, SampledReply
+from trainer.rl.learner import Learner
+from trainer.rl.sampled_replies import SampledReply
 from trainer.settings.online import OnlineConfig
 
 if TYPE_CHECKING:

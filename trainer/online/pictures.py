@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pipelines.prompts import prompt_text
 from trainer.online.rollouts import Rollout
 
+# pixels, and screens
 HEIGHT, MOST = 160, 8
 
 
@@ -24,6 +25,7 @@ def filmstrip(rollout: Rollout) -> bytes:
             screens.append(image.convert("RGB").resize((width, HEIGHT)))
     if not screens:
         raise ValueError(f"rollout {rollout.key}: it has no screens")
+    # 4 white pixels between two screens
     strip = Image.new("RGB", (sum(one.width + 4 for one in screens) - 4, HEIGHT), "white")
     left = 0
     for screen in screens:

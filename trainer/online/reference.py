@@ -54,6 +54,7 @@ def compare(policy: Successes, reference: Successes, tasks: Sequence[str], confi
         if one is not None and other is not None
     ]
     n, t = len(pairs), len({task for _, _, task in pairs})
+    # of one task nothing shows how tasks differ
     if t < 2:
         return Comparison(n, t, math.nan, math.nan, 0.0, math.inf, False)
     ours, theirs = math.fsum(one for one, _, _ in pairs) / n, math.fsum(other for _, other, _ in pairs) / n
@@ -76,6 +77,7 @@ def validation_tasks(tasks: Sequence[TaskSpec], train: Sequence[TaskSpec], limit
             f"online RL: expected validation tasks apart from training, found {len(shared)} shared, "
             f"first {shared[0]}; leave them out of one"
         )
+    # in an order that neither names nor files suggest, the same on every machine
     return sorted(tasks, key=lambda task: digest(["validation", seed, task.task_id]))[:limit]
 
 
@@ -88,6 +90,7 @@ def validation_jobs(
     for number in range(max(episodes, len(tasks)) if tasks else 0):
         tried, place = divmod(number, len(tasks))
         task = tasks[place]
+        # a greedy reply draws nothing
         drawn = rollout_seed(seed, "validation", task.task_id, tried) if tried else 0
         jobs.append(
             RolloutJob(

@@ -28,18 +28,19 @@ class ReplayBuffer:
         """Keep the live successes among them."""
         for rollout in rollouts:
             if self.per_task and rollout.success and rollout.samples and not rollout.replayed:
-                kept = self._kept.setdefault(rollout.task_id, [])
-                kept.append(rollout)
-                del kept[: -self.per_task]
+                successes = self._kept.setdefault(rollout.task_id, [])
+                successes.append(rollout)
+                del successes[: -self.per_task]
 
     def fill(self, group: Sequence[Rollout], seed: str) -> list[Rollout]:
         """The group; where all its live members failed and a success of the task is kept, one of these (drawn by
         `seed`) stands in the place of the last that failed."""
         live = [place for place, rollout in enumerate(group) if rollout.success is not None]
-        kept = self._kept.get(group[0].task_id, []) if group else []
-        if not live or not kept or any(group[place].success for place in live):
+        successes = self._kept.get(group[0].task_id, []) if group else []
+        if not live or not successes or any(group[place].success for place in live):
             return list(group)
-        chosen = replace(Random(seed).choice(kept), replayed=True)
+        chosen = replace(Random(seed).choice(successes), replayed=True)
+        # in place of the last failure: the group keeps its size, and others to compare with
         return [chosen if place == live[-1] else rollout for place, rollout in enumerate(group)]
 
     def to_plain(self) -> dict[str, object]:

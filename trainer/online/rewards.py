@@ -45,12 +45,14 @@ def trajectory_scores(
         return scores
     found = group_values(config.trajectory_terms, rollouts)
     return [
+        # None, for what was lost, stays None
         one and {**one, **labelled(own), "total": one["total"] + weighted(config.trajectory_terms, own)}
         for one, own in zip(scores, found, strict=True)
     ]
 
 
 def _scores(one: RolloutOutcome, least: int | None, config: TrajectoryReward) -> dict[str, float]:
+    # at worst -0.5 by default: unreadable replies never outweigh a success
     penalty = max(config.penalty_floor, -config.unparsable_penalty * one.unparsable)
     if not one.success:
         return {"success": 0.0, "unparsable_penalty": penalty, "total": penalty}

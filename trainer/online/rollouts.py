@@ -46,6 +46,7 @@ class ReplySample:
 
     def row(self) -> dict[str, object]:
         """The context as a row of the shards."""
+        # as the shards have rows; no shard holds one of this id
         return {
             "sample_id": "rollout",
             "source": "rollout",
@@ -53,6 +54,7 @@ class ReplySample:
             "platform": self.platform,
             "messages": self.messages,
             "images": [self.picture],
+            # the reply's tokens are given apart, as they were sampled
             "answer": "",
         }
 
@@ -114,6 +116,7 @@ class Rollout:
         samples = [
             {
                 **{name: getattr(one, name) for name in one.__dataclass_fields__},
+                # JSON has no bytes
                 "picture": _text(one.picture),
                 "token_ids": list(one.token_ids),
                 "logprobs": list(one.logprobs),
@@ -146,6 +149,7 @@ def _text(data: bytes) -> str:
 
 def rollout_seed(seed: int, group: str, task_id: str, member: int) -> int:
     """What the replies of a rollout are drawn with."""
+    # 48 bits, which every generator takes as a seed
     return int(digest(["rollout", seed, group, task_id, member])[:12], 16)
 
 
@@ -228,6 +232,7 @@ def finished(
 ) -> Rollout:
     """A trajectory, its replies and its last screen → a rollout, with the world's verdict or the judge's (`success`).
     Raises `ValueError` for an evaluator that can't read the world's state."""
+    # a turn more or less would pair replies with other screens than they were given to
     if len(done.turns) != len(recorder.samples):
         raise RuntimeError(f"rollout {job.key}: {len(done.turns)} turns, but {len(recorder.samples)} replies")
     unreadable = sum(turn.action is None for turn in done.turns)

@@ -31,6 +31,7 @@ from trainer.settings.online import OnlineConfig
 from trainer.settings.rewards import UNREADABLE_SHARE
 from trainer.statistics import mean_or_none
 
+# updates
 SHOW_EVERY = 10
 """Updates between two pictures of a rollout."""
 
@@ -66,6 +67,7 @@ class OnlineRun:
             self.emit({"kind": "resumed", "update": saved.update})
         self.collector.load(self.progress.collected)
         with self.engine:
+            # the engine copied the weights of the start: a resumed run has others by now
             self.engine.publish(self.learner.model.state_dict(), self.progress.update)
             held = self._updates(validate_first=saved is None)
         statistics = self.workers.statistics
@@ -101,6 +103,7 @@ class OnlineRun:
 
     def _over(self) -> bool:
         done, budget = self.progress.update, self.config.budget_s
+        # one update at least, however short the budget
         return done >= self.config.updates or bool(done and budget and self._elapsed() >= budget)
 
     def _decay(self) -> float:
@@ -123,6 +126,7 @@ class OnlineRun:
                 f"online RL: every rollout of update {update + 1} was lost to infrastructure: "
                 f"{'; '.join(reasons)[:300]}; look at the devices, then go on"
             )
+        # replayed successes are put in before rewards, which compare the members of a group
         filled = [self._filled(group, update) for group in groups]
         scores = [
             trajectory_scores([one.outcome for one in group.rollouts], self.config.reward, group.rollouts)
@@ -145,12 +149,14 @@ class OnlineRun:
         self._show(groups)
         outcomes = [[one.success for one in group.rollouts] for group in filled]
         compared = group_advantages(totals(scores), self.config.grpo)
+        # members that an earlier update used are compared with, and lose their weight only then
         advantages = _counting(shrunk_negatives(compared, outcomes, self.config.grpo.negative_floor), filled)
         rollouts = [one for group in filled for one in group.rollouts]
         groups_of = [group.rollouts for group in filled]
         own = reply_advantages(groups_of, totals(scores), advantages, self.config.credit, self.config.grpo)
         figures = credit_figures(rollouts, advantages, own)
         figures |= self.learner.update(rollouts, advantages, update, self._decay(), own)
+        # after the update, so that no rollout is replayed beside itself
         for group in filled:
             self.replay.add(group.counted())
         self._used_s += sum(one.seconds for group in groups for one in group.counted() if one.success is not None)
@@ -177,6 +183,7 @@ class OnlineRun:
             )
 
     def _filled(self, group: RolloutGroup, update: int) -> RolloutGroup:
+        # members of a late group have their places: none of them is replaced
         if group.counting is not None:
             return group
         filled = self.replay.fill(group.rollouts, f"{self.config.seed}/{update}/{group.key}")
@@ -190,6 +197,7 @@ class OnlineRun:
             return
         progress, tasks = self.progress, len(self.validation)
         progress.policy = self._successes(POLICY)
+        # greedy episodes first, then the sampled ones (`validation_jobs`)
         greedy, sampled = (
             [one for one in some if one is not None] for some in (progress.policy[:tasks], progress.policy[tasks:])
         )
@@ -206,6 +214,7 @@ class OnlineRun:
         found = compare(progress.policy, progress.reference, names, self.config.reference)
         if found.follows:
             self.learner.blend(self.config.reference.alpha)
+            # its episodes must be of the weights it has now
             self.engine.publish(self.learner.reference.state_dict(), progress.update, REFERENCE)
             progress.reference = self._successes(REFERENCE)
             self.engine.publish(self.learner.model.state_dict(), progress.update)  # a server has room for one
@@ -222,6 +231,7 @@ class OnlineRun:
     def _successes(self, slot: str) -> list[bool | None]:
         others: list[Rollout] = []
         jobs = self._jobs(slot)
+        # by kind of device, so that workers seldom open another one
         by_kind = sorted(jobs, key=lambda job: (self.workers.pool.kind(job.contract), job.key))
         made = {one.key: one.success for one in self.workers.run(by_kind, others)}
         self.collector.taken(others)
@@ -233,8 +243,10 @@ class OnlineRun:
         self.progress.replay = self.replay.to_plain()
         self.progress.collected = self.collector.state()
         elapsed = self._elapsed()
+        # the order is what makes a kill harmless: collected, saved, and only then are files removed
         save_run(self.state, self.learner, replace(self.progress, elapsed_s=elapsed))
         self.collector.saved()
+        # batches of ever different sizes leave holes in the heap (docs/decisions/trainer.md)
         give_back()
         self.emit({"kind": "saved", "update": self.progress.update})
 
@@ -243,6 +255,7 @@ def _counting(advantages: Advantages, groups: Sequence[RolloutGroup]) -> Advanta
     """No weight for members that an earlier update has used."""
     weights, place = list(advantages.weights), 0
     for group in groups:
+        # weights are by rollout, group after group
         for member in range(len(group.rollouts)):
             if group.counting is not None and member not in group.counting:
                 weights[place] = 0.0

@@ -37,8 +37,8 @@ class TrainingProgress:
 def save_run(file: StateFile, learner: Learner, progress: TrainingProgress) -> None:
     """Learner, RNG and progress, on the disk when this returns."""
     if file.path is not None:  # else the other ranks would gather a state that nobody wants
-        kept = learner.state(file)
-        file.save(kept["folder"], learner=kept, rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
+        saved = learner.state(file)
+        file.save(saved["folder"], learner=saved, rng=torch.get_rng_state(), progress=json.dumps(asdict(progress)))
 
 
 def load_run(file: StateFile, learner: Learner) -> TrainingProgress | None:

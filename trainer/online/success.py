@@ -55,6 +55,7 @@ class FinalFrameJudge:
         try:
             answer = self.client.ask(request(done.contract.instruction, done.answer, screen))
         except ModelError as error:
+            # neither: a failure would blame the policy for its judge
             return Decided(None, True, f"judge: {error}"[:300])
         return Decided(answer.fields["success"] == "yes", True, answer.fields["reason"][:300])
 
@@ -79,6 +80,7 @@ def judge_of(model: str, cache: Path | None = None, options: Mapping[str, Any] |
 def request(goal: str, answer: str, screen: bytes) -> Request:
     """The question about one end. `screen`: encoded picture."""
     text = "\n".join([data_block("goal", goal), data_block("answer", answer)])
+    # drawn only if the answer isn't in the book yet
     picture = RequestPicture(hashlib.sha256(screen).hexdigest(), lambda: to_png(draw_action(screen, None)))
     return Request(TEMPLATE_VERSION, RUBRIC, text, (picture,), SCHEMA)
 

@@ -91,6 +91,7 @@ def train_online(
     config = _asking(loaded, config)
     state = StateFile(Path(state_dir) / FILE if state_dir else None, _identity(start, tasks, checked, config))
     run = _assembled(start, loaded, batches, checked, pool, judge, state, config, emit)
+    # in memory, for the figure of how far training has moved the weights
     before = in_memory(loaded.model.named_parameters())
     emit(
         {
@@ -113,6 +114,7 @@ def train_online(
     metrics = metrics_of(config, run.progress, ids, batches.sizes, weight_delta(loaded.model, before))
     parents = parents or {"checkpoints/start": WeightFiles(start).digest()}
     brief = _write(Path(out), loaded, metrics, config, stage, parents)
+    # only now, with the checkpoint whole, is there nothing to go on with
     state.forget()
     emit({"kind": "done", **brief, **run.timing})
     return OnlineResult(Path(out), metrics, base64.b64decode(run.progress.picture), run.timing)
@@ -182,6 +184,7 @@ def _assembled(
     if config.mode == "sync":
         collector = SyncCollector(workers, batches, config)
     else:
+        # rollouts of another start or config lie in another folder, and are never taken for this run's
         collector = AsyncCollector(workers, batches, config, state.path.parent / name if state.path else None)
     return OnlineRun(config, learner, engine, workers, collector, validation, state, emit)
 
@@ -199,7 +202,7 @@ def _write(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).write_text(canonical_json(metrics) + "\n", encoding="utf-8")
     brief = {key: metrics[key] for key in ("updates", "groups", "zero_variance_share", "weight_delta")}
-    made = lineage(
+    record = lineage(
         stage,
         trained.processor.preset,
         config=config.run_part(),
@@ -207,7 +210,7 @@ def _write(
         parents=parents,
         metrics=brief,
     )
-    save_checkpoint(folder, trained.model, trained.processor, made)
+    save_checkpoint(folder, trained.model, trained.processor, record)
     return brief
 
 
@@ -215,6 +218,7 @@ def _engine(start: str | Path, learner: OnlineLearner, config: OnlineConfig, run
     """The engine that the configuration names, with a processor of its own."""
     limit = config.grpo.max_completion_length
     if config.rollout_engine == "vllm":
+        # the reference has a model here only where the loss has a KL term
         models = {POLICY: learner.model} | ({} if learner.reference is None else {REFERENCE: learner.reference})
         return VllmEngine(
             models, load_processor(start), config.vllm, temperature=config.temperature, max_new_tokens=limit, run=run

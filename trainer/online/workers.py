@@ -35,7 +35,9 @@ from trainer.online.worker_state import RolloutWorker, Statistics, WorkerJob
 if TYPE_CHECKING:
     from trainer.modeling.checkpoint import Checkpoint
 
+# seconds between two looks at workers that may hang
 LOOK_S = 0.2
+# seconds that threads get to end by themselves
 JOIN_S = 10.0
 
 
@@ -78,6 +80,7 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
 
     def __exit__(self, *error: object) -> None:
         with self.lock:
+            # the engine waits for nobody any more
             self.stopping = True
             self.engine.active.clear()
         self.stop(JOIN_S)
@@ -95,6 +98,7 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
                 self._queue.extendleft(reversed(tasks))
             else:
                 self._queue.extend(tasks)
+            # in lockstep the engine lets jobs begin itself, between two batches
             if not self.engine.lockstep:
                 self._release()
             self.lock.notify_all()
@@ -113,6 +117,7 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
                 if left <= 0:
                     return []
                 self.lock.wait(min(left, LOOK_S))
+            # outside of the lock, which a hung worker's device isn't closed under
             self.replace_hung()
 
     def run(self, jobs: Sequence[RolloutJob], others: list[Rollout] | None = None) -> list[Rollout]:
@@ -149,18 +154,19 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
         if self.stopping:
             return False
         in_use = Counter(task.kind for task in self._running.values())
-        kept: deque[WorkerJob] = deque()
+        passed_over: deque[WorkerJob] = deque()
         while self._queue and len(self._running) < self.count and self._has_turn(self._queue[0]):
             task = self._queue.popleft()
             most = self._most[task.kind]
+            # it keeps its place in the queue; those behind it that need another kind may pass
             if most is not None and in_use[task.kind] >= max(1, most):
-                kept.append(task)
+                passed_over.append(task)
                 continue
             in_use[task.kind] += 1
             self._running[task.job.key] = self._free[task.job.key] = task
             self.engine.active.add(task.job.key)
             released = True
-        self._queue.extendleft(reversed(kept))
+        self._queue.extendleft(reversed(passed_over))
         return released
 
     def _has_turn(self, task: WorkerJob) -> bool:
@@ -173,6 +179,7 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
         ready = [task for task in self._free.values() if task.ready_at <= now]
         if not ready:
             return None
+        # its open device saves the seconds that opening one takes
         task = next((one for one in ready if one.kind == worker.kind), ready[0])
         del self._free[task.job.key]
         return task
@@ -194,6 +201,7 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
         if opened:
             task.spent += seconds
             task.tries += 1
+            # doubled each time: a service that has just failed is given time to recover
             over, pause = task.tries > self.limits.retries, self.limits.pause_s * 2 ** (task.tries - 1)
         else:
             missing = now - self._missing_since.setdefault(task.kind, now)
@@ -246,6 +254,7 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
         recorder, claim = SampleRecorder(), RolloutClaim(job, "online", device.name)
         with self.lock:
             worker.claim = claim
+            # given up while its device opened
             if worker.given_up:
                 claim.revoke()
         try:
@@ -262,6 +271,7 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
             worker.rest()  # it can't be given up any more
             if worker.given_up:
                 raise ClaimLost(job.key)
+        # on the disk before anybody counts it
         if not job.validation and rollout.success is not None:
             self.keep(rollout)
         with self.lock:
@@ -282,5 +292,6 @@ class RolloutWorkers(WorkerPool[RolloutWorker]):
             worker.job = worker.claim = None
             self._failed(task, str(failure), time.monotonic() - worker.job_since, opened=opened)
             self.lock.notify_all()
+        # a policy's failure leaves the device as good as it was
         if failure.by != "policy":
             self.close_device(worker)

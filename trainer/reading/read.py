@@ -64,6 +64,7 @@ def looking(checkpoint: Checkpoint, mode: Mode | None) -> Checkpoint:
     """A loaded checkpoint that looks at screens otherwise than it was trained to (None: as it was)."""
     if mode is None:
         return checkpoint
+    # the processor is shared with others of this checkpoint, who go on looking as before
     processor = checkpoint.processor.apart()
     processor.preset = replace(processor.preset, reading=processor.preset.reading.changed(mode=mode))
     return replace(checkpoint, processor=processor)
@@ -103,6 +104,7 @@ def read(rows: Sequence[Row], reading: Reading, ask: Ask, show: Show) -> list[An
     """An answer to each row, which is put as `reading` says. Raises `BadSample` for a picture that can't be decoded."""
     screens = [_screen(row, reading) for row in rows]
     views = [_first_looks(row, pixels, reading, show) for row, pixels in zip(rows, screens, strict=True)]
+    # all windows of all rows in one call: the model batches them
     parts = iter(ask([view.row for some in views for view in some]))
     answers = [_surest([(view, next(parts)) for view in some]) for some in views]
     second = {
@@ -139,6 +141,7 @@ def _first_looks(row: Row, pixels: np.ndarray | None, reading: Reading, show: Sh
         return [View(whole((1, 1)), row)]
     size = _size(pixels)
     parts = windows(size, reading) if reading.mode == "windows" else []
+    # one window is the whole screen: put as it is, in its own frame
     if len(parts) < 2:
         return [View(whole(size), row)]
     return [View(one, _shown(row, pixels, one, show)) for one in parts]
@@ -148,6 +151,7 @@ def _second_look(row: Row, pixels: np.ndarray, first: Answer, reading: Reading, 
     """What is looked at once the first answer is known."""
     size = _size(pixels)
     if reading.mode == "windows":
+        # only where every window refused: beside them the whole screen would win too often
         return View(whole(size), row) if first.asked > 1 and parse_reply(first.text).refusal else None
     point = _pointed(first.text)
     if point is None:
@@ -158,8 +162,9 @@ def _second_look(row: Row, pixels: np.ndarray, first: Answer, reading: Reading, 
 
 def _with_second(first: Answer, second: Answer) -> Answer:
     """The second answer, unless it points at nothing where the first one did."""
-    kept = first if _pointed(first.text) is not None and _pointed(second.text) is None else second
-    return replace(kept, asked=first.asked + second.asked)
+    # a part that doesn't show the element says nothing against the first look
+    chosen = first if _pointed(first.text) is not None and _pointed(second.text) is None else second
+    return replace(chosen, asked=first.asked + second.asked)
 
 
 def _shown(row: Row, pixels: np.ndarray, window: ScreenWindow, show: Show) -> Row:
@@ -172,12 +177,14 @@ def sureness(completion: Completion) -> float:
     Of the place itself it may be sure for a bad reason: a name that usually stands in one place is "there" on any
     screen (docs/decisions/reading.md).
     """
+    # `decided` takes all numbers together, and leaves the place out
     return sum(completion.decided or completion.logprobs)
 
 
 def _surest(answered: Sequence[tuple[View, Completion]]) -> Answer:
     """Of the windows that don't refuse the surest; a refusal where all do."""
     pointing = [(view, said) for view, said in answered if not parse_reply(said.text).refusal]
+    # where all refuse any of them is as good: the first
     view, said = max(pointing or answered[:1], key=lambda pair: sureness(pair[1]))
     return Answer(on_screen(said.text, view.window), said, view, len(answered))
 
@@ -207,6 +214,7 @@ def on_screen(text: str, window: ScreenWindow) -> str:
 
 def with_action(text: str, action: Action) -> str:
     """A reply with another action that has points in place of its own; without tags it is the action alone."""
+    # in text of the web a scroll is its direction alone
     said = render(action, "mobile")  # where a scroll keeps its points
     before, tag, rest = text.partition("<action>")
     if not tag:

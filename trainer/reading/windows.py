@@ -54,6 +54,7 @@ class ScreenWindow:
     def box_in_window(self, box: Sequence[float]) -> tuple[list[float], float] | None:
         """The visible part of a box of the screen in the frame of the window, and its share of the box's area; None
         where nothing of it is seen."""
+        # pixels: left, top, right, bottom
         sides = [box[place] * self.screen[place % 2] / UNITS for place in range(4)]  # in pixels
         seen = [
             max(sides[0], self.left),
@@ -64,6 +65,7 @@ class ScreenWindow:
         if seen[0] > seen[2] or seen[1] > seen[3]:
             return None
         area = (sides[2] - sides[0]) * (sides[3] - sides[1])
+        # a box without area that is seen is seen whole
         share = (seen[2] - seen[0]) * (seen[3] - seen[1]) / area if area > 0 else 1.0
         from_corner = (self.left, self.top) * 2
         return [(seen[i] - from_corner[i]) * UNITS / self.size[i % 2] for i in range(4)], share
@@ -84,6 +86,7 @@ class ScreenWindow:
 
         part = pixels[self.top : self.bottom, self.left : self.right]
         if self.shown != self.size:
+            # bicubic, as the image processor resizes
             part = np.asarray(Image.fromarray(part).resize(self.shown, Image.Resampling.BICUBIC))
         return np.ascontiguousarray(part)
 
@@ -118,6 +121,7 @@ def whole(size: Size) -> ScreenWindow:
 def windows(size: Size, reading: Reading) -> list[ScreenWindow]:
     """Overlapping windows that cover a screen, row by row: at scale 1, or at the largest at which `most` are enough."""
     scale = _scale(size, reading)
+    # the screen at that scale; windows are laid over it in its own pixels
     scaled = [max(1, round(side * scale)) for side in size]
     across, down = (_places(scaled[i], reading.window[i], reading.overlap) for i in (0, 1))
 
@@ -138,6 +142,7 @@ def around(point: Sequence[float], size: Size, zoom: float) -> ScreenWindow:
     for axis in (0, 1):
         part = max(1, round(size[axis] / zoom))
         start = round(point[axis] * size[axis] / UNITS - part / 2)
+        # moved inside, so that the part keeps its size
         start = min(max(0, start), size[axis] - part)
         sides.append((start, start + part))
     (left, right), (top, bottom) = sides
@@ -147,6 +152,7 @@ def around(point: Sequence[float], size: Size, zoom: float) -> ScreenWindow:
 def _scale(size: Size, reading: Reading) -> float:
     """The largest scale, at most 1, at which a screen takes no more than `most` windows."""
     scale = 1.0
+    # in steps of 2 %: the count changes by whole windows
     while math.prod(_count(round(size[i] * scale), reading.window[i], reading.overlap) for i in (0, 1)) > reading.most:
         scale *= 0.98
     return scale
@@ -162,5 +168,6 @@ def _places(side: int, window: int, overlap: int) -> list[tuple[int, int]]:
     count = _count(side, window, overlap)
     if count == 1:
         return [(0, min(side, window))]
+    # the first begins at 0, the last ends at the side, all others evenly between
     starts = [round(place * (side - window) / (count - 1)) for place in range(count)]
     return [(start, start + window) for start in starts]

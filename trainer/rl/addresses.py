@@ -18,12 +18,15 @@ def same_address(one: str, other: str) -> bool:
 def _parts(text: str) -> tuple[str, ...]:
     text = text.strip()
     try:
+        # `localhost:8000` would be read as a scheme: an address has one
+        # only with `//` or if it is a known one
         split = urlsplit(text if "://" in text or _NO_SLASHES.match(text) else f"https://{text}")
         port = split.port
     except ValueError:  # a host or a port that none can have
         return (text,)
     if not split.hostname:
         return (text,)
+    # browsers open http and https of a host as the same page, mostly by a redirect
     scheme = "https" if split.scheme == "http" else split.scheme
     host = split.hostname.rstrip(".").removeprefix("www.")
     path = "" if split.path == "/" else split.path

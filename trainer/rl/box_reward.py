@@ -39,6 +39,7 @@ def area(box: Box) -> float:
 def floored_iou(one: Box, other: Box) -> float:
     """Intersection over union, 0..1, with areas of at least one unit (`area`)."""
     sides = [min(one[i + 2], other[i + 2]) - max(one[i], other[i]) for i in (0, 1)]
+    # a box without width or height overlaps nothing, not even itself: equal ones still agree
     if min(sides) <= 0:
         return float(list(one) == list(other))
     shared = sides[0] * sides[1]
@@ -62,6 +63,7 @@ def size_agreement(text: str, boxes: Sequence[Box], profile: ReplyProfile = "ves
     found = box_of(text, profile)
     if found is None:
         return -1.0
+    # r_point judges the centre, so the size is held to the element that the centre hit
     meant = [box for box in boxes if contains(list(box), centre(found))] or boxes
     ratios = [area(found) / area(box) for box in meant]
     return max(min(ratio, 1.0 / ratio) for ratio in ratios) - 1.0
@@ -76,6 +78,7 @@ def difficulty_weights(boxes: Sequence[Sequence[Box]], power: float) -> list[flo
     if power < 0:
         raise ValueError(f"difficulty: expected a power >= 0, found {power}")
     raw = [max(area(box) for box in some) ** -power for some in boxes if some]
+    # divided by the mean, so that a power changes who counts, not how large the update is
     mean = sum(raw) / max(1, len(raw))
     scaled = iter(raw)
     return [next(scaled) / mean if some else 1.0 for some in boxes]

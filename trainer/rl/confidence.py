@@ -17,6 +17,7 @@ from schemas.coordinates import centre, contains
 from trainer.rl.reply_forms import profile_point
 from trainer.settings.rewards import CONFIDENCE_SPREAD, ReplyProfile
 
+# only behind a closing bracket, so that no number of the point itself is taken for a confidence
 _STATED = re.compile(rf"(.*[\])}}>`])\s+({CONFIDENCE})\s*", re.DOTALL)
 
 
@@ -43,6 +44,7 @@ def target_confidence(
 
 def _gaussian(point: tuple[float, float], box: Sequence[float], spread: float) -> float:
     """At a point inside the box; a side without length holds its middle alone."""
+    # 1e-9 instead of 0: the middle of a line still has distance 0 and gets 1, all else of it 0
     halves = [max((box[i + 2] - box[i]) / 2, 1e-9) for i in (0, 1)]
     away = [(at - middle) / half for at, middle, half in zip(point, centre(box), halves, strict=True)]
     return math.exp(-(away[0] ** 2 + away[1] ** 2) / (2 * spread**2))

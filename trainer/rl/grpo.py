@@ -50,6 +50,7 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     values: list[list[float]] = []
     live: list[list[bool]] = []
     zero_variance = too_small = 0
+    # flattened first: with scale_rewards="batch" one standard deviation serves all groups
     everyone = [reward for rewards in groups for reward in rewards if reward is not None]
     if not all(math.isfinite(reward) for reward in everyone):
         raise ValueError(f"advantages: expected finite rewards (None where lost), found {everyone[:64]}")
@@ -63,8 +64,10 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
             values.append([0.0] * len(rewards))
             live.append([False] * len(rewards))
             continue
+        # fsum rounds once: the mean doesn't depend on the order in which rollouts came back
         mean = math.fsum(known) / len(known)
         std = _std(known) if config.scale_rewards == "group" else whole
+        # without the floor, rewards that hardly differ would be blown up by dividing by almost nothing
         scale = 1.0 if config.scale_rewards == "none" else max(std, config.std_floor) + config.advantage_epsilon
         values.append([0.0 if reward is None else (reward - mean) / scale for reward in rewards])
         live.append([reward is not None for reward in rewards])
@@ -93,6 +96,7 @@ def shrunk_negatives(advantages: Advantages, succeeded: Sequence[Sequence[bool |
     scales: list[float] = []
     for group in succeeded:
         known = [one for one in group if one is not None]
+        # a whole group failing is scaled by `floor`, one that mostly meets the label hardly at all
         scales += [floor + (1.0 - floor) * sum(known) / max(1, len(known))] * len(group)
     values = (value * scale if value < 0 else value for value, scale in zip(advantages.values, scales, strict=True))
     return replace(advantages, values=tuple(values))
@@ -167,22 +171,28 @@ def grpo_loss(
         raise ValueError("grpo: beta > 0 needs the reference's log-probabilities, found none")
     if config.entropy_coef > 0 and entropy_SL is None:
         raise ValueError("grpo: entropy_coef > 0 needs the tokens' entropies, found none")
+    # [S, L]: 1 for reply tokens, 0 for padding
     mask = mask_SL.to(logprobs_SL.dtype)
     picked = list(trajectory_S)
+    # a sample's own advantage goes before that of its trajectory
     own = advantage_S or [None] * len(picked)
     each = [advantages.values[i] if one is None else one for i, one in zip(picked, own, strict=True)]
     advantage = logprobs_SL.new_tensor(each).unsqueeze(1) if advantage_SL is None else advantage_SL.detach()  # [S, 1|L]
     share = _token_shares(logprobs_SL, advantages, picked, tokens_N, config) * mask  # [S, L]
 
+    # masked before exp: what stands in the padding may overflow it, and inf · 0 is nan
     change = _zeroed(logprobs_SL - old_SL.detach(), mask_SL)  # [S, L] log π_θ/π_old
     if config.importance_sampling_level == "sequence":
+        # GSPO: long replies would otherwise have extreme products of token ratios
         change = (change.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1.0)).expand_as(change)
     ratio = torch.exp(change)  # [S, L]
+    # a wider upper bound is DAPO's clip-higher; without one the interval is PPO's
     high = config.epsilon if config.epsilon_high is None else config.epsilon_high
     clipped = torch.clamp(ratio, 1.0 - config.epsilon, 1.0 + high)
     policy = -torch.minimum(ratio * advantage, clipped * advantage)
     if behaviour_SL is not None:
         stale = torch.exp(_zeroed(old_SL.detach() - behaviour_SL.detach(), mask_SL))  # [S, L] π_prox/π_behaviour
+        # truncated importance weight: without a cap few very stale tokens would rule the gradient
         policy = policy * stale.clamp(max=config.stale_cap)
 
     total = policy
@@ -195,6 +205,7 @@ def grpo_loss(
         total = total - config.entropy_coef * entropy
 
     def mean(values: torch.Tensor | None) -> float:
+        # plain means over tokens, to look at; the loss itself weighs groups and trajectories alike
         return 0.0 if values is None else float((values.detach() * mask).sum() / mask.sum().clamp(min=1.0))
 
     # a ratio outside the interval is clipped only where going on would raise the objective
@@ -220,6 +231,7 @@ def _token_shares(
     like: torch.Tensor, advantages: Advantages, picked: Sequence[int], tokens_N: Sequence[int], config: GrpoConfig
 ) -> torch.Tensor:
     """Weight of one token of each sample, [S, 1]."""
+    # a constant divisor: |τ_i| favours short right replies and long wrong ones (Dr. GRPO)
     if config.loss_type == "dr_grpo":
         lengths = [float(config.max_completion_length)] * len(picked)
     else:

@@ -18,21 +18,21 @@ import copy
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from trainer.modeling.batches import Batch, Row
+from trainer.modeling.batches import Batch
 from trainer.modeling.kernels import Kernels
 from trainer.modeling.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs, train_only
 from trainer.modeling.processor import Processor
 from trainer.modeling.sharding import gather_into, norm_of, sharded
 from trainer.modeling.shared_prompts import replies_laid_out
-from trainer.rl.grpo import Advantages, LossParts, entropy_coefficient, grpo_loss, padded
+from trainer.rl.grpo import Advantages, LossParts, entropy_coefficient, grpo_loss
 from trainer.rl.micro_batches import micro_batches
+from trainer.rl.sampled_replies import SampledReply, as_served, by_step, gaps_of, old_and_behaviour
 from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
 from trainer.runtime.rates import adamw, set_rate
@@ -42,23 +42,9 @@ from trainer.settings.grpo import GrpoConfig, LearnerConfig
 log = logging.getLogger(__name__)
 STATE_VERSION = 3
 """Of the form of `Learner.state`: a run saved in another is begun anew."""
+# nats a token; 16-bit kernels alone differ by 0.03 to 0.05 (docs/decisions/trainer.md)
 LARGE_GAP = 0.1
 MEANS = ("kl", "entropy", "ratio", "clip_low", "clip_high")
-
-
-@dataclass(frozen=True)
-class SampledReply:
-    """A sampled reply (`logprobs` in nats) to the context of `row`, of trajectory `trajectory`. `stale`: other weights
-    than the present ones sampled it; `compared`: a server with the present weights did, so that the learner's own
-    log-probabilities should be the same; `advantage`: its own, None where it shares its trajectory's."""
-
-    row: Row
-    token_ids: Sequence[int]
-    logprobs: Sequence[float]
-    trajectory: int
-    stale: bool = False
-    compared: bool = False
-    advantage: float | None = None
 
 
 _Part = tuple[Sequence[SampledReply], bool]
@@ -73,6 +59,7 @@ class Learner:
         self.model, self.processor, self.config = model, processor, config
         group = self.group = ranks()
         following(group, None)
+        # copied before anything is frozen or sharded: the policy as training found it
         self.reference = copy.deepcopy(model).eval().requires_grad_(False) if config.grpo.beta > 0 else None
         device = next(model.parameters()).device.type
         freeze_vision(model, config.freeze_vision, keep=group.world == 1, bf16=in_bf16(config.bf16, device))
@@ -91,6 +78,7 @@ class Learner:
         self._rounds_otherwise = next(self._policy.parameters()).device.type == "cuda"
         recompute(self._policy, config.gradient_checkpointing)
         self._kernels = Kernels(self._policy, config.attention, config.compile)
+        # β₂ = 0.95 as in mid-training: the variance estimate follows within some twenty steps
         self.optimizer = adamw(
             self._policy,
             config.learning_rate,
@@ -117,6 +105,7 @@ class Learner:
         """An update's optimiser steps; → figures of the last one, {} where no reply holds a comparison. `tokens`: reply
         tokens of each trajectory, those left out included; `decay`: what the rate is multiplied by. Raises
         `FloatingPointError` for a gradient that isn't finite."""
+        # so a GPU's own samples are treated as those of a server with these weights
         if self._rounds_otherwise:
             replies = [as_served(one) for one in replies]
         return self._together("step", list(replies), advantages, list(tokens), update, decay) if replies else {}
@@ -139,6 +128,7 @@ class Learner:
 
     def close(self) -> None:
         """Training is over: the model is as any other, and the other ranks are free."""
+        # ends `follow` on the other ranks, which then leave the stage
         self.group.broadcast(("close", ()))
         recompute(self._policy, False)
         self.model.requires_grad_(True)
@@ -149,6 +139,7 @@ class Learner:
             what, given = self.group.broadcast(None)
             if what == "close":
                 return
+            # `what` is named by the first rank of this run, never by data
             getattr(self, f"_{what}")(*given)
 
     def _together(self, what: str, *given: object) -> Any:
@@ -168,6 +159,8 @@ class Learner:
         again = self.config.num_iterations > 1  # else the first step's parts meet the very weights of the start
         figures: dict[str, float] = {}
         with self._kernels.used():
+            # all of them before the first optimiser step: the proximal
+            # policy is the one that the update starts from
             proximal = [
                 self._proximal(parts) if again or number else [None] * len(parts)
                 for number, (parts, _) in enumerate(steps)
@@ -175,6 +168,7 @@ class Learner:
             for _ in range(self.config.num_iterations):
                 for (parts, weighted), before in zip(steps, proximal, strict=True):
                     figures = self._optimise(parts, before, weighted, tokens, grpo, update, rate)
+        # the whole policy samples and is published: it gets the weights that the parts have now
         if self.group.world > 1:
             gather_into(self.model, self._policy, self.group)
         return {**figures, "entropy_coef": coefficient}
@@ -184,6 +178,7 @@ class Learner:
         config, world = self.config, self.group.world
         parts = micro_batches(replies, config.micro_batch, config.micro_batch_tokens, self.processor.prompt_length)
         own: list[_Part] = [(part, True) for part in parts[self.group.rank :: world]]
+        # -(-a // b) rounds up; a rank with fewer parts computes the first one again, for nothing
         return own + [(parts[0], False)] * (-(-len(parts) // world) - len(own))
 
     def _optimise(
@@ -212,6 +207,7 @@ class Learner:
         set_rate(self.optimizer, rate)
         self.optimizer.step()
         self._policy.eval()
+        # sums over tokens, divided once all ranks are added: a mean of means would favour short micro-batches
         own = [float(sum(loss.loss.detach() for _, loss in losses)), sum(number for number, _ in losses)]
         own += [sum(number * getattr(loss, word) for number, loss in losses) for word in MEANS]
         total, count, *sums = self.group.sums(own)
@@ -226,10 +222,10 @@ class Learner:
         tokens: Sequence[int],
         grpo: GrpoConfig,
     ) -> tuple[LossParts, int, torch.Tensor]:
-        """A micro-batch's loss, its reply tokens, and the gaps of those that are compared (`_gaps`)."""
+        """A micro-batch's loss, its reply tokens, and the gaps of those that are compared (`gaps_of`)."""
         batch = self._batch(part)
         found = self._logprobs(self._policy, batch)
-        old, behaviour = _old(part, found.logprobs, before)
+        old, behaviour = old_and_behaviour(part, found.logprobs, before)
         reference = None
         if self._compared_with is not None:
             with torch.no_grad():
@@ -248,7 +244,7 @@ class Learner:
             advantage_S=[one.advantage for one in part],
             advantage_SL=self._of_tokens(part, found.logprobs),
         )
-        gaps = _gaps(part, found.logprobs.detach() if before is None else before, found.mask)
+        gaps = gaps_of(part, found.logprobs.detach() if before is None else before, found.mask)
         return loss, int(found.mask.sum()), gaps
 
     def _of_tokens(self, part: Sequence[SampledReply], like: torch.Tensor) -> torch.Tensor | None:
@@ -284,8 +280,8 @@ class Learner:
         parameter = next(self._policy.parameters())
         seen = getattr(self._policy, "seen_pictures", None)
         rows, replies = [one.row for one in part], [one.token_ids for one in part]
-        made = replies_laid_out(self._policy, self.processor, rows, replies, seen)
-        return made.to(parameter.device, parameter.dtype)
+        batch = replies_laid_out(self._policy, self.processor, rows, replies, seen)
+        return batch.to(parameter.device, parameter.dtype)
 
     def _logprobs(self, model: Any, batch: Batch) -> ReplyLogprobs:
         with autocast(batch.input_ids.device, self.config.bf16, self.group.world):
@@ -342,53 +338,14 @@ class Learner:
                 gather_into(self.reference, compared, self.group)
 
 
-def by_step(
-    replies: Sequence[SampledReply], advantages: Advantages, steps: int
-) -> list[tuple[Sequence[SampledReply], Advantages]]:
-    """The trajectories dealt out to optimiser steps, those of a group to different ones; a step's weights sum to what
-    all summed to, so that its loss is a mean over as many groups as it holds."""
-    counting = [index for index, weight in enumerate(advantages.weights) if weight > 0]
-    dealt = {index: place % steps for place, index in enumerate(counting)}
-    found: list[tuple[Sequence[SampledReply], Advantages]] = []
-    for step in range(min(steps, len(counting))):
-        own = [weight if dealt.get(index) == step else 0.0 for index, weight in enumerate(advantages.weights)]
-        scale = math.fsum(advantages.weights) / math.fsum(own)
-        some = [one for one in replies if dealt[one.trajectory] == step]
-        found.append((some, replace(advantages, weights=tuple(weight * scale for weight in own))))
-    return found
-
-
 @torch.no_grad()
 def blend(reference: Any, policy: Any, alpha: float) -> None:
     """π_ref ← (1 − α) π_ref + α π_θ, in place, over all parameters and buffers (tied ones once)."""
     source = dict(chain(policy.named_parameters(), policy.named_buffers()))
+    # by names of parameters, not the state dict: that lists tied embeddings twice, and blends them twice
     for name, tensor in chain(reference.named_parameters(), reference.named_buffers()):
         if tensor.is_floating_point():
             tensor.mul_(1.0 - alpha).add_(source[name].to(tensor.device, tensor.dtype), alpha=alpha)
         else:
+            # counters and masks have no mean
             tensor.copy_(source[name])
-
-
-def as_served(reply: SampledReply) -> SampledReply:
-    """A reply of the present weights, corrected and compared as that of a server with them; another as it is."""
-    return reply if reply.stale else replace(reply, stale=True, compared=True)
-
-
-def _gaps(part: Sequence[SampledReply], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """|learner's − sampler's| log-probability (nats) of each token of the replies that are compared."""
-    compared = torch.tensor([one.compared for one in part], device=logprobs.device)
-    recorded = padded([one.logprobs for one in part], logprobs)
-    return (logprobs - recorded).abs()[mask & compared[:, None]]
-
-
-def _old(
-    part: Sequence[SampledReply], logprobs: torch.Tensor, proximal: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(old, behaviour) [S, L]: see the module. `proximal` None: the present weights are still those of the start."""
-    recorded = padded([one.logprobs for one in part], logprobs)
-    stale = torch.tensor([one.stale for one in part], device=logprobs.device)
-    if not stale.any():
-        return recorded, None
-    start = logprobs.detach() if proximal is None else proximal
-    old = torch.where(stale[:, None], start, recorded)
-    return old, torch.where(stale[:, None], recorded, old)

@@ -33,19 +33,21 @@ def micro_batches(
     `trainer.modeling.shared_prompts` lays it out."""
     if not tokens:
         return [replies[cut : cut + most] for cut in range(0, len(replies), most)]
-    made: list[list[R]] = []
-    known: dict[int, int] = {}
+    batches: list[list[R]] = []
+    lengths: dict[int, int] = {}
     prompts: set[int] = set()
     used = 0
     for reply in replies:
+        # the object, not its content: replies of a group share theirs, and comparing pictures would be slow
         key = id(reply.row)
-        if key not in known:
-            known[key] = prompt_length(reply.row)
-        more = len(reply.token_ids) + (0 if key in prompts else known[key])
-        if not made or len(made[-1]) == most or used + more > tokens:
-            made.append([])
-            prompts, used, more = set(), 0, len(reply.token_ids) + known[key]
-        made[-1].append(reply)
+        if key not in lengths:
+            lengths[key] = prompt_length(reply.row)
+        more = len(reply.token_ids) + (0 if key in prompts else lengths[key])
+        if not batches or len(batches[-1]) == most or used + more > tokens:
+            batches.append([])
+            # a new micro-batch lays the prompt out once more
+            prompts, used, more = set(), 0, len(reply.token_ids) + lengths[key]
+        batches[-1].append(reply)
         prompts.add(key)
         used += more
-    return [*made]
+    return [*batches]

@@ -81,6 +81,7 @@ def labelled(values: Mapping[str, float]) -> dict[str, float]:
 
 def total_bounds(terms: Mapping[str, OwnTerm]) -> tuple[float, float]:
     """The range of `weighted`."""
+    # a negative weight turns a term's range around
     ends = [sorted(term.weight * end for end in bounds_of(name)) for name, term in terms.items()]
     return sum(low for low, _ in ends), sum(high for _, high in ends)
 

@@ -30,6 +30,7 @@ def _overlap(one: tuple[float, float] | None, other: tuple[float, float] | None,
         raise ValueError(f"region consistency: expected a side > 0, found {side}")
     if one is None or other is None:
         return 0.0
+    # a refusal covers no area: it agrees with refusals alone
     if REFUSED in (one, other):
         return float(one == other)
     shared = [max(0.0, side - abs(a - b)) / side for a, b in zip(one, other, strict=True)]

@@ -23,6 +23,7 @@ from trainer.settings.rewards import ReplyProfile
 
 Frame = Literal["thousandths", "fractions", "percent", "pixels"]
 FRAMES: tuple[Frame, ...] = ("thousandths", "fractions", "percent", "pixels")
+# replies are text from strangers: bounded, as every repetition in these patterns is
 MOST_NUMBERS = 64
 """Bracketed groups of numbers that are looked at."""
 
@@ -65,7 +66,9 @@ def read_point(reply: str) -> ReplyPoint | None:
     """The point of a reply; None if it means none that can be read."""
     if len(reply) > MAX_REPLY:
         return None
+    # numbers in a thought or before the last <answer> are considerations, not the reply
     said = _ANSWER.split(_THOUGHT.split(reply)[-1])[-1]
+    # from the most explicit form to the loosest: a pair of numbers also stands inside JSON and tags
     for form, find in (
         ("JSON", _of_json),
         ("Molmo", _of_molmo),
@@ -106,6 +109,7 @@ def _of_json(text: str) -> tuple[float, ...] | None:
 
 def _named(value: object, depth: int = 0) -> Iterator[tuple[float, ...]]:
     """Points and boxes in a JSON value, in order, under the names that models give them."""
+    # how deep JSON is nested is the model's choice
     if depth > 6:
         return
     if isinstance(value, dict):
@@ -122,10 +126,12 @@ def _named(value: object, depth: int = 0) -> Iterator[tuple[float, ...]]:
 
 
 def _numbers_of(value: object) -> tuple[float, ...] | None:
+    # some models wrap a single point once more: [[x, y]]
     while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
         value = value[0]
     if not isinstance(value, list) or len(value) not in (2, 4):
         return None
+    # True is an int to Python, and json reads NaN and Infinity
     if not all(isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in value):
         return None
     return tuple(float(one) for one in value)
@@ -164,6 +170,7 @@ def frame_of(points: Iterable[ReplyPoint | None]) -> Frame:
     """The frame that a model counts in, by all of its replies: per cent for Molmo's form; fractions if nothing passes 1
     and something isn't whole; pixels if something passes 1000; else thousandths."""
     read = [point for point in points if point is not None and not point.refused]
+    # by majority, so that one reply in another form doesn't change the frame of all
     if read and Counter(point.form == "Molmo" for point in read).most_common(1)[0][0]:
         return "percent"
     highest = max((max(point.x, point.y) for point in read), default=0.0)
@@ -209,6 +216,7 @@ def profile_point(text: str, profile: ReplyProfile) -> tuple[float, float] | Non
     if profile == "vesper":
         return parse_reply(text).point
     found = read_point(text)
+    # no profile counts pixels, so the picture's size doesn't matter: any stands in for it
     point = None if found is None else in_thousandths(found, PROFILES[profile].frame, (UNITS, UNITS))
     return point if point == REFUSED or (point and all(0 <= side <= UNITS for side in point)) else None
 

@@ -74,6 +74,7 @@ class ReplyTarget:
         """From a row of the Samples table, for a model that speaks `space`. Raises `ValueError` where nothing checkable
         stands in it."""
         boxes = tuple(tuple(float(side) for side in box) for box in row.get("target_boxes") or ())
+        # the truth is read in the widest action space; what a reply may be is up to `space`
         reply = parse_reply(row["answer"], WIDEST)
         if row["objective"] == "grounding":
             return cls("grounding", None, () if reply.refusal else boxes, reply.refusal, space)
@@ -93,6 +94,7 @@ def r_format(text: str, truth: ReplyTarget, config: RewardConfig = DEFAULT) -> f
         if config.free_form:
             return float(bare is not None and in_profile(bare, config.reply_profile, config.boxes))
         return float(bare is not None and form.fullmatch(bare) is not None)
+    # each tag once: of two action blocks no reader could know which one counts
     return float(parse_reply(text, truth.space).tags_ok and all(text.count(tag) == 1 for tag in _TAGS))
 
 
@@ -214,6 +216,7 @@ def _launch_f1(prediction: Launch, truth: Launch) -> float:
     return content_f1(prediction.app, truth.app)
 
 
+# CJK punctuation, kana, ideographs and Hangul: written without blanks, so a character counts as a word
 _CJK = "\u3001-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
 _WORDS = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
 
@@ -223,6 +226,7 @@ def content_f1(found: str, expected: str) -> float:
     one, other = (Counter(_WORDS.findall(text.casefold())) for text in (found, expected))
     if not one and not other:
         return 1.0
+    # of each word as many as both have
     common = (one & other).total()
     return 2.0 * common / (one.total() + other.total())
 
@@ -251,6 +255,7 @@ def step_success(
         return False
     found: Any = prediction
     if isinstance(truth, AT_A_POINT):
+        # half a label is another option
         if isinstance(truth, SelectOption) and content_f1(found.option, truth.option) < 1:
             return False
         near = math.dist(found.box, truth.box) < config.delta2  # type: ignore[attr-defined]
@@ -262,6 +267,7 @@ def step_success(
     if isinstance(truth, Hotkey):
         return _same_keys(found, truth)
     if isinstance(truth, Type | CallUser | TakeNote):
+        # where the first report's content reward set in (docs/method.md §6)
         return content_f1(found.content, truth.content) >= 0.5
     if isinstance(truth, Launch):
         return _launch_f1(found, truth) >= 0.5
@@ -273,6 +279,7 @@ def succeeds(text: str, truth: ReplyTarget, config: RewardConfig) -> bool:
     if truth.action is None:
         return point_hit(profile_point(text, config.reply_profile), truth.boxes, truth.refusal)
     action = parse_reply(text, truth.space).action
+    # without boxes the distance alone decides
     return any(step_success(action, truth.action, box, config) for box in truth.boxes or (None,))
 
 
@@ -329,6 +336,7 @@ def group_scores(texts: Sequence[str], truth: ReplyTarget, config: RewardConfig 
     grounding, as the term `consistency`."""
     scores = [score(text, truth, config) for text in texts]
     if truth.objective == "grounding" and config.w_consistency:
+        # K replies vote together: the only term that needs the group and no truth
         agreed = region_consistency(texts, config.region, config.reply_profile)
         scores = [
             {**one, "consistency": more, "total": one["total"] + config.w_consistency * more}

@@ -9,6 +9,7 @@ from trainer.rl.rewards import ReplyTarget, unreadable
 from trainer.settings.rewards import UNREADABLE_SHARE, RewardConfig
 
 log = logging.getLogger(__name__)
+# characters of the example in a warning
 SHOWN = 160
 
 

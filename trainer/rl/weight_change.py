@@ -24,6 +24,7 @@ def weight_delta(model: PreTrainedModel, start: Mapping[str, torch.Tensor]) -> d
     squares: dict[str, list[float]] = {}
     for name, tensor in model.named_parameters():
         pair = squares.setdefault(layer_of(name), [0.0, 0.0])
+        # in double: squares of such small changes, summed over all weights, would drown in float32
         pair[0] += float((tensor.detach().to(start[name].device) - start[name]).double().pow(2).sum())
         pair[1] += float(start[name].double().pow(2).sum())
     moved, whole = (math.fsum(pair[i] for pair in squares.values()) for i in (0, 1))

@@ -20,6 +20,7 @@ def deterministic(device: str | torch.device, threads: int) -> Iterator[None]:
     filling: Any = torch.utils.deterministic  # its stubs don't know the name
     was = torch.are_deterministic_algorithms_enabled(), filling.fill_uninitialized_memory, torch.get_num_threads()
     torch.set_num_threads(threads)
+    # some kernels that training needs have no deterministic form on a GPU
     if torch.device(device).type == "cpu":
         torch.use_deterministic_algorithms(True)
         filling.fill_uninitialized_memory = False

@@ -24,6 +24,7 @@ class Exchange:
 
     def __init__(self, group: Ranks) -> None:
         self._world = group.world
+        # a collective of its own group never waits behind those of training
         self._own = dist.new_group(backend="gloo", timeout=TIMEOUT) if group.world > 1 else None
 
     def told(self, value: T) -> list[T]:
@@ -39,6 +40,7 @@ class Exchange:
             return list(values)
         parts = [pickle.dumps(value, pickle.HIGHEST_PROTOCOL) for value in values]
         sizes = [len(part) for part in parts]
+        # sizes first: a rank doesn't know how much the others have for it
         counted = torch.empty(self._world, dtype=torch.int64)
         dist.all_to_all_single(counted, torch.tensor(sizes), group=self._own)
         theirs: list[int] = counted.tolist()

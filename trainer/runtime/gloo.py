@@ -17,6 +17,7 @@ def gloo_group(store: object, rank: int, size: int, address: str, timeout_s: flo
 
     kind: Any = dist.ProcessGroupGloo
     options = kind._Options()
+    # the default device is that of the host's name, which the loopback doesn't reach
     options._devices = [kind.create_device(hostname=LOOPBACK) if address == LOOPBACK else kind.create_default_device()]
     options._timeout = timedelta(seconds=timeout_s)
     return kind(store, rank, size, options)

@@ -43,6 +43,7 @@ class Ranks:
         """Each value summed over all ranks, in float64."""
         if self.world == 1:
             return list(values)
+        # in float64, where the order of ranks hardly shows
         tensor = torch.tensor(list(values), dtype=torch.float64, device=self.device)
         dist.all_reduce(tensor)
         found: list[float] = tensor.tolist()
@@ -89,9 +90,11 @@ def launched(device: str = "") -> Iterator[Ranks]:
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield Ranks()
         return
+    # the defaults end a process at once; Python's own handlers wait for a collective that may never end
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":
+        # so no rank outlives the torchrun agent, not even one that was killed
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     on_gpu = device == "cuda" or (not device and torch.cuda.is_available())
     if on_gpu:

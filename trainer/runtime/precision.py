@@ -20,6 +20,7 @@ def in_bf16(asked: bool | None, device: str) -> bool:
 
 def autocast(device: torch.device, bf16: bool | None, ranks: int) -> torch.autocast:
     """Passes in bfloat16, weights as they are. Among several ranks a model lies in parts, which cast themselves."""
+    # FSDP casts its parts by a policy of its own
     return torch.autocast(device.type, torch.bfloat16, enabled=in_bf16(bf16, device.type) and ranks == 1)
 
 

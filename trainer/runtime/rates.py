@@ -38,6 +38,7 @@ def rate_groups(model: nn.Module, scales: Mapping[str, float]) -> list[dict[str,
                 f"learning_rate_scales: expected expressions that are found in names of parameters, such as "
                 f"'visual\\.merger' before 'visual', found {pattern!r}, which is in none that is left"
             )
+        # popped, so that an earlier expression takes a parameter from later ones
         groups.append({"params": [left.pop(name) for name in found], SCALE: scale})
     if left:
         groups.append({"params": list(left.values())})

@@ -52,6 +52,7 @@ def reporting(
 
         def event(found: dict[str, Any]) -> None:
             nonlocal last
+            # events without a step of their own are of the last one
             last = int(found.get("step", found.get("update", last)))
             values = scalars_of(found) if opened else {}
             for tracker in opened if values else ():
@@ -81,6 +82,7 @@ def _mlflow(folder: Path, asset: str, version: str, settings: Mapping[str, objec
     client = MlflowClient(tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or (folder / "mlruns").as_uri())
     known = client.get_experiment_by_name(PROJECT)
     experiment = known.experiment_id if known is not None else client.create_experiment(PROJECT)
+    # by the version, which a run that is resumed has as before
     before = client.search_runs([experiment], f"tags.`vesper.version` = '{version}'", max_results=1)
     if before:
         run_id = before[0].info.run_id
@@ -114,6 +116,7 @@ def _wandb(folder: Path, asset: str, version: str, settings: Mapping[str, object
     run = wandb.init(
         project=PROJECT,
         name=f"{asset}@{version[:8]}",
+        # W&B's own way to go on with a run of that id
         id=version,
         resume="allow",
         dir=str(folder),

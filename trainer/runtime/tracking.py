@@ -142,6 +142,7 @@ class Watch:
     def _track(self, event: Mapping[str, Any]) -> None:
         kind = event["kind"]
         if kind == "resumed":
+            # opened later, so that events behind the resumed step are purged
             self._resumed, self._update = True, event["update"]
         elif kind == "held_out" and event["when"] == "before":
             self._before = event  # whether the run goes on from an update is only known after this
@@ -168,6 +169,7 @@ class Watch:
 
             self._bar = tqdm(total=event["updates"], desc=self._label, unit="update", mininterval=2)
         elif self._bar is not None and kind in ("resumed", "update"):
+            # a run that resumes begins where it was, not at 0
             self._bar.update(event["update"] - self._bar.n)
             self._bar.set_postfix_str(", ".join(f"{key} {event[key]:.3f}" for key in SHOWN if key in event))
 

@@ -38,6 +38,7 @@ class StateFile:
         """Where ranks save parts beside the file: the folder of that name, or a new one."""
         assert self.path is not None
         numbers = [int(found.name.rpartition("-")[2]) for found in self._folders()]
+        # a new number each time: parts are never written over the ones that a file still names
         return self.path.with_name(name or f"{self.path.stem}-{max(numbers, default=0) + 1}")
 
     def _folders(self) -> list[Path]:
@@ -52,6 +53,7 @@ class StateFile:
         with whole_file(self.path, lasting=True, alone=True) as part, part.open("wb") as stream:
             torch.save({"identity": self.identity, **parts}, stream)
         sync(self.path.parent)
+        # only now: until the file names the new folder, the old one is the state
         for old in self._folders():
             if old.name != folder:
                 shutil.rmtree(old, ignore_errors=True)
@@ -60,6 +62,7 @@ class StateFile:
         """The parts that were saved; None if there are none of this run. `mmap`: tensors stay in the file."""
         if self.path is None or not self.path.is_file():
             return None
+        # weights_only: a pickle could run code
         saved: dict[str, Any] = torch.load(self.path, weights_only=True, map_location="cpu", mmap=mmap)
         return saved if saved.pop("identity", None) == self.identity else None
 
@@ -124,13 +127,16 @@ class TrainingState:
         if self._folder is None:
             return None
         group, parts = self._group, self._parts()
+        # several ranks take their shares from the file, so the first needn't hold all of it in memory
         single = self._single.load(mmap=group.world > 1) if group.first else None
         found = single or {}
+        # of equal steps the parts, which were written by the run that went on later
         later = parts is not None and parts["more"]["step"] >= found.get("step", -1)
         if group.broadcast(later):
             return self._load_parts(model, optimiser)
         if not group.broadcast(bool(found)):
             return None
+        # other ranks have nothing to give: the first one's is spread
         weights, moments = found.pop("model", {}), found.pop("optimiser", {})
         if group.world > 1:
             spread_whole(model, optimiser, weights, moments)
@@ -173,6 +179,7 @@ class TrainingState:
         name = f"step-{more['step']}"
         if self._group.first:
             shutil.rmtree(self._folder / name, ignore_errors=True)  # of a run that was killed as it wrote it
+        # no rank writes before what lay there is gone
         self._group.barrier()
         write_parts(self._folder / name, model, optimiser, rng=torch.get_rng_state())
         if self._group.first:
@@ -180,6 +187,7 @@ class TrainingState:
                 part.write_text(json.dumps({"identity": self._identity, "parts": name, "more": dict(more)}), "utf-8")
             self._single.forget()  # of one process that these ranks went on from
             self._drop(name)
+        # no rank goes on, and maybe ends, before the state is named
         self._group.barrier()
 
     def _drop(self, but: str) -> None:

@@ -47,11 +47,13 @@ class ChatReply:
 
     def grow(self, reply: Completion) -> bool:
         """Send what can't change any more; → whether a stop was found, behind which the reply is cut."""
+        # raises where nobody waits any more, which ends the call
         self._caller.stay()
         if not (self._ask.stream or self._ask.stops):
             return False
         spoken = self._spoken[reply.member]
         text = self._processor.text(reply.token_ids)
+        # the first stop in the text, whichever was found first
         if places := [place for stop in self._ask.stops if (place := text.find(stop)) >= 0]:
             spoken.stopped = True
             self._cut(reply)
@@ -94,6 +96,7 @@ class ChatReply:
 
     def _cut(self, reply: Completion) -> None:
         """Leave out the tokens behind the one that completed a stop: a pass may draw several."""
+        # what was sent can't be taken back
         least = self._spoken[reply.member].tokens
         for count in range(least + 1, len(reply.token_ids)):
             text = self._processor.text(reply.token_ids[:count])
@@ -104,8 +107,10 @@ class ChatReply:
 
     def _sure(self, text: str) -> int:
         """How many characters stand whatever comes: neither half a character nor what may begin a stop."""
+        # a character may come in several tokens: half of one isn't sent
         sure = len(text.rstrip(UNDECODED))
         for stop in self._ask.stops:
+            # the longest end of the text that may begin a stop
             begins = (n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n]))
             sure = min(sure, len(text) - next(begins, 0))
         return sure
@@ -140,5 +145,6 @@ class ChatReply:
         return {"content": content, "refusal": None}
 
     def _token(self, token: int, logprob: float) -> dict[str, Any]:
+        # a control token has no text: its name stands for it
         text = self._processor.text([token]) or self._processor.tokenizer.convert_ids_to_tokens(token)
         return {"token": text, "logprob": logprob, "bytes": None if UNDECODED in text else [*text.encode()]}

@@ -47,6 +47,7 @@ _WITHOUT_EFFECT = (
 _CACHING = ("prompt_cache_key", "prompt_cache_retention")
 """Parameters of the protocol that say nothing of the reply: any value is taken."""
 _TAKEN = frozenset({*_HEEDED, *_MORE_HEEDED, *_PENALTIES, *_WITHOUT_EFFECT, *_CACHING})
+# Qwen's template shows what a tool answered in a user's turn
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "user"}
 MOST_STOPS = 16
 
@@ -106,6 +107,7 @@ class ChatRequests:
             temperature=number_in(body, "temperature", 1.0, 0.0, 2.0),
             max_tokens=max_tokens,
             n=int(number_in(body, "n", 1, 1, self._limits.n, whole=True)),
+            # 31 bits, so that whoever logs the seed can ask for the same reply again
             seed=int(number_in(body, "seed", secrets.randbits(31), -(2**63), 2**63, whole=True)),
             logprobs=_flag(body, "logprobs"),
             shaping=self._shaping(body),
@@ -139,6 +141,7 @@ class ChatRequests:
             },
             top_logprobs=top,
         )
+        # only then is the faster way of drawing taken
         return None if found in (Shaping(), Shaping(top_k=-1)) else found
 
     def _row(self, messages: Any) -> dict[str, Any]:
@@ -167,21 +170,21 @@ class ChatRequests:
         parts: Any = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if not isinstance(parts, list):
             raise _refused(where, ".content: expected text or a list of parts")
-        made: list[dict[str, Any]] = []
+        parts_read: list[dict[str, Any]] = []
         for part in parts:
             kind = part.get("type") if isinstance(part, dict) else None
             if kind in ("text", "refusal") and isinstance(part.get(kind), str):
-                made.append({"type": "text", "text": _whole(part[kind])})
+                parts_read.append({"type": "text", "text": _whole(part[kind])})
             elif kind == "image_url":
                 images.append(picture_bytes(part.get("image_url"), where, self._limits))
-                made.append({"type": "image"})
+                parts_read.append({"type": "image"})
             else:
                 raise _refused(where, f": expected parts of type text or image_url, found {kind!r:.40}")
         if role == "tool":
-            made = [_text("<tool_response>\n"), *made, _text("\n</tool_response>")]
+            parts_read = [_text("<tool_response>\n"), *parts_read, _text("\n</tool_response>")]
         if role == "assistant" and calls:
-            made += [_text(_call(call, where)) for call in (calls if isinstance(calls, list) else [calls])]
-        return {"role": _ROLES[role], "content": made}
+            parts_read += [_text(_call(call, where)) for call in (calls if isinstance(calls, list) else [calls])]
+        return {"role": _ROLES[role], "content": parts_read}
 
     def _too_long(self, row: dict[str, Any], max_tokens: int) -> tuple[str, ...]:
         """The texts that the model would read without their middle, if it may; raises `RequestRefused` if not, and for
@@ -196,15 +199,19 @@ class ChatRequests:
                     found.append(f"messages[{number}]: {tokens} tokens of text")
         if found and not self._cuts:
             advice = "Shorten it, or start the server with --cut-texts, which leaves out the middle as in training"
-            told = f"{found[0]}; this model reads at most {most} of a text whole. {advice}"
-            raise RequestRefused(400, told, "messages", "context_length_exceeded")
+            message = f"{found[0]}; this model reads at most {most} of a text whole. {advice}"
+            raise RequestRefused(400, message, "messages", "context_length_exceeded")
         try:
             length = self._processor.prompt_length(row)
         except BadSample as bad:
             raise _refused("messages", f": {str(bad)[:300]}", "bad_image") from bad
         if length + max_tokens > self._context:
-            told = f": {length} tokens of prompt and {max_tokens} of reply; this model has room for {self._context} in"
-            raise _refused("messages", f"{told} all. Shorten messages or lower max_tokens", "context_length_exceeded")
+            message = (
+                f": {length} tokens of prompt and {max_tokens} of reply; this model has room for {self._context} in"
+            )
+            raise _refused(
+                "messages", f"{message} all. Shorten messages or lower max_tokens", "context_length_exceeded"
+            )
         return tuple(f"{one}, {most} read" for one in found)
 
 
@@ -215,6 +222,7 @@ def picture_bytes(value: object, where: str, limits: ServeLimits) -> bytes:
     if found is None or not isinstance(url, str):
         raise _refused(where, ": expected a picture as data:image/…;base64,…; nothing is fetched")
     encoded = "".join(url[found.end() :].split())
+    # by its length, before anything is decoded
     if len(encoded) * 3 // 4 > limits.image_bytes:
         raise _refused(where, f": expected a picture of at most {limits.image_bytes} bytes", "too_large")
     try:
@@ -222,6 +230,7 @@ def picture_bytes(value: object, where: str, limits: ServeLimits) -> bytes:
         width, height = image_size(data)
     except ValueError:  # `binascii.Error` and `ImageError` are
         raise _refused(where, ": expected a picture that can be read", "bad_image") from None
+    # by the header, before pixels are laid out in memory
     if width * height > limits.image_pixels:
         most = limits.image_pixels
         raise _refused(where, f": expected at most {most} pixels, found {width} x {height}", "too_large")
@@ -271,6 +280,7 @@ def number_in(
     value = body.get(name)
     if value is None:
         return default
+    # True is an int to Python
     good = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and low <= value <= high
     if not good:
         kind = "whole number" if whole else "number"

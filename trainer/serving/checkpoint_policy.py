@@ -76,13 +76,14 @@ class CheckpointPolicy:
 
         def ask(rows: Sequence[Row]) -> list[Completion]:
             nonlocal seed, prompt_tokens, reply_tokens
-            said = []
+            completions = []
             for row in rows:
                 completion, tokens = self._complete(dict(row), seed)
+                # each part of a screen is drawn with a seed of its own
                 seed, prompt_tokens = seed + 1, prompt_tokens + tokens
                 reply_tokens += len(completion.token_ids)
-                said.append(completion)
-            return said
+                completions.append(completion)
+            return completions
 
         try:
             [answer] = read([self.row(view)], self.reading, ask, encode_png)
@@ -106,6 +107,7 @@ class CheckpointPolicy:
         if self.temperature > 0:
             device = next(self.checkpoint.model.parameters()).device
             generator = torch.Generator(device).manual_seed(seed)
+        # the processor's cache of pictures isn't for several threads either
         with self._lock:
             prompt = self.checkpoint.processor.prompt(row)
             [completion] = generate(
@@ -165,10 +167,11 @@ def checkpoint_policies(
 def reply_seed(seed: int, view: PolicyView) -> int:
     """What a reply is drawn with: of the episode's seed, the turn and the goal."""
     drawn = hashlib.sha256(f"{seed}/{len(view.past)}/{view.goal}".encode("utf-8", "replace")).digest()
+    # 56 bits, which every generator takes as a seed
     return int.from_bytes(drawn[:7], "big")
 
 
 def _name(checkpoint: Checkpoint) -> str:
     """Stage and preset, and the digest of the weights' lineage: two checkpoints never share a name."""
-    made = checkpoint.lineage
-    return f"vesper-{made.get('stage', 'model')}-{digest(made)[:8]}"
+    lineage = checkpoint.lineage
+    return f"vesper-{lineage.get('stage', 'model')}-{digest(lineage)[:8]}"

@@ -27,6 +27,7 @@ class RequestRefused(ValueError):
 def check_key(headers: Mapping[str, str], key: str) -> None:
     """Raises `RequestRefused` (401) where a server with a key isn't given it."""
     given = headers.get("authorization", "").removeprefix("Bearer ")
+    # in constant time, so that a wrong key's answer says nothing of the right one
     if key and not hmac.compare_digest(given.encode(), key.encode()):
         raise RequestRefused(401, "expected the server's key as `Authorization: Bearer …`", code="invalid_api_key")
 
@@ -38,6 +39,7 @@ async def read_object(request: Request, limit: int) -> dict[str, Any]:
     whole = bytearray()
     try:
         async for part in request.stream():
+            # counted while it comes: a header may understate the size
             whole += part
             if len(whole) > limit:
                 raise RequestRefused(413, f"expected a body of at most {limit} bytes", code="too_large")
@@ -45,6 +47,7 @@ async def read_object(request: Request, limit: int) -> dict[str, Any]:
         raise RequestRefused(400, "expected a whole body; the client went", code="bad_json") from None
     try:
         found = json.loads(bytes(whole))
+    # JSON that is nested too deeply
     except (ValueError, RecursionError):
         raise RequestRefused(400, "expected a JSON body", code="bad_json") from None
     if not isinstance(found, dict):

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from trainer.modeling.generation import Completion
     from trainer.modeling.seen_pictures import SeenPictures
 
+# seconds that replies get to end before weights may change
 PAUSE_S = 120.0
+# values that change nothing of a reply; any other would, in a way that isn't built
 _ONLY: Mapping[str, tuple[Any, ...]] = {
     "n": (1,),
     "top_p": (1, 1.0),
@@ -90,7 +92,7 @@ class RolloutServer(ChatServer):
         """Those of the chat, and vLLM's."""
         from starlette.routing import Route
 
-        made = super().routes()
+        routes = super().routes()
         actions: dict[str, Action] = {
             "/pause": lambda body, query: self.pause(query.get("mode", "")),
             "/resume": lambda body, query: self.resume(),
@@ -103,11 +105,11 @@ class RolloutServer(ChatServer):
             "/shutdown_weight_transfer_engine": lambda body, query: self.weights.shutdown_weight_transfer_engine(),
         }
         for path, action in actions.items():
-            made.append(Route(path, self._endpoint(action), methods=["POST"]))
-        made.append(Route("/inference/v1/generate", self._tokens, methods=["POST"]))
-        made.append(Route("/weight_info", self._endpoint(lambda body, query: {"weight_version": self.weights.label})))
-        made.append(Route("/get_world_size", self._endpoint(lambda body, query: {"world_size": 1})))
-        return made
+            routes.append(Route(path, self._endpoint(action), methods=["POST"]))
+        routes.append(Route("/inference/v1/generate", self._tokens, methods=["POST"]))
+        routes.append(Route("/weight_info", self._endpoint(lambda body, query: {"weight_version": self.weights.label})))
+        routes.append(Route("/get_world_size", self._endpoint(lambda body, query: {"world_size": 1})))
+        return routes
 
     def _endpoint(self, action: Action) -> Any:
         from starlette.concurrency import run_in_threadpool
@@ -153,6 +155,7 @@ class RolloutServer(ChatServer):
     def generate(self, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         """The answer to a request's body. Raises `RequestRefused`, and `ClientGone` when nobody waits any more."""
         ask = self.check_tokens(body)
+        # one lock for both, so that the label is that of the weights that sampled
         with self._lock, caller.watching(self._checkpoint.model):
             label, reply = self.weights.label, self._reply(ask, caller)
             scores = self._scores(ask.prompt) if ask.scored else None
@@ -252,6 +255,7 @@ class RolloutServer(ChatServer):
         from trainer.modeling.generation import generate
 
         model = self._checkpoint.model
+        # torch takes no negative seed
         generator = torch.Generator(next(model.parameters()).device).manual_seed(ask.seed % 2**63)
         given: Any = _GivenPrompts(self._checkpoint.processor, [ask.prompt])
         [reply] = generate(
@@ -271,6 +275,7 @@ class RolloutServer(ChatServer):
 
         from trainer.modeling.model import reply_logprobs
 
+        # nothing stands before the first token, so it has no probability
         model, first = self._checkpoint.model, type(prompt)(prompt.ids[:1], [])
         if prompt.pictures:
             raise RequestRefused(

@@ -63,7 +63,9 @@ class ChatServer:
         self.name = name or CheckpointPolicy(checkpoint).name
         self.limits = limits or ServeLimits()
         self._checkpoint, self._key, self._hosts = checkpoint, key, hosts
+        # the model's lock, and that of reading requests, which needn't wait for a reply
         self._lock, self._reading = threading.Lock(), threading.Lock()
+        # anyio's lock is fair: replies are made in the order in which they were asked for
         self._turn = anyio.Lock()
         text = checkpoint.model.config.get_text_config()
         self._vocabulary = int(text.vocab_size)
@@ -155,6 +157,7 @@ class ChatServer:
                     "screen in parts (serve it with --reading whole for one look)",
                     code="read_in_parts",
                 )
+            # not before: until here a refusal may still be the whole answer
             reply.begin()
             sample = partial(
                 generate,
@@ -221,6 +224,7 @@ def serving(server: Application, host: str = "127.0.0.1", port: int = 0) -> Iter
 
     if host not in LOOPBACK and not os.environ.get(KEY_VARIABLE):
         raise ValueError(f"--host {host}: whoever reaches this machine could ask; set {KEY_VARIABLE} to a key first")
+    # opened here: a port that is taken is known at once, and port 0 has its number
     with named_port(host, port):
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     config = uvicorn.Config(

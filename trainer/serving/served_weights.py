@@ -49,6 +49,7 @@ class ServedWeights:
                 "weights_path: expected a folder, and a server that was started with a weights root",
                 "weights_path",
             )
+        # resolved first, so that neither `..` nor a link leads out of the root
         folder = Path(given).resolve()
         if not folder.is_relative_to(self._root) or not folder.is_dir():
             raise RequestRefused(
@@ -68,8 +69,10 @@ class ServedWeights:
                 given.update(load_file(path))
         except (OSError, SafetensorError) as error:
             raise RequestRefused(400, f"weights_path: {str(error)[:200]}", "weights_path", "bad_weights") from error
+        # before the first tensor is changed
         self._check_tensors({name: tensor.shape for name, tensor in given.items()})
         with self._lock:
+            # not strict, since a tied tensor comes once; that nothing else is missing was checked
             self._model.load_state_dict(swapped(self._model, given), strict=False)
 
     def _check_tensors(self, shapes: Mapping[str, object]) -> None:
@@ -110,6 +113,7 @@ class ServedWeights:
             )
         address = info.get("master_address")
         numbers: list[Any] = [info.get(name) for name in ("master_port", "rank_offset", "world_size")]
+        # `type`, since True is an int to `isinstance`
         if not isinstance(address, str) or not all(type(one) is int and one > 0 for one in numbers):
             raise RequestRefused(
                 400,
@@ -156,21 +160,23 @@ class ServedWeights:
             raise RequestRefused(
                 400, "update_info: expected names, dtype_names and shapes of equal length", "update_info"
             )
+        # before the first broadcast, which couldn't be ended half-way
         self._check_tensors({str(name): torch.Size(shape) for name, shape in zip(names, shapes, strict=True)})
         if self._group is None or {*kinds} - _DTYPES:
             raise RequestRefused(400, f"update_info: expected a group, and dtypes of {sorted(_DTYPES)}", "update_info")
         options = dist.BroadcastOptions()
         options.rootRank = 0
-        came = {}
+        # beside the model: a broadcast that breaks leaves the old weights in place
+        received = {}
         try:
             for name, kind, shape in zip(names, kinds, shapes, strict=True):
-                came[name] = torch.empty(shape, dtype=getattr(torch, kind))
-                self._group.broadcast([came[name]], options).wait()
+                received[name] = torch.empty(shape, dtype=getattr(torch, kind))
+                self._group.broadcast([received[name]], options).wait()
         except RuntimeError as error:
             raise RequestRefused(
                 500, f"update_weights: the broadcast broke: {str(error)[:160]}", code="broken"
             ) from error
-        self._came = came
+        self._came = received
         return {"message": "Weights updated"}
 
     def finish_weight_update(self, body: Mapping[str, object]) -> dict[str, object]:

@@ -76,6 +76,7 @@ class TurnReply:
         """Answer, or stop when the client goes."""
         import anyio
 
+        # without bound, so that a slow client never holds up the thread that makes replies
         give, ready = anyio.create_memory_object_stream[dict[str, Any] | RequestRefused](math.inf)
         caller = Caller(lambda answer: anyio.from_thread.run_sync(give.send_nowait, answer))
 
@@ -86,6 +87,7 @@ class TurnReply:
             group.cancel_scope.cancel()  # the queue is left; a thread that works is awaited, and stops by itself
 
         async def work() -> None:
+            # closing it ends `_pass_on`
             with give:
                 try:
                     async with self._turn:
@@ -112,6 +114,7 @@ class TurnReply:
         async for one in ready:
             refused = isinstance(one, RequestRefused)
             plain = one.body() if isinstance(one, RequestRefused) else one
+            # before anything is sent a refusal can have its own status
             if not begun and (refused or not self._streamed):
                 status = one.status if isinstance(one, RequestRefused) else 200
                 await JSONResponse(plain, status, self._headers)(scope, receive, send)

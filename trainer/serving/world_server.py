@@ -78,6 +78,7 @@ class WorldServer:
                 f"worlds: expected 1 or more tasks and sessions, found {sum(map(len, tasks.values()))} and {sessions}"
             )
         self._tasks = {split: list(some) for split, some in tasks.items()}
+        # by id over all splits: a client may name a task without saying which split it is of
         self._by_id = {task.task_id: task for some in self._tasks.values() for task in some}
         self._rules, self._most, self._key, self._hosts = rules, sessions, key, hosts
         self._open = 0
@@ -136,6 +137,7 @@ class WorldServer:
             return self._at(asked)[1]
         tasks = self._split(asked) if asked.get("split") is not None else list(self._by_id.values())
         seed = _whole(asked, "seed")
+        # unseeded: the client left the choice to this server
         return (random.Random(seed) if seed is not None else random).choice(tasks)
 
     # -- over the wire ---------------------------------------------------------------------------------------------
@@ -162,9 +164,11 @@ class WorldServer:
             check_key(socket.headers, self._key)
         except RequestRefused as refused:
             await socket.send_json(_error(str(refused), "SESSION_ERROR"))
+            # policy violation, by the codes of WebSocket
             return await socket.close(1008)
         if self._open >= self._most:
             await socket.send_json(_error(f"all {self._most} sessions are taken", "CAPACITY_REACHED"))
+            # try again later
             return await socket.close(1013)
         self._open += 1
         session = WorldSession(self._rules)
@@ -175,6 +179,7 @@ class WorldServer:
         except WebSocketDisconnect:
             pass
         finally:
+            # shielded, so that a client that breaks off doesn't leave a browser open behind it
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(session.close)
             self._open -= 1

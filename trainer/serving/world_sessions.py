@@ -26,6 +26,7 @@ from generators.tasks.world_interface import World
 from schemas.action_types import ACTION_SPACE, ActionSpace
 from schemas.actions import parse_reply, render
 
+# no limit of ours on a whole episode: who thinks for how long is the client's matter
 DAY_S = 86_400.0
 IDLE_S = 600.0
 ANSWER_S = 600.0
@@ -161,6 +162,7 @@ class WorldSession:
 
     def _leave(self) -> None:
         if self._episode is not None:
+            # None ends the wait of the policy that the world's thread is in
             self._episode.replies.put(None)
             self._episode = None
 
@@ -168,6 +170,7 @@ class WorldSession:
         try:
             found = episode.answers.get(timeout=self._rules.answer_s)
         except queue.Empty:
+            # what comes after this belongs to no episode that anybody asks about
             self._leave()
             raise SessionError(
                 f"the world {episode.task.world} showed nothing for {self._rules.answer_s:g} s"
@@ -190,11 +193,14 @@ class WorldSession:
             world, name = None, ""
             while (episode := self._commands.get()) is not None:
                 try:
+                    # a world is opened anew only for a task of another one:
+                    # starting programs is what takes long
                     if world is None or episode.task.world != name:
                         held.close()
                         world, name = held.enter_context(self._rules.opened(episode.task)), episode.task.world
                     episode.answers.put(self._play(episode, world, journal))
                 except Exception as error:  # of the world or its driver
+                    # of a client that left: the world itself is as good as before
                     if not isinstance(error.__cause__, ClientLeft):
                         world = None  # it is opened again for the next episode
                     episode.answers.put(error)

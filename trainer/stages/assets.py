@@ -56,6 +56,7 @@ def inputs_of(stage: str, settings: TrainerSettings | None = None) -> tuple[str,
         return (f"checkpoints/{DISTILLED.name}",)
     merged = (settings.merge.specialists if settings else MERGED) if entry.merges else ()
     taught = (settings.distilled if settings else DistillSettings()).teachers.names if entry.distils else ()
+    # in order, each once
     checkpoints = dict.fromkeys((*((entry.start,) if entry.start else ()), *merged, *taught))
     return (*(f"checkpoints/{name}" for name in checkpoints), *entry.reads)
 
@@ -70,5 +71,6 @@ def beside_the_agent(settings: TrainerSettings | None = None) -> frozenset[str]:
         aside, named = aside | {DISTILLED.name}, settings.merge.specialists if settings else MERGED
     else:
         aside, named = aside | {LINEAR.name, *ONLINE}, settings.distilled.teachers.names
+    # a specialist that is merged or teaches isn't aside, nor is what it started from
     aside -= {*named, *(ENTRIES[name].start for name in named)}
     return frozenset({*aside, *(f"evaluations/{name}" for name in (*aside, DISTILLED.name))})

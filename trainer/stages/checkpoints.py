@@ -67,16 +67,17 @@ def base(context: Context, folder: Path) -> StageResult:
     seed = context.settings.seed
     processor = Processor(train_tokenizer(texts, preset.shape.vocab_size), image_processor(preset), preset)
     model = build_model(preset, processor.tokenizer, seed)
-    made = checkpoints.lineage(
+    record = checkpoints.lineage(
         context.stage, preset, parents=context.parents, config=context.config, seeds={"weights": seed}
     )
-    checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
+    checkpoints.save_checkpoint(folder / MODEL, model, processor, record)
     count = parameter_count(model)
     checks = [
         finite(model),
         loads(folder / MODEL),
         HAS_TEXTS.check(bool(texts), f"{len(texts)} texts", "at least 1", len(texts), 1),
     ]
+    # a shape of one's own has its own size
     if preset.name == "nano" and not context.settings.shape.model_fields_set:
         checks.append(NANO_SIZE.check(2e6 <= count <= 6e6, f"{count:,}", "2 to 6 million parameters", count))
     return StageResult(
@@ -104,13 +105,13 @@ def _kept_base(context: Context, folder: Path, preset: Preset) -> StageResult:
         )
     taught: dict[str, Any] = {"reading": context.settings.reading, "action_space": preset.action_space}
     kept.processor.preset = replace(kept.processor.preset, **taught)
-    made = checkpoints.lineage(
+    record = checkpoints.lineage(
         context.stage,
         kept.processor.preset,
         config=context.config,
         parents={**context.parents, "weights": context.weights_digest},
     )
-    checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, made)
+    checkpoints.save_checkpoint(folder / MODEL, kept.model, kept.processor, record)
     counts = {"parameters": parameter_count(kept.model), "vocabulary": len(kept.processor.tokenizer)}
     return StageResult(folder, counts, [finite(kept.model), loads(folder / MODEL)])
 
@@ -127,8 +128,8 @@ def _published_base(context: Context, folder: Path, preset: Preset, place: Path 
         preset = replace(preset, source=f"sha256:{context.weights_digest}", reading=context.settings.reading)
     model, processor = load_base(preset, place)
     origin = {preset.source: "published"} if place is None else {"weights": context.weights_digest}
-    made = checkpoints.lineage(context.stage, preset, parents={**context.parents, **origin}, config=context.config)
-    checkpoints.save_checkpoint(folder / MODEL, model, processor, made)
+    record = checkpoints.lineage(context.stage, preset, parents={**context.parents, **origin}, config=context.config)
+    checkpoints.save_checkpoint(folder / MODEL, model, processor, record)
     counts = {"parameters": parameter_count(model), "vocabulary": len(processor.tokenizer)}
     return StageResult(folder, counts, [finite(model), loads(folder / MODEL)])
 
@@ -155,6 +156,7 @@ def midtrain(context: Context, folder: Path) -> StageResult:
     aside = set_aside(rows, context.settings.validation_share)
     chosen = pick(aside, context.settings.validation_rows, config.seed, lambda row: row["objective"])
     validation: Sequence[Mapping[str, Any]] = with_pictures(context.inputs[CORPUS], chosen)
+    # by id, before the order of rows is made, so that none of them is ever drawn
     without = [str(row["sample_id"]) for row in aside]
     kept_out = set(without)
     mixture = MixtureSource(context.store, context.inputs[MIXTURE], seed=config.seed, without=without)
@@ -173,6 +175,7 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         progress=context.progress,
     )
     if config.lora.rank:
+        # the adapters as they learned, before they are added to the weights
         save_adapters(folder / ADAPTERS, start.model, config.lora)
         merge_adapters(start.model)
     steps = curve.steps
@@ -182,7 +185,7 @@ def midtrain(context: Context, folder: Path) -> StageResult:
     metrics = {"first_loss": first, "last_loss": last, "steps": len(steps), "tokens": tokens}
     if curve.validation:
         metrics["validation"] = curve.validation[-1]
-    made = checkpoints.lineage(
+    record = checkpoints.lineage(
         context.stage,
         start.processor.preset,
         parents=context.parents,
@@ -190,7 +193,7 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         seeds={"order": config.seed},
         metrics=metrics,
     )
-    checkpoints.save_checkpoint(folder / MODEL, start.model, start.processor, made)
+    checkpoints.save_checkpoint(folder / MODEL, start.model, start.processor, record)
     (folder / CURVE).write_text(canonical_json(curve.plain()) + "\n", encoding="utf-8")
     counts = {
         "steps": len(steps),
@@ -307,6 +310,7 @@ def _merged(context: Context, folder: Path, method: str) -> StageResult:
         (folder / CHOICE).write_text(canonical_json([one.plain() for one in tried]) + "\n", encoding="utf-8")
         counts = {"tried": len(tried), "validation_success": max(one.mean for one in tried)}
     else:
+        # one candidate needs no validation
         ties: dict[str, Any] = {"density": options[0][0], "lam": options[0][1]} if options else {}
         report = merge(method, start, specialists, folder / MODEL, **how, **ties)
     counts |= {"density": list(report.density), "lambda": report.lam} if options else {}
@@ -328,7 +332,9 @@ def _validation_of_merge(context: Context) -> dict[str, list[RlTask]]:
     aside = set_aside(light_rows(shards, ("train",)), context.settings.validation_share)
     domains = merged_domains(settings.specialists)
     rows = {
-        domain: with_pictures(shards, by_cluster(rows_of(aside, domain, domains), 2 * limit, 0)) for domain in domains
+        # twice as many as are wanted: some can't be used as tasks
+        domain: with_pictures(shards, by_cluster(rows_of(aside, domain, domains), 2 * limit, 0))
+        for domain in domains
     }
     return validation_tasks(rows, context.start, limit)
 

@@ -34,6 +34,7 @@ def loads(folder: Path) -> Check:
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
     AutoImageProcessor.from_pretrained(str(folder))
     missing = sorted({*info["missing_keys"], *info["unexpected_keys"]})
+    # a token without an embedding would fail at its first use
     fits = len(tokenizer) <= model.config.text_config.vocab_size
     return LOADS.check(
         not missing and fits,

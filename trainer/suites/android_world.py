@@ -40,6 +40,7 @@ MISSING = (
     "https://github.com/google-research/android_world in an environment of its own, start its emulator, and run this "
     "there"
 )
+# milliseconds that a finger takes from point to point; Android takes slow strokes for drags
 STROKE_MS, DRAG_MS = 500, 1500
 UNREADABLE = 3
 """Replies in a row that can't be read end an episode."""
@@ -162,6 +163,7 @@ class HarnessAgent:
     def pixel(self, point: Point) -> tuple[int, int]:
         """A point of 0..1000 in pixels of the logical screen, inside it."""
         width, height = self.env.logical_screen_size
+        # 1000 is the far border, which has no pixel of its own
         return min(round(point[0] * width / 1000), width - 1), min(round(point[1] * height / 1000), height - 1)
 
     def _touch(self, kind: str, point: Point) -> None:
@@ -235,6 +237,7 @@ def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) 
         console_port=config.console_port, emulator_setup=False, adb_path=config.adb_path
     )
     try:
+        # older versions of the harness build a suite without the environment
         more = {"env": env} if "env" in inspect.signature(suite_utils.create_suite).parameters else {}
         suite = suite_utils.create_suite(
             registry.TaskRegistry().get_registry(family=config.suite_family),
@@ -244,8 +247,11 @@ def run_android_world(policy: Policy, config: AndroidWorldConfig | None = None) 
             **more,
         )
         suite.suite_family = config.suite_family
-        kept = {"checkpointer": checkpointer.IncrementalCheckpointer(config.folder)} if config.folder else {}
-        found = suite_utils.run(suite, HarnessAgent(env, policy, seed=config.task_random_seed), demo_mode=False, **kept)
+        # with a folder the harness goes on where it stopped
+        resuming = {"checkpointer": checkpointer.IncrementalCheckpointer(config.folder)} if config.folder else {}
+        found = suite_utils.run(
+            suite, HarnessAgent(env, policy, seed=config.task_random_seed), demo_mode=False, **resuming
+        )
     finally:
         env.close()
     records = [record_of(episode) for episode in found]
@@ -276,6 +282,7 @@ def record_of(episode: Mapping[str, Any]) -> dict[str, object]:
 def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Success over the episodes that the harness could run and check; bootstrap over task templates."""
     counted = [record for record in records if record["success"] is not None]
+    # instances of one template are not independent
     found = interval([r["success"] for r in counted], [r["task"] for r in counted]).plain()
     tasks = sorted({r["task"] for r in counted})
     by_task = {task: [r["success"] for r in counted if r["task"] == task] for task in tasks}

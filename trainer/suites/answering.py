@@ -155,6 +155,7 @@ class EndpointAnswers:
     def __call__(self, rows: Sequence[Row], max_new_tokens: int, /) -> list[SuiteAnswer]:
         with ThreadPoolExecutor(self._workers) as threads:
             answers = list(threads.map(lambda row: self._ask(row, max_new_tokens), rows))
+        # no answer at all is the server's failure; single ones are counted as not answered
         if rows and all(answer.why.startswith("no_reply") for answer in answers):
             raise RuntimeError(answers[0].why.partition(": ")[2])
         return answers
@@ -175,6 +176,7 @@ class EndpointAnswers:
         """The answer to a row. Raises `PolicyError` where the server gives none."""
         from generators.policies.chat_endpoint import Sampling
 
+        # others' tokenizers write a point in more tokens, and some think aloud first
         most = max(max_new_tokens, self.max_answer_tokens) if self._words == "told" else max_new_tokens
         return SuiteAnswer(self._endpoint.ask(self._messages(row), Sampling(0.0, 1.0, most)).text)
 

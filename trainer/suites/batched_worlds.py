@@ -2,7 +2,7 @@
 
 The workers and the reply engine are those of online RL, in lockstep: the engine answers once every running episode
 waits, so who stands in a batch depends on contracts, seeds and the number of workers alone, and so do the replies. A
-batch of eight costs a nano model half of eight replies made one by one. Several workers form two crews, so that worlds
+batch of eight costs a nano model half of eight replies made one by one. Several workers form two pools, so that worlds
 and model both have work. Episodes are made in chunks, and a chunk's records are on the disk before the next begins.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CHUNK = 24
 """Episodes a worker between two writes."""
 SPLIT = 4
-"""Workers from which on there are two crews."""
+"""Workers from which on there are two pools."""
 LOOK_S = 0.1
 LARGEST = 200_000_000
 """Parameters of a model of which the engine may hold a second copy; larger ones are served."""
@@ -67,25 +67,27 @@ def run_batched(
     if len({job.key for job in jobs}) < len(jobs):
         raise ValueError("world success: expected each contract once, found one of them again")
     chunks = [jobs[start : start + CHUNK * workers] for start in range(0, len(jobs), CHUNK * workers)]
-    made = list(_kept(file, len(chunks)))
-    for number, kept in enumerate(made):
-        for one in kept:
-            on_record(one, sum(map(len, made[:number])) + kept.index(one) + 1)
-    if len(made) < len(chunks):
-        with _crews(checkpoint, pool, limits, workers, temperature or 1.0, thinking, max_new_tokens) as halves:
-            for chunk in chunks[len(made) :]:
-                before = sum(map(len, made))
+    # chunks are whole: their records are taken as they are, in the order in which they were made
+    done_chunks = list(_kept(file, len(chunks)))
+    for number, records in enumerate(done_chunks):
+        for one in records:
+            on_record(one, sum(map(len, done_chunks[:number])) + records.index(one) + 1)
+    if len(done_chunks) < len(chunks):
+        with _halves(checkpoint, pool, limits, workers, temperature or 1.0, thinking, max_new_tokens) as halves:
+            for chunk in chunks[len(done_chunks) :]:
+                before = sum(map(len, done_chunks))
                 ended: dict[str, dict[str, Any]] = {}
                 for job, rollout in _rollouts(halves, chunk):
                     ended[job.key] = record(job, rollout)
                     on_record(ended[job.key], before + len(ended))
-                made.append([ended[job.key] for job in chunk])
-                _keep(file, made[-1])
-    return [one for kept in made for one in kept]
+                # in the order of the chunk, whichever episode ended first
+                done_chunks.append([ended[job.key] for job in chunk])
+                _keep(file, done_chunks[-1])
+    return [one for records in done_chunks for one in records]
 
 
 @contextmanager
-def _crews(
+def _halves(
     checkpoint: Checkpoint,
     pool: DevicePool,
     limits: AttemptLimits,
@@ -94,7 +96,7 @@ def _crews(
     thinking: bool,
     max_new_tokens: int,
 ) -> Iterator[list[RolloutWorkers]]:
-    """Two halves of the workers, each with an engine: one acts while the other's replies are made. One crew of a
+    """Two halves of the workers, each with an engine: one acts while the other's replies are made. One pool of a
     few."""
     import torch
 
@@ -103,7 +105,9 @@ def _crews(
     from trainer.online.workers import RolloutWorkers
 
     sizes = [workers] if workers < SPLIT else [workers - workers // 2, workers // 2]
+    # halves work at the same time, so they share the threads
     threads = max(1, torch.get_num_threads() // len(sizes))
+    # both engines hold one tower, so one of them may use what the other has seen
     pictures = SeenPictures()
     with ExitStack() as stack:
         halves = []
@@ -153,6 +157,7 @@ def _keep(file: Path, records: Sequence[dict[str, object]]) -> None:
     with file.open("ab") as stream:
         stream.write(json.dumps(records).encode("ascii") + b"\n")
         stream.flush()
+        # on the disk before the next chunk begins
         os.fsync(stream.fileno())
 
 
@@ -163,6 +168,7 @@ def _kept(file: Path, most: int) -> Iterator[list[dict[str, Any]]]:
     data = file.read_bytes()
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
+        # a kill in the middle of a write leaves a line without its end
         os.truncate(file, whole)
     lines = data[:whole].splitlines()
     if len(lines) > most:

@@ -57,8 +57,8 @@ def harm_gained(records: Sequence[Record], before: Sequence[Record]) -> dict[str
     gain."""
     earlier = {(r["task_id"], r["attempt"]): r for r in before if _counts(r)}
     both = [(r, earlier[key]) for r in records if _counts(r) and (key := (r["task_id"], r["attempt"])) in earlier]
-    mine, theirs = [a["harm"] for a, _ in both], [b["harm"] for _, b in both]
-    return paired(mine, theirs, [a["cluster"] for a, _ in both]).plain()
+    ours, theirs = [a["harm"] for a, _ in both], [b["harm"] for _, b in both]
+    return paired(ours, theirs, [a["cluster"] for a, _ in both]).plain()
 
 
 def _counts(record: Record) -> bool:

@@ -142,6 +142,7 @@ def _ask(
             "why": reply.why,
             "size_px": image_size(question.picture),
             "read": None if reply.why else _numbers(read_point(reply.text)),
+            # a profile has judged the form already: what it could read has it
             "format": None if reply.why else float(bool(reply.text)) if reply.profiled else well_formed(reply.text),
             "swapped_read": None if wrong.why else _numbers(read_point(wrong.text)),
             "swapped_why": wrong.why,
@@ -160,6 +161,7 @@ def _score(records: Sequence[dict[str, Any]], frame: Frame | None) -> Frame:
     """Fill in `hit`, `refused_it` and `swapped`: what the model's numbers count is known once all replies are there.
     Returns the frame."""
     said = [None if r["read"] is None else ReplyPoint(*r["read"]) for r in records]
+    # one reply may be ambiguous; all together show what the numbers count
     frame = frame or frame_of(said)
     for record, point in zip(records, said, strict=True):
         found = None if point is None else in_thousandths(point, frame, record["size_px"])
@@ -193,10 +195,12 @@ def in_polygon(point: tuple[float, float], polygon: Sequence[Sequence[float]]) -
     x, y = point
     inside = False
     for (x1, y1), (x2, y2) in zip(polygon, [*polygon[1:], polygon[0]], strict=True):
+        # twice the area of the triangle: 0 on the line through both corners
         cross = (x2 - x1) * (y - y1) - (y2 - y1) * (x - x1)
         within = min(x1, x2) <= x <= max(x1, x2) and min(y1, y2) <= y <= max(y1, y2)
         if within and abs(cross) <= 1e-9 * max(1.0, abs(x2 - x1) + abs(y2 - y1)):
             return True
+        # half-open in y, so that a corner between two edges is crossed once
         if (y1 > y) != (y2 > y) and x < x1 + (y - y1) * (x2 - x1) / (y2 - y1):
             inside = not inside
     return inside
@@ -219,6 +223,7 @@ def _elements(records: Sequence[dict[str, Any]]) -> None:
             continue
         elements = sorted(known[record["screen"]])
         record["elements"] = len(elements)
+        # a target that is alone would be hit for certain: its area counts instead
         record["random_element"] = random_element([record["box"]], elements if len(elements) > 1 else [])
 
 
@@ -238,6 +243,7 @@ class _Places:
     def without(self, screen: str) -> tuple[float, float] | None:
         """Mean place on other screens; (-1, -1) if most were refusals; None if there is nothing."""
         x, y, count, refused = (a - b for a, b in zip(self.whole, self.own.get(screen, [0.0] * 4), strict=True))
+        # sums of whole numbers, compared with a half against rounding
         if count + refused < 0.5:
             return None
         return REFUSED if refused > count else (x / count, y / count)
@@ -251,6 +257,7 @@ def _usual_places(records: Sequence[dict[str, Any]]) -> None:
             tables[key].add(record)
     for record in records:
         found = (tables[key].without(record["screen"]) for key in _keys(record))
+        # from the same words on this platform to anything anywhere
         point = next((place for place in found if place is not None), None)
         record["blind_suite"] = float(right(point, record["box"], record["polygon"], bool(record["refusal"])))
 

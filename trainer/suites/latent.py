@@ -71,6 +71,7 @@ def similarity(vectors: Array) -> Array:
     """[n, d] → cosine similarities [n, n] in float64. Raises `ValueError` for a vector without direction."""
     data = np.asarray(vectors, np.float64)
     norms = np.linalg.norm(data, axis=1, keepdims=True)
+    # cosine has no meaning for a vector of length 0
     if not np.all(np.isfinite(norms)) or np.any(norms == 0):
         raise ValueError("latent: expected finite embeddings with a direction, found one of length 0 or not finite")
     unit = data / norms
@@ -92,6 +93,7 @@ def measures(cosines: Array, classes: Sequence[str]) -> dict[str, Array]:
     with np.errstate(invalid="ignore", divide="ignore"):
         inside = np.where(others > 0, (sums[own] - cosines.diagonal()) / others, np.nan)
         means = sums / sizes
+    # one's own class is none of the others
     means[own] = -np.inf
     a, b = 1.0 - inside, 1.0 - means.max(1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -104,14 +106,14 @@ def measures(cosines: Array, classes: Sequence[str]) -> dict[str, Array]:
 def figures(vectors: Array, screens: Sequence[LabelledScreen], label: str, least: int = 3) -> dict[str, Any]:
     """The measures by one label, with 95 % intervals over screens, raw and centred; {} where fewer than two classes
     have `least` screens."""
-    kept = _kept(screens, label, least)
-    classes = [getattr(screens[i], label) for i in kept]
+    chosen = _kept(screens, label, least)
+    classes = [getattr(screens[i], label) for i in chosen]
     if len(set(classes)) < 2:
         return {}
-    names = [screens[i].sha256 for i in kept]
-    found = {"classes": len(set(classes)), "screens": len(kept)}
+    names = [screens[i].sha256 for i in chosen]
+    found = {"classes": len(set(classes)), "screens": len(chosen)}
     return found | {
-        form: {name: _over(values, names) for name, values in _measured(vectors[kept], classes, form).items()}
+        form: {name: _over(values, names) for name, values in _measured(vectors[chosen], classes, form).items()}
         for form in ("raw", "centred")
     }
 
@@ -123,6 +125,7 @@ def _kept(screens: Sequence[LabelledScreen], label: str, least: int) -> list[int
 
 def _measured(vectors: Array, classes: Sequence[str], form: str) -> dict[str, Array]:
     data = np.asarray(vectors, np.float64)
+    # centred on these screens: the direction that all share says nothing of classes
     return measures(similarity(data - data.mean(0) if form == "centred" else data), classes)
 
 
@@ -135,17 +138,17 @@ def compare(
     before: Array, after: Array, screens: Sequence[LabelledScreen], label: str, least: int = 3
 ) -> dict[str, object]:
     """after − before of each measure on the same screens, paired over screens, raw and centred."""
-    kept = _kept(screens, label, least)
-    classes = [getattr(screens[i], label) for i in kept]
+    chosen = _kept(screens, label, least)
+    classes = [getattr(screens[i], label) for i in chosen]
     if len(set(classes)) < 2:
         return {}
     found: dict[str, Any] = {}
     for form in ("raw", "centred"):
-        one, other = (_measured(vectors[kept], classes, form) for vectors in (after, before))
+        one, other = (_measured(vectors[chosen], classes, form) for vectors in (after, before))
         found[form] = {}
         for name in MEASURES:
             both = np.isfinite(one[name]) & np.isfinite(other[name])
-            names = [screens[i].sha256 for i, held in zip(kept, both, strict=True) if held]
+            names = [screens[i].sha256 for i, held in zip(chosen, both, strict=True) if held]
             found[form][name] = paired(one[name][both].tolist(), other[name][both].tolist(), names).plain()
     return found
 
@@ -171,6 +174,7 @@ def screens_of(store: Store, sources: Sequence[str], config: LatentConfig) -> li
                     found.setdefault(sha256, LabelledScreen(sha256, "", source, row["platform"]))
     taken: Counter[tuple[str, str]] = Counter()
     chosen: list[LabelledScreen] = []
+    # by a hash, so that the choice depends on neither order nor number of the sources
     for screen in sorted(found.values(), key=lambda one: digest([config.seed, one.sha256])):
         taken[screen.source, screen.app] += 1
         if taken[screen.source, screen.app] <= config.per_class and len(chosen) < config.limit:
@@ -271,6 +275,7 @@ def evaluate_latent(
             f"latent: expected screens of two apps, sources or platforms with {config.least} each in the "
             f"split {config.split!r}, found {len(screens)} screens"
         )
+    # the first label that has two classes
     main = next(iter(by))
     summary: dict[str, Any] = {"headline": by[main]["raw"]["silhouette"], "headline_of": f"silhouette by {main}", **by}
     if before is not None:

@@ -65,6 +65,7 @@ Row = dict[str, Any]
 def result_asset(suite: str, policy: str) -> str:
     """Asset key of a policy's result on a suite; two policies whose names differ never share one."""
     plain = re.sub(r"[^a-z0-9]+", "_", policy.lower()).strip("_")[:40] or "model"
+    # the digest tells apart names that look alike once they are plain
     return f"{RESULTS}/{suite}/{plain}_{digest(policy)[:8]}"
 
 
@@ -102,6 +103,7 @@ def _texts(report: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 def _plain(value: object) -> Any:
     """JSON values without NaN."""
+    # refuses NaN, which JSON hasn't
     return json.loads(json.dumps(value, allow_nan=False, default=str))
 
 
@@ -125,6 +127,7 @@ def _row(suite: str, measure: str, found: Mapping[str, Any], controls: Mapping[s
     known = {
         name: value["mean"]
         for name, value in controls.items()
+        # a control of the type alone is easier than the measure it would stand beside
         if not name.endswith("_type") and value.get("mean") is not None
     }
     best = max(sorted(known), key=lambda name: known[name]) if known else None
@@ -157,6 +160,7 @@ def collect(store: Store) -> tuple[list[Row], dict[tuple[str, str], str]]:
         for path in sorted(store.root(asset).glob("*/manifest.json")):
             manifest = store.version(asset, path.parent.name)
             report = _report(manifest)
+            # a version that failed its checks measured something else
             if report is None or not manifest.checks_passed:
                 continue
             named = {
@@ -179,6 +183,7 @@ def _report(manifest: Manifest) -> dict[str, Any] | None:
             if entry.path.rpartition("/")[2] == name:
                 found: dict[str, Any] = json.loads((manifest.root / entry.path).read_text(encoding="utf-8"))
                 domains = {key.partition("/")[0] for key in found.get("summary", {})}
+                # held-out shards and benches lie under the same keys, and hold no such summary
                 known = "headline" in domains or bool(domains) and domains <= set(HELDOUT_MEASURES)
                 return found if known else None
     return None
@@ -190,6 +195,7 @@ def _checkpoint_version(manifest: Manifest) -> str:
 
 
 def _date(path: Path) -> str:
+    # the manifest's own: it is written once, at the commit
     return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC).date().isoformat()
 
 
@@ -199,6 +205,7 @@ def build_standings(store: Store) -> Manifest:
     before = store.current(ASSET)
     seen = {(row["evaluation"], row["version"]) for row in rows}
     for row in before.read("rows").to_pylist() if before is not None else []:
+        # of a version that is still there its own rows stand already
         if (row["evaluation"], row["version"]) not in seen:
             rows.append({**row, "current": False})  # its version was cleared away
     for path in before.paths("dates") if before is not None else []:
@@ -242,6 +249,7 @@ def _bounded(row: Row) -> bool:
         return row["n"] == 0
     if row["low"] is None:  # too few clusters to have one
         return row["high"] is None
+    # a mean may lie on an end of its interval, up to rounding
     return bool(row["low"] - 1e-9 <= row["mean"] <= row["high"] + 1e-9)
 
 
@@ -250,6 +258,7 @@ def _write(out: PartWriter, rows: Sequence[Row], dates: Mapping[tuple[str, str],
     listed = [
         {"evaluation": asset, "version": version, "committed": date} for (asset, version), date in sorted(dates.items())
     ]
+    # dates and page enter no version: equal figures are equal standings
     path = out.path("part-standings.dates.parquet", table="dates", hashed=False)
     pq.write_table(pa.Table.from_pylist(listed, schema=DATES), path)
     out.bytes("standings.md", markdown(rows, dates).encode(), hashed=False)

@@ -56,6 +56,7 @@ def tasks_of(world: str, count: int = 1, seed: int = 0, families: Sequence[str] 
     wanted = set(families) or known
     rng, found = Random(f"play/{world}/{seed}"), dict[str, TaskSpec]()
     targets = [target for target, names in by_target.items() if wanted & set(names)]
+    # targets have few functions: as many draws as find the rarest ones
     for draw in range(100 * count * len(known)):
         idea = next(iter(listed.ideas(targets[draw % len(targets)], rng)))
         task = listed.contract([idea], rng) if idea.function in wanted else None
@@ -93,6 +94,7 @@ def play(
     with tempfile.TemporaryDirectory(prefix="vesper-play-") as folder, Journal(Path(folder), "play") as journal:
         while waiting and not enough(found):
             try:
+                # opened again after a failure, with the task that failed still first
                 with opened() as world:
                     while waiting and not enough(found):
                         on_task(waiting[0])
@@ -131,6 +133,7 @@ def _played(
     claim = journal.claim(task, seed, policy.name, world.name)
     shown = 0
 
+    # called before each call of the world or policy: turns that are over by then are shown once
     def show(call: str) -> None:
         nonlocal shown
         for turn in claim.attempt.turns[shown:]:
@@ -158,6 +161,7 @@ def most_telling(episodes: Sequence[FilmedEpisode]) -> Mapping[Verdict, FilmedEp
     """For each verdict the episode to show: one that the policy ended by itself, and of those the one in which it
     carried out most actions, the first of several."""
     shown: dict[Verdict, FilmedEpisode] = {}
+    # what ended itself tells more than what ran out of steps
     for one in sorted(episodes, key=lambda one: (one.done.ended != "finished", -len(one.done.actions))):
         shown.setdefault(one.verdict, one)
     return shown

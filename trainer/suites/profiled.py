@@ -43,6 +43,7 @@ class ProfiledAnswers(EndpointAnswers):
         most = max_new_tokens or profile.sampling.max_tokens
         super().__init__(base_url, model, workers=workers, max_answer_tokens=most)
         self._profile, self._most, self._prompter = profile, max_new_tokens, ProfilePrompter(profile)
+        # a profile's own zoom wins over the mode's usual one
         zoom = 0.0 if reading == "whole" else profile.zoom or (2.0 if reading == "zoom" else 0.0)
         self._reading = Reading(mode="zoom", zoom=zoom) if zoom else Reading()
 
@@ -55,15 +56,16 @@ class ProfiledAnswers(EndpointAnswers):
             return SuiteAnswer("", f"unreadable: {bad}"[:300])
 
     def _zoomed(self, row: Row) -> SuiteAnswer:
-        said: list[str] = []
+        replies: list[str] = []
 
         def ask(rows: Sequence[Row]) -> list[Completion]:
             answers = [self._point(one) for one in rows]
-            said.extend(answer.said for answer in answers)
+            replies.extend(answer.said for answer in answers)
+            # `read` wants tokens for nothing here: the text decides
             return [Completion(0, 0, text=answer.text) for answer in answers]
 
         [found] = read([row], self._reading, ask, encode_png)
-        return SuiteAnswer(found.text, said="\n".join(said), profiled=True)
+        return SuiteAnswer(found.text, said="\n".join(replies), profiled=True)
 
     def _point(self, row: Row) -> SuiteAnswer:
         """Where something is, with decimals: what a frame of pixels says isn't rounded to thousandths."""
@@ -71,6 +73,7 @@ class ProfiledAnswers(EndpointAnswers):
         sampling = sampling_of(profile, profile.grounding, most=self._most)
         said = self._endpoint.ask(self._prompter.grounding(row["goal"], png), sampling).text
         place = read_place(said, profile, self._prompter.size(png))
+        # three decimals: a thousandth of a thousandth is far below a pixel
         text = "" if place is None else "[-1,-1]" if place == REFUSED else f"[{place[0]:.3f},{place[1]:.3f}]"
         return SuiteAnswer(text, said=said, profiled=True)
 
@@ -82,13 +85,13 @@ class ProfiledAnswers(EndpointAnswers):
         )
         view = PolicyView(row["goal"], row_images(row)[0], (1, 1), row["platform"], past)
         sampling = sampling_of(self._profile, self._profile.prompt(view.platform), most=self._most)
-        said = self._endpoint.ask(self._prompter.messages(view), sampling).text
-        reply = self._prompter.read(said, view)
+        reply_said = self._endpoint.ask(self._prompter.messages(view), sampling).text
+        reply = self._prompter.read(reply_said, view)
         text = ""
         if reply.action is not None:  # the form of a phone keeps a scroll's points
             pointed = isinstance(reply.action, Scroll) and reply.action.start is not None
             text = reply_text(reply.action, "mobile" if pointed else "web")
-        return SuiteAnswer(text, said=said, profiled=True)
+        return SuiteAnswer(text, said=reply_said, profiled=True)
 
 
 @contextmanager
@@ -108,5 +111,6 @@ def _seeing(checkpoint: Checkpoint, profile: Profile) -> Checkpoint:
     if profile.picture.factor > 1:
         images.size = {"shortest_edge": profile.picture.least, "longest_edge": profile.picture.most}
     processor.images = images
+    # the profile says how screens are looked at, so the server looks once
     processor.preset = replace(processor.preset, reading=Reading())
     return replace(checkpoint, processor=processor)

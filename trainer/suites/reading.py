@@ -120,6 +120,7 @@ def questions(
     found = _questions(benchmark, raw, read)
     if limit is not None:
         every = Counter[str]()
+        # the smallest hashes: a new question moves at most one out
         chosen = heapq.nsmallest(limit, _count(found, every), key=lambda one: digest([seed, one.id]))
         read.not_asked["beyond_limit"] += every["seen"] - len(chosen)
         found = iter(sorted(chosen, key=lambda one: one.id))
@@ -151,6 +152,7 @@ def _questions(benchmark: Benchmark, raw: Raw, read: Read) -> Iterator[Grounding
                 continue
             question = _question(benchmark, item, noting.row, file, side)
             seen[question.id] += 1
+            # some benchmarks use an id twice: a number tells the repeats apart
             yield replace(question, id=f"{question.id}#{seen[question.id]}") if seen[question.id] > 1 else question
 
 
@@ -160,6 +162,7 @@ def _literal(name: str) -> str:
 
 def _unasked(benchmark: Benchmark, item: SuiteItem, row: Row, file: str) -> str:
     """Why an item isn't asked; "" if it is."""
+    # adapters write a further wording's kind behind a colon; the instruction itself has none
     ending = item.id.rpartition(":")[2] if ":" in item.id.rpartition("/")[2] else ""
     if (f":{ending}" if ending else "") not in benchmark.wordings:
         return "other_wording"

@@ -86,7 +86,8 @@ def benchmark(name: str) -> Benchmark:
     if found.kind != "grounding":
         known = ", ".join(one.name for one in SUITES.values() if one.kind == "grounding")
         raise ValueError(f"suite {name}: expected a grounding benchmark ({known})")
+    # both versions are read by one file
     stem = "screenspot" if found.raw == "screenspot_v2" else found.raw
     module = importlib.import_module(f"trainer.suites.benchmarks.{stem}")
-    made: Benchmark = getattr(module, found.constant)
-    return made
+    constant: Benchmark = getattr(module, found.constant)
+    return constant

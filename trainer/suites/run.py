@@ -244,6 +244,7 @@ def _steps(known: Suite, subject: EvaluationSubject, options: SuiteOptions, on_e
 
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vesper-steps-")))
             store = Store(folder)
+            # unified in a store of its own, which goes with the run
             unify_source(store, known.raw, Raw(options.raw))
         elif store is None:
             raise ValueError(
@@ -329,6 +330,7 @@ def _kept(subject: EvaluationSubject, options: SuiteOptions, *more: str) -> Path
     ]
     if subject.profile is not None:
         asked.append(subject.profile.version)
+    # weights of another training have another lineage
     if subject.checkpoint is not None and (lineage := subject.checkpoint / "lineage.json").is_file():
         asked.append(lineage.read_text(encoding="utf-8"))
     return options.state / digest(asked)[:16]
@@ -342,16 +344,19 @@ def _android_world(
     require_harness()
     if options.limit is not None:
         raise ValueError("--limit: suite android_world plays its tasks whole; name some of them with --only")
-    made: Any = _policy(subject, options)
+    subject_policy: Any = _policy(subject, options)
     if subject.checkpoint is not None:
         from trainer.serving.checkpoint_policy import CheckpointPolicy
         from trainer.suites.answering import checkpoint_name
 
         policy: Any = CheckpointPolicy(
-            made, temperature=options.temperature, name=checkpoint_name(made), max_new_tokens=options.max_new_tokens
+            subject_policy,
+            temperature=options.temperature,
+            name=checkpoint_name(subject_policy),
+            max_new_tokens=options.max_new_tokens,
         )
     else:
-        policy = made.make(None, None)
+        policy = subject_policy.make(None, None)
     return run_android_world(
         policy,
         AndroidWorldConfig(
@@ -359,6 +364,7 @@ def _android_world(
             options.console_port,
             tasks=options.only or None,
             n_task_combinations=options.attempts,
+            # the harness' own default, so that seed 0 gives its published instances
             task_random_seed=AndroidWorldConfig().task_random_seed + options.seed,
             folder=str(_kept(subject, options, policy.name) or ""),
         ),

@@ -154,6 +154,7 @@ def step_rows(unified: Manifest, level: Level, config: StepsConfig, read: Counte
     for episode in chosen:
         rows = sorted(episodes[episode], key=lambda row: int(row["step_index"]))
         if level == "low":
+            # the deriver reads one instruction a step: the step's own takes the goal's place
             rows = [{**row, "instruction": row["step_instruction"] or ""} for row in rows]
         known = {
             row["screenshot_sha256"]: (row["width_px"] or 1, row["height_px"] or 1)
@@ -211,6 +212,7 @@ def told_messages(row: Mapping[str, Any], *, thinking: bool = False) -> list[dic
 def score(text: str, row: Mapping[str, object], space: ActionSpace = ACTION_SPACE) -> dict[str, float | None]:
     """The measures of one reply of a model that speaks `space`; `grounding` is None where the true action doesn't
     point."""
+    # truth by the model's space, prediction likewise: an action it was never taught can't be asked for
     truth = ReplyTarget.of_sample(row, space)
     assert truth.action is not None
     found = parse_reply(text, space).action
@@ -296,6 +298,7 @@ def _traces(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     whole = {
         name: rows
         for name, rows in episodes.items()
+        # Finished isn't counted on either side, since sources differ in whether they record it
         if sum(row["true_type"] != Finished.__name__ for row in rows) == rows[0]["steps"]
     }
     return interval([float(all(r["step"] for r in rows)) for rows in whole.values()], list(whole)).plain()

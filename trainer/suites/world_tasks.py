@@ -61,7 +61,9 @@ def contracts(world: str, count: int, seed: int = 0, only: Sequence[str] = ()) -
     if count < 1:
         raise ValueError(f"suite {world}: expected 1 or more episodes, found {count}")
     found: dict[str, TaskSpec] = {}
+    # a range of 10,000 task seeds for each seed of the suite
     for contract in makers[world](FIRST_SEED + 10_000 * seed, only):
+        # other seeds may give the same task again
         found.setdefault(contract.task_id, contract)
         if len(found) == count:
             return list(found.values())
@@ -72,6 +74,7 @@ def _families(known: Sequence[str], only: Sequence[str], what: str) -> list[str]
     """Those asked for, else all in an order by hash: the first few of them are a mixture."""
     if unknown := [name for name in only if name not in known]:
         raise ValueError(f"{what}: unknown {unknown[0]!r:.60}; known are {', '.join(known)}")
+    # sorted by digest, so that the first few are of many kinds
     return list(only) or sorted(known, key=digest)
 
 
@@ -90,6 +93,7 @@ def _desktop(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
     from generators.worlds.desktop.desktop_tasks import FAMILIES, make_task
 
     names = _families(sorted(FAMILIES), only, "desktop tasks")
+    # every task that the generation loop may have proposed, and so trained on
     seen = {work.contract.task_id for seed in range(snapshots(DESKTOP)) for work in works(DESKTOP, seed)}
     for number in range(10_000):
         made = make_task(names[number % len(names)], first + number).contract()
@@ -103,6 +107,7 @@ def _fsm(first: int, only: Sequence[str]) -> Iterator[TaskSpec]:
 
     kinds = _families(sorted(TEMPLATES), only, "fsm sites")
     for number in range(10_000):
+        # all kinds once with a seed before the seed moves on
         kind, seed = kinds[number % len(kinds)], first + number // len(kinds)
         for task in TaskMaker(make_site(kind, seed)).tasks(1, seed):
             yield task.contract()
@@ -132,6 +137,7 @@ def miniwob_contract(world: Any, page: str, seed: int, steps: int) -> TaskSpec:
     where it stays: only then it has its instruction. Raises `WorldError`."""
     start = {"world": "miniwob", "task": page, "seed": seed}
     world.reset(start)
+    # line breaks of the page are layout
     goal = " ".join(world.utterance()[0].split())
     rule = {"rule": "miniwob_raw_reward", "at_least": MINIWOB_REWARD}
     return TaskSpec(goal, "web", f"miniwob/{page}", start, rule, steps, (page,))

@@ -82,6 +82,7 @@ def world_success(
     tested = list(checkpoint) if isinstance(checkpoint, list | tuple) else [checkpoint]
     _check(tested, contracts, seeds, attempts, temperature)
     limits = limits or AttemptLimits()
+    # one number for both, so that attempts of two seeds never share their draws
     drawn = [seed * ATTEMPTS + attempt for seed in seeds for attempt in range(attempts)]
     config = {
         "temperature": temperature,
@@ -168,6 +169,7 @@ def _check(
         raise ValueError(f"world success: expected 1 to {ATTEMPTS} attempts with a seed, found {attempts}")
     if temperature < 0:
         raise ValueError(f"world success: expected a temperature of at least 0, found {temperature}")
+    # scripted policies have errors of their own and may differ at temperature 0
     if temperature == 0 and attempts * len(set(seeds)) > 1 and not all(isinstance(one, PolicyMaker) for one in tested):
         raise ValueError(
             "world success: greedy attempts are all the same: expected one seed and one attempt at "
@@ -215,10 +217,12 @@ def outcome(done: ExecutedTrajectory) -> tuple[bool | None, str]:
         return None, f"infrastructure: {done.failure}"
     if done.ended == "failed":
         return None, f"refused start: {done.failure}"
+    # a rule that can't read the state says nothing of the policy
     try:
         held = holds(done.contract.evaluator, done.end_state, done.answer)
     except ValueError as error:
         return None, f"undecided: {error}"
+    # a state that holds by chance under unreadable replies is no success
     return held and done.ended != "unreadable", ""
 
 
@@ -296,6 +300,7 @@ def summarise(records: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         "success": _over(counted, "success"),
         "finished": _over(counted, "finished"),
         "claimed": _over(counted, "claimed"),
+        # k = 1 is the mean; the most says how far repeated attempts go
         "pass_at_k": {str(k): _pass(list(groups.values()), k) for k in sorted({1, most} - {0})},
         **{
             f"by_{name}": {

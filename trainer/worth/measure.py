@@ -39,6 +39,7 @@ def measure(variants: Iterable[Variant], runner: ProbeRunner) -> dict[str, Measu
     settings, named = runner.settings, {variant.name: variant for variant in variants}
     seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
     plans = {
+        # of a name once: several comparisons share the base and their controls
         name: [plan(one, seed, settings.tokens, settings.batch_size, runner.length) for seed in seeds]
         for name, one in named.items()
     }
@@ -51,7 +52,9 @@ def worth_row(comparison: Comparison, found: Mapping[str, Measured]) -> dict[str
     """A row of `Worth`."""
     treated, held = found[comparison.treatment.name], found[comparison.control.name]
     points = difference(treated, held, "right")
+    # turned round, since less loss is better
     loss = difference(held, treated, "loss")
+    # two variants that trained on the same rows in the same order differ in nothing
     same = [one.digests for one in treated.plans] == [one.digests for one in held.plans]
     questions = {record["sample_id"]: record["cluster"] for record in treated.results[0].records}
     return {
@@ -59,6 +62,7 @@ def worth_row(comparison: Comparison, found: Mapping[str, Measured]) -> dict[str
         "subject": comparison.subject,
         "treatment": comparison.treatment.name,
         "control": comparison.control.name,
+        # None stays None: an interval that can't be told
         **{name: value and 100 * value for name, value in _plain(points, "points", "").items()},
         "says": SAME_ROWS if same else says(points),
         **_plain(loss, "loss", "loss_"),
@@ -80,6 +84,7 @@ def difference(more: Measured, less: Measured, name: str, domain: str = "") -> I
     both = [key for key in sorted(one.keys() & other.keys()) if within(records[key[0]], domain)]
     gaps = [one[key] - other[key] for key in both]
     clusters = [records[sample]["cluster"] for sample, _ in both]
+    # the training seeds are drawn, too: a difference of one pair of probes may be luck
     return crossed_interval(gaps, clusters, [str(seed) for _, seed in both], proportion=False)
 
 

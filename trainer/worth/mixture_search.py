@@ -40,9 +40,11 @@ def propose(alone: Mapping[str, Measured], base: Measured, floor: float) -> Mixt
     """From the probes of each objective alone and those of the base (one of either for each seed)."""
     objectives = sorted(alone)
     domains = sorted({record["domain"] for record in base.results[0].records})
+    # of fewer clusters no interval says anything
     domains = [name for name in domains if len(_clusters(base, name)) >= TELLING]
     transfers = {(one, name): difference(alone[one], base, "right", name) for one in objectives for name in domains}
     means = np.array([[max(0.0, transfers[one, name].mean) for name in domains] for one in objectives])  # [O, D]
+    # a transfer that may be none, or harm, gives no weight
     clear = np.array([[transfers[one, name].low > 0 for name in domains] for one in objectives], bool)
     if not clear.any():
         return MixtureProposal(None, {}, transfers)
@@ -63,6 +65,7 @@ def _shares(gains: np.ndarray, floor: float) -> np.ndarray:
     sums = gains.sum(0)
     if not (sums > 0).any():
         return np.full(len(gains), 1 / len(gains))
+    # a domain gives the same weight in all, however much there is to gain in it
     mean: np.ndarray = (gains[:, sums > 0] / sums[sums > 0]).mean(1)
     return floor + (1 - floor * len(gains)) * mean
 
@@ -92,5 +95,6 @@ def _draws(
                         sums[clusters[one["cluster"]], seed] += one["right"] - right[one["sample_id"]]
                         sizes[clusters[one["cluster"]], seed] += 1
             weight = np.einsum("dc,cr,dr->d", chosen, sizes, runs)
+            # at least 1: a draw without a question of this domain gains nothing
             gains[:, number, place] = np.einsum("dc,cr,dr->d", chosen, sums, runs) / np.maximum(weight, 1)
     return gains

@@ -70,7 +70,7 @@ def proposal_text(proposal: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def told(mean: float, low: float | None, high: float | None, digits: int = 1) -> str:
+def interval_text(mean: float, low: float | None, high: float | None, digits: int = 1) -> str:
     """A figure with its interval."""
     if low is None or high is None:
         return f"{mean:+.{digits}f}"
@@ -78,10 +78,10 @@ def told(mean: float, low: float | None, high: float | None, digits: int = 1) ->
 
 
 def _cells(row: Row) -> list[str]:
-    loss = told(row["loss"], row["loss_low"], row["loss_high"], 3)
+    loss = interval_text(row["loss"], row["loss_low"], row["loss_high"], 3)
     return [
         row["subject"],
-        told(row["points"], row["low"], row["high"]),
+        interval_text(row["points"], row["low"], row["high"]),
         row["says"],
         f"{loss} {row['loss_says']}",
         f"{row['rows']:,}",
@@ -102,6 +102,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
 
 def worth_svg(rows: Sequence[Row]) -> str:
     """A line for each row: its points as a dot, its interval as a whisker, 0 as a line through all."""
+    # 0 belongs to the picture: without it nobody sees which side a whisker is on
     ends = [0.0, *(row[name] for row in rows for name in ("points", "low", "high") if row[name] is not None)]
     low, high = min(ends), max(ends)
     span = (high - low) or 1.0

@@ -51,6 +51,7 @@ def plan(variant: Variant, seed: int, tokens: int, batch_size: int, length: Leng
     queues = {
         name: _queue([one for one in variant.pool if one.row["objective"] == name], seed, length) for name in OBJECTIVES
     }
+    # a queue of one epoch, to find out whether any row can become a sequence
     shares = {name: share for name, share in variant.shares.items() if share > 0 and any(True for _ in queues[name](1))}
     if not shares:
         raise ValueError(
@@ -60,7 +61,9 @@ def plan(variant: Variant, seed: int, tokens: int, batch_size: int, length: Leng
     taking = {name: queues[name](0) for name in shares}
     taken: Counter[str] = Counter()
     rows: list[PoolRow] = []
+    # whole batches: a part of one would be another step
     while sum(taken.values()) < tokens or len(rows) % batch_size:
+        # the one furthest behind its share; the order of OBJECTIVES decides between equals
         behind = min(shares, key=lambda name: (taken[name] / shares[name], OBJECTIVES.index(name)))
         one, size = next(taking[behind])
         rows.append(one)
@@ -75,7 +78,9 @@ def _queue(rows: Sequence[PoolRow], seed: int, length: Length) -> Callable[[int]
 
     def taken(epochs: int) -> Iterator[tuple[PoolRow, int]]:
         for epoch in range(epochs) if epochs else count():
+            # a prime, so that (seed, epoch) pairs seldom share an order
             hashes = seeded_hashes(names, seed * 1_000_003 + epoch)
+            # by hash, then by name where hashes are equal
             for place in np.lexsort((np.asarray(names, dtype=str), hashes)):
                 if (size := length(rows[place])) is not None:
                     yield rows[place], size

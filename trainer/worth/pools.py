@@ -46,6 +46,7 @@ class PoolRow:
     @classmethod
     def of(cls, row: SampleRow) -> PoolRow:
         """A row with its digest: of what trains, not of where it came from."""
+        # where a row came from may change though not a byte of it does
         what = ("sample_id", "objective", "messages", "answer", "target_boxes", "images")
         return cls(row, digest([row[name] for name in what]))  # type: ignore[literal-required]
 
@@ -73,6 +74,7 @@ class RowPools:
     @cached_property
     def _held_out(self) -> frozenset[str]:
         """Pictures that a validation or test sample of any source shows."""
+        # test samples of any source: a screen may come by several
         found: set[str] = set()
         for gold in self.golds.values():
             table = gold.read("samples", Samples.schema, ["split", "images"])
@@ -130,6 +132,7 @@ class RowPools:
 
     def _chosen(self, keys: Mapping[str, object]) -> list[str]:
         """The parts that are read: an old part stays chosen until others with a smaller hash come."""
+        # by a hash of the name: which parts are read doesn't depend on how many there are
         return sorted(sorted(keys, key=lambda key: digest(["worth", key]))[: self._parts])
 
     def _usable(self, tables: Sequence[pa.Table]) -> Pool:
@@ -137,6 +140,7 @@ class RowPools:
         found = {}
         for table in tables:
             for row in table.filter(pc.equal(table["split"], "train")).to_pylist():
+                # a row without pictures has nothing to see, and nothing to be held out by
                 barred = not row["images"] or not self._held_out.isdisjoint(row["images"])
                 if not barred and not any(one.holds(row["sample_id"], row["parents"]) for one in self._removed):
                     found[row["sample_id"]] = PoolRow.of(row)
@@ -167,6 +171,7 @@ def _kept_steps(episode: Episode, keep: Keep) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     led = False
     for step in episode.steps:
+        # a last screen follows the action that led to it
         led = led if step.row["action_text"] is None else keep(step.item_id)
         if led:
             found.append(step.row)

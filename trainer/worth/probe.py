@@ -107,10 +107,11 @@ class ProbeRunner:
         self._store, self._opened = store, (store.home, base, tuple(questions), settings)
         self.folder = store.home / "cache" / "worth" / "probes"
         self._on_event, self._progress = on_event, progress
+        # of the base's very bytes: another folder with them is the same base
         files = {path.name: file_sha256(path) for path in sorted(base.iterdir()) if path.is_file()}
-        kept = {name: value for name, value in settings.plain().items() if name in DECIDES}
+        deciding = {name: value for name, value in settings.plain().items() if name in DECIDES}
         asked = [[row["sample_id"], row["messages"], row["answer"]] for row in questions]
-        self._common = digest([CODE_VERSION, files, kept, asked])
+        self._common = digest([CODE_VERSION, files, deciding, asked])
         self._lengths: dict[str, int | None] = {}
         self.runs = 0
 
@@ -134,6 +135,7 @@ class ProbeRunner:
 
     def results(self, probes: Sequence[Probe]) -> list[ProbeResult]:
         """The answers of these probes in order, each run unless it was before."""
+        # by key, so that variants which train on the same rows are run once
         wanted = {self.key(probe): probe for probe in probes}
         missing = {key: probe for key, probe in wanted.items() if not self._path(key).is_file()}
         self.runs += len(missing)
@@ -162,11 +164,16 @@ class ProbeRunner:
                 yield
             return
         with ProcessPoolExecutor(
-            processes, mp_context=get_context("spawn"), initializer=_open, initargs=(os.getpid(), self._opened)
+            # spawned, as a fork would inherit torch's threads in an unknown state
+            processes,
+            mp_context=get_context("spawn"),
+            initializer=_open,
+            initargs=(os.getpid(), self._opened),
         ) as pool:
             futures = [pool.submit(_run_opened, probe, self._path(key)) for key, probe in missing.items()]
             try:
                 for future in as_completed(futures):
+                    # raises what a probe raised
                     future.result()
                     yield
             finally:
@@ -184,6 +191,7 @@ def run_probe(
     began, state = time.perf_counter(), path.with_suffix(".state")
     loaded = load_checkpoint(base)
     config = midtrain_config(settings, probe)
+    # no probe trains the tower, so all of a process share what it made of pictures
     tower = _towers.setdefault(base, SeenPictures()) if settings.freeze_vision else None
     if probe.plan.rows:
         loaded.model.seen_pictures = tower
@@ -200,6 +208,7 @@ def run_probe(
             right = record["hit" if record["objective"] == "grounding" else "step"]
             named = {name: record[name] for name in ("sample_id", "cluster", "domain")}
             records.append({**named, "right": right, "loss": loss})
+    # written only when every answer is there: a file is a finished probe
     put_json(path, {"records": records, "seconds": round(time.perf_counter() - began, 2)})
     shutil.rmtree(state, ignore_errors=True)
 

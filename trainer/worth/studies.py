@@ -90,8 +90,9 @@ def _rules(pools: RowPools, thresholds: Sequence[int]) -> tuple[dict[str, Pool],
     nano = pools.store.current(NANO_JUDGE)
     for config in [JudgeConfig(), JudgeConfig("nano", nano=nano.file("nano.json").parent)] if nano else []:
         judge = build_judge(config)
-        kept = {name: _at_least(KEEP_FROM, pools.judged(name, judge)) for name in names}
-        found[f"{config.name} judge"] = unified(kept)
+        # as the pipeline itself would keep them
+        letting_through = {name: _at_least(KEEP_FROM, pools.judged(name, judge)) for name in names}
+        found[f"{config.name} judge"] = unified(letting_through)
     return found, [*pairs, ("nano judge", "rules judge")]
 
 

@@ -48,6 +48,7 @@ def source_comparisons(
         others = [one for other, one in company.items() if other != name]
         without = Variant(f"without {name}", _joined(others), shares)
         together = Variant(f"with {name}", _joined([*others, pool]), shares)
+        # the same rows under one name, so that their probes are run once
         if pool == company.get(name):
             together = everything
         if pool and without.pool:
@@ -80,6 +81,7 @@ def part_comparisons(pool: Pool, shares: Shares) -> Iterator[Comparison]:
 
 
 def _without(kind: str, subject: str, everything: Variant, rows: set[str]) -> Iterator[Comparison]:
+    # by content, since several parents may have given equal rows
     rest = tuple(one for one in everything.pool if one.digest not in rows)
     if rows and rest:
         yield Comparison(

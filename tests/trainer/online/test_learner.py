@@ -18,7 +18,7 @@ from trainer.modeling.model import reply_logprobs
 from trainer.online.learner import OnlineLearner, replies_of
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import group_advantages, grpo_loss
-from trainer.rl.learner import by_step
+from trainer.rl.sampled_replies import by_step
 from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
 

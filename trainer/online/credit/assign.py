@@ -33,6 +33,7 @@ def reply_advantages(
     own: Estimates = []
     for group, gains in zip(groups, rewards, strict=True):
         own += estimator(credit.estimator)(group, gains, grpo, **credit.options)
+    # a weight of 0 is the method's own advantage, 1 the estimator's alone
     return [
         [None if one is None else (1.0 - credit.weight) * whole + credit.weight * one for one in some]
         for some, whole in zip(own, advantages.values, strict=True)
@@ -44,10 +45,10 @@ def credit_figures(rollouts: Sequence[Rollout], advantages: Advantages, own: Est
     share whose advantage is negative; {} where no reply has one."""
     if not any(one is not None for some in own for one in some):
         return {}
-    found = list(_counted(rollouts, advantages, own))
-    of_successes = [value < 0 for success, value, _ in found if success]
+    counted = list(_counted(rollouts, advantages, own))
+    of_successes = [value < 0 for success, value, _ in counted if success]
     return {
-        "credit/compared": sum(compared for _, _, compared in found) / max(1, len(found)),
+        "credit/compared": sum(compared for _, _, compared in counted) / max(1, len(counted)),
         "credit/negative_in_success": sum(of_successes) / max(1, len(of_successes)),
     }
 

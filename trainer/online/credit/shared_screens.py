@@ -40,6 +40,7 @@ def shared_screens(
     gamma = SharedScreensOptions.parsed(options, "credit shared_screens").gamma
     taken: dict[bytes, list[tuple[int, int]]] = {}
     for i, rollout in enumerate(rollouts):
+        # a rollout that was lost shows nothing of what its steps were worth
         for t, sample in enumerate(rollout.samples if rewards[i] is not None else ()):
             taken.setdefault(sample.picture, []).append((i, t))
     worth = _step_values(rollouts, rewards, list(taken), gamma)
@@ -49,6 +50,7 @@ def shared_screens(
     for places in taken.values():
         for i, t in places:
             value = next(values)
+            # alone on its screen there is nothing it was compared with
             found[i][t] = value if len(places) > 1 else None
     return found
 
@@ -60,6 +62,7 @@ def _step_values(
     place = {screen: number for number, screen in enumerate(screens)}
     follows = np.zeros((len(screens), len(screens)))
     gained, visits = np.zeros(len(screens)), np.zeros(len(screens))
+    # above the worst, so never negative: discounted, a bad end would look better the later it comes
     worst = min((one for one in rewards if one is not None), default=0.0)
     steps: list[tuple[tuple[int, int], int | None, float]] = []
     for i, (rollout, reward) in enumerate(zip(rollouts, rewards, strict=True)):
@@ -73,5 +76,6 @@ def _step_values(
                 follows[here, after] += 1
             steps.append(((i, t), after, gain))
     each = 1.0 / np.maximum(visits, 1)
+    # (I - γ P) v = r: rows of γ P sum to γ at most, so there is exactly one solution
     worth = np.linalg.solve(np.eye(len(screens)) - gamma * follows * each[:, None], gained * each)
     return {key: gain if after is None else gamma * float(worth[after]) for key, after, gain in steps}

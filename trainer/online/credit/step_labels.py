@@ -47,10 +47,12 @@ def step_labels(
         _checked(name, rollout, labeller(rollout)) if reward is not None else [None] * len(rollout.samples)
         for rollout, reward in zip(rollouts, rewards, strict=True)
     ]
+    # one group of all steps, whichever rollout they are of
     compared = group_advantages([[label for some in labels for label in some]], grpo)
     if not compared.used:
         return [[None] * len(some) for some in labels]
     values = iter(compared.values)
+    # zip asks `some` first: the end of a row takes no value from the next one
     return [[None if label is None else value for label, value in zip(some, values)] for some in labels]
 
 

@@ -23,6 +23,7 @@ from quality.model_client.retry import sort_failure
 KEY_VARIABLE = "VLLM_API_KEY"
 """vLLM's own variable for the key of `/v1` and `/inference`."""
 GENERATE = "/inference/v1/generate"
+# seconds for calls that only ask, or switch something
 PROBE_S = 10.0
 
 
@@ -84,6 +85,7 @@ class VllmClient:
             if failure is None:
                 raise
             raise ServerError(f"{self.endpoint}{path}: {failure.said}", refused=not failure.retried) from error
+        # Ctrl+C in the thread that waits: nobody wants the answer any more
         except BaseException:
             future.cancel()
             raise
@@ -97,6 +99,7 @@ class VllmClient:
         timeout_s: float,
     ) -> dict[str, Any]:
         options: dict[str, Any] = {"timeout": timeout_s, **({"params": dict(params)} if params else {})}
+        # around the whole call: the client's own limit is between two bytes, which a server may drip
         async with asyncio.timeout(timeout_s):
             if method == "get":
                 text = await self._client.get(path, cast_to=str, options=options)
@@ -117,9 +120,13 @@ class VllmClient:
             if self._loop is None:
                 import openai
 
+                # one loop in a thread of its own, since calls come from the threads of many workers
                 self._loop = asyncio.new_event_loop()
                 self._client = openai.AsyncOpenAI(
-                    base_url=self.endpoint, api_key=os.environ.get(KEY_VARIABLE) or "none", max_retries=0
+                    # retries are the engine's, which may have another server to ask
+                    base_url=self.endpoint,
+                    api_key=os.environ.get(KEY_VARIABLE) or "none",
+                    max_retries=0,
                 )
                 self._thread = threading.Thread(target=self._loop.run_forever, name="vllm-client", daemon=True)
                 self._thread.start()

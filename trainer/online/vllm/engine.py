@@ -119,6 +119,7 @@ class VllmEngine:
         self._update_s = 0.0
         self._published: dict[str, _Weights] = {}
         self._slot = POLICY  # whose weights the servers hold, or are being given
+        # labels of an earlier life of this run are never taken for those of this one
         self._life, self._count = secrets.token_hex(4), 0
         self._updating = False
         self._stopping = False
@@ -152,26 +153,27 @@ class VllmEngine:
         self._count += 1
         self._updating = True
         try:
-            made = _Weights(f"v{version}-{slot}-{self._life}-{self._count}", version, slot, self._scores(slot))
-            self._update.keep(made.label, self._models[slot], weights)
+            published = _Weights(f"v{version}-{slot}-{self._life}-{self._count}", version, slot, self._scores(slot))
+            self._update.keep(published.label, self._models[slot], weights)
             with self.cond:
                 old = [
                     self._published.pop(name)
+                    # new weights of the policy end the reference's turn; its own go when they are replaced
                     for name in ([*self._published] if slot == POLICY else [slot])
                     if name in self._published
                 ]
-                self._published[slot] = made
+                self._published[slot] = published
                 if slot == POLICY:
                     self._slot = POLICY
             if slot == POLICY:
-                self._give_all(made)
+                self._give_all(published)
         finally:
             self._updating = False
         for weights_before in old:
             self._update.forget(weights_before.label)
         self._update_s += time.monotonic() - began
 
-    def _give_all(self, made: _Weights) -> None:
+    def _give_all(self, published: _Weights) -> None:
         """To all servers at once. Raises `EngineFailed` where none has taken them within `wait_s`."""
         with self.cond:
             for server in self._servers:
@@ -179,43 +181,45 @@ class VllmEngine:
         end = time.monotonic() + self.settings.wait_s
         pause = RETRY_S
         while True:
-            left = [server for server in self._servers if server.label != made.label]
-            threads = [threading.Thread(target=self._give, args=(server, made), daemon=True) for server in left]
+            left = [server for server in self._servers if server.label != published.label]
+            # at the same time: a server that hangs doesn't keep the others from their weights
+            threads = [threading.Thread(target=self._give, args=(server, published), daemon=True) for server in left]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
             with self.cond:
                 self.cond.notify_all()
-                if any(server.label == made.label for server in self._servers) or self._stopping:
+                if any(server.label == published.label for server in self._servers) or self._stopping:
                     return
             whys = "; ".join(server.why for server in self._servers)
+            # a server that refuses would refuse again, so waiting is of no use
             refused = all(server.refuses for server in self._servers)
             if refused or time.monotonic() > end:
                 raise EngineFailed(
-                    f"rollout engine vllm: no server has taken the weights of version {made.version}: "
+                    f"rollout engine vllm: no server has taken the weights of version {published.version}: "
                     f"{whys[:400]}; {START}, then go on"
                 )
             time.sleep(pause)
             pause = min(LONGEST_RETRY_S, pause * 2)
 
-    def _give(self, server: _EngineServer, made: _Weights) -> None:
+    def _give(self, server: _EngineServer, published: _Weights) -> None:
         """One server → these weights, in service; or out of service, with the reason."""
         with server.lock:
-            if server.label == made.label or not self._wanted(made):
+            if server.label == published.label or not self._wanted(published):
                 return
             try:
-                self._update.give(server.client, made.label, self.settings.update_timeout_s)
-                self._check(server.client, made)
+                self._update.give(server.client, published.label, self.settings.update_timeout_s)
+                self._check(server.client, published)
             except (ServerError, BadReply) as error:
                 self._out(server, error)
             else:
-                self._in(server, made)
+                self._in(server, published)
 
-    def _wanted(self, made: _Weights) -> bool:
+    def _wanted(self, published: _Weights) -> bool:
         """Whether servers should have these still."""
         with self.cond:
-            return self._current() is made and not self._stopping
+            return self._current() is published and not self._stopping
 
     def _current(self) -> _Weights | None:
         """What the servers should hold (under the lock)."""
@@ -224,6 +228,7 @@ class VllmEngine:
     def _scores(self, slot: str) -> tuple[float, ...]:
         """The learner's log-probabilities of the given text."""
         model = self._models[slot]
+        # without dropout, as servers compute
         parameter, was = next(model.parameters()), model.training
         model.eval()
         with torch.no_grad():
@@ -232,12 +237,12 @@ class VllmEngine:
         model.train(was)
         return tuple(found)
 
-    def _check(self, client: VllmClient, made: _Weights) -> None:
+    def _check(self, client: VllmClient, published: _Weights) -> None:
         """Raises `BadReply` where a server scores the given text otherwise than the learner."""
         prompt, reply = self._given_prompt, self._given_reply
         answer = client.generate(scoring_body(prompt, reply), self.settings.timeout_s)
         scores = read_scores(answer, prompt, reply)
-        gap = sum(abs(one - other) for one, other in zip(scores, made.scores, strict=True)) / len(scores)
+        gap = sum(abs(one - other) for one, other in zip(scores, published.scores, strict=True)) / len(scores)
         if gap > self.settings.logprob_tolerance:
             raise BadReply(
                 f"{client.endpoint}: expected the learner's log-probabilities on a given text, found them "
@@ -248,6 +253,7 @@ class VllmEngine:
 
     def ask(self, job: RolloutJob, row: Mapping[str, object], seed: int) -> tuple[Completion, int, int]:
         """See `RolloutEngine`."""
+        # the processor's cache of pictures isn't for several threads
         with self._tokenizing:
             body, prompt_ids = prompt_body(self._processor, row)
         body["sampling_params"] = sampling_params(
@@ -260,32 +266,34 @@ class VllmEngine:
             body["model"] = self.settings.model
         end, bad = 0.0, 0
         while True:
-            server, made = self._server(job, end)
+            server, published = self._server(job, end)
             try:
-                reply = self._reply(server, body, prompt_ids, made)
+                reply = self._reply(server, body, prompt_ids, published)
             except (ServerError, BadReply) as error:
+                # a reply that doesn't fit may be the request's own fault, a server's failure is not
                 bad += isinstance(error, BadReply)
                 if bad == BAD_REPLIES or (isinstance(error, ServerError) and error.refused):
                     raise PolicyError(f"vllm: {error}") from error
+                # counted from the first failure, over all servers that are tried
                 end = end or time.monotonic() + self.settings.wait_s
                 self._out(server, error)
             else:
                 text = self._processor.text(reply.token_ids)
-                made_reply = Completion(0, 0, reply.token_ids, reply.logprobs, text, reply.finished)
-                return made_reply, len(prompt_ids), made.version
+                completion = Completion(0, 0, reply.token_ids, reply.logprobs, text, reply.finished)
+                return completion, len(prompt_ids), published.version
             finally:
                 with self.cond:
                     server.busy -= 1
                     self.cond.notify_all()
 
     def _reply(
-        self, server: _EngineServer, body: Mapping[str, object], prompt_ids: Sequence[int], made: _Weights
+        self, server: _EngineServer, body: Mapping[str, object], prompt_ids: Sequence[int], published: _Weights
     ) -> TokenReply:
         answer = server.client.generate(body, self.settings.timeout_s)
         reply = read_reply(answer, self._processor, prompt_ids, self._max_new_tokens, self._vocabulary)
-        if set(reply.labels) != {made.label}:
+        if set(reply.labels) != {published.label}:
             raise BadReply(
-                f"{server.client.endpoint}: expected a reply of the weights {made.label}, found "
+                f"{server.client.endpoint}: expected a reply of the weights {published.label}, found "
                 f"{', '.join(reply.labels)[:80]}"
             )
         with self.cond:
@@ -300,12 +308,14 @@ class VllmEngine:
             while True:
                 if self.error is not None or self._stopping:
                     raise EngineFailed(f"rollout engine vllm: {self.error or 'stopped'}")
-                made = self._current() if self._has_turn(job.slot) else None
-                ready = [one for one in self._servers if made is not None and one.label == made.label]
-                if ready and made is not None:
+                published = self._current() if self._has_turn(job.slot) else None
+                ready = [one for one in self._servers if published is not None and one.label == published.label]
+                if ready and published is not None:
                     server = min(ready, key=lambda one: one.busy)
+                    # under the lock, so that two rollouts don't both see it idle
                     server.busy += 1
-                    return server, made
+                    return server, published
+                # the learner is giving out weights: that isn't a server's absence
                 if not self._updating:
                     end = end or time.monotonic() + self.settings.wait_s
                     if time.monotonic() > end:
@@ -338,6 +348,7 @@ class VllmEngine:
             server.label, server.why = "", str(error)
             server.refuses = isinstance(error, ServerError) and error.refused
             server.misses += 1
+            # bounded, or the power would grow as long as a server stays away
             server.retry_at = time.monotonic() + min(LONGEST_RETRY_S, RETRY_S * 2 ** min(server.misses - 1, 10))
             self.failures[type(error).__name__] += 1
             self.cond.notify_all()
@@ -348,27 +359,28 @@ class VllmEngine:
             with self.cond:
                 if self._stopping:
                     return
-                made, now = self._current(), time.monotonic()
+                published, now = self._current(), time.monotonic()
                 out = [one for one in self._servers if not one.label and one.retry_at <= now]
-                if made is None or not out or self._updating:
+                if published is None or not out or self._updating:
                     self.cond.wait(RETRY_S)
                     continue
                 for server in out:
+                    # taken: no other thread tends this server meanwhile
                     server.retry_at = math.inf
-                    threading.Thread(target=self._back, args=(server, made), daemon=True).start()
+                    threading.Thread(target=self._back, args=(server, published), daemon=True).start()
 
-    def _back(self, server: _EngineServer, made: _Weights) -> None:
+    def _back(self, server: _EngineServer, published: _Weights) -> None:
         """In service again if it still has the weights, else by giving them once more."""
         try:
             with server.lock:
-                if not self._wanted(made):
+                if not self._wanted(published):
                     return
-                acknowledged(server.client, made.label)
-                self._check(server.client, made)
-                self._in(server, made)
+                acknowledged(server.client, published.label)
+                self._check(server.client, published)
+                self._in(server, published)
         except (ServerError, BadReply) as error:
-            if self._update.lasting or made.slot != POLICY:  # for the reference's rollouts the learner waits
-                self._give(server, made)
+            if self._update.lasting or published.slot != POLICY:  # for the reference's rollouts the learner waits
+                self._give(server, published)
             else:
                 self._out(server, error)
         finally:
@@ -377,9 +389,10 @@ class VllmEngine:
                     server.retry_at = 0.0
                 self.cond.notify_all()
 
-    def _in(self, server: _EngineServer, made: _Weights) -> None:
+    def _in(self, server: _EngineServer, published: _Weights) -> None:
         """In service, if these are still the weights that it should have."""
         with self.cond:
-            if self._current() is made:
-                server.label, server.misses, server.why = made.label, 0, ""
+            # the weights may have been replaced while they were being given
+            if self._current() is published:
+                server.label, server.misses, server.why = published.label, 0, ""
             self.cond.notify_all()

@@ -48,6 +48,7 @@ def prompt_body(processor: Processor, row: Row) -> tuple[dict[str, object], list
     ids = processor.prompt(row).ids
     body: dict[str, Any] = {"token_ids": one_token_each(ids, processor.image_id), "return_token_ids": True}
     if pictures := row_images(row):
+        # bytes as they are: the server makes image tokens of them by the same processor
         urls = [picture(data)["image_url"]["url"] for data in pictures]
         body["content_parts"] = [{"type": "image_url", "url": url} for url in urls]
     return body, ids
@@ -57,12 +58,14 @@ def sampling_params(processor: Processor, *, temperature: float, max_tokens: int
     """The whole distribution at this temperature (0: greedy) but for the tokens that no reply may hold."""
     return {
         "temperature": temperature,
+        # off, each of them: the log-probability must be that of the whole distribution
         "top_p": 1.0,
         "top_k": 0,
         "min_p": 0.0,
         "repetition_penalty": 1.0,
         "max_tokens": max_tokens,
         "seed": seed,
+        # 0 asks for that of the sampled token alone
         "logprobs": 0,
         "detokenize": False,
         "stop_token_ids": [processor.end_id],
@@ -89,6 +92,7 @@ def read_reply(
     logprobs = _logprobs(choice.get("logprobs"), ids)
     labels = _labels(choice.get("weight_versions"), len(ids))
     reason, finished = choice.get("finish_reason"), ids[-1] == processor.end_id
+    # a server that cut a reply for a reason of its own would teach a wrong end
     if (reason == "stop") != finished or (reason == "length") != (not finished and len(ids) == max_tokens):
         raise BadReply(
             f"expected a reply that stops at the end token or at {max_tokens} tokens, found {len(ids)} "
@@ -103,6 +107,7 @@ def _ids(found: object, processor: Processor, most: int, vocabulary: int) -> lis
         raise BadReply(f"expected 1 to {most} token ids, found {count}")
     never = set(processor.never)
     for place, token in enumerate(found):
+        # `type`, since True is an int to `isinstance`
         if type(token) is not int or not 0 <= token < vocabulary or token in never:
             raise BadReply(
                 f"token {place}: expected an id below {vocabulary} that a reply may hold, found {token!r:.40}"
@@ -120,6 +125,7 @@ def _logprobs(found: object, ids: Sequence[int]) -> list[float]:
     values = []
     for place, (token, entry) in enumerate(zip(ids, content, strict=True)):
         value = entry.get("logprob") if isinstance(entry, dict) and entry.get("token_id") == token else None
+        # rounding may leave a log-probability just above 0
         if not isinstance(value, int | float) or not UNKNOWN < value <= 1e-6:
             raise BadReply(f"token {place}: expected the log-probability of {token}, found {entry!r:.60}")
         values.append(float(value))

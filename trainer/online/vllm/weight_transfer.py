@@ -45,6 +45,7 @@ class WeightTransfer:
         under its first name."""
         first: dict[int, str] = {}
         for name, tensor in weights.items():
+            # tensors at one address are tied
             first.setdefault(tensor.data_ptr(), name)
         self._kept[label] = list(swapped(model, {name: weights[name] for name in first.values()}).items())
 
@@ -59,10 +60,12 @@ class WeightTransfer:
         try:
             group = self._joined(client, tensors[0][1].device, timeout_s)
             client.call("/start_weight_update", timeout_s=timeout_s)
+            # the server answers once it has taken every tensor, so it is asked beside the broadcast
             with ThreadPoolExecutor(1) as sender:
                 taking = sender.submit(client.call, "/update_weights", {"update_info": info}, timeout_s=timeout_s)
                 _broadcast(group, [tensor for _, tensor in tensors], self._dtype, taking, client)
             client.call("/finish_weight_update", {"weight_version": label}, timeout_s=timeout_s)
+        # any failure: a group that is out of step would mix up the next update's tensors
         except BaseException:
             self._leave(client)
             raise
@@ -107,6 +110,7 @@ def _broadcast(
     options.rootRank = 0
     try:
         for tensor in tensors:
+            # it won't take the rest, and a broadcast to it would wait for ever
             if taking.done():
                 taking.result()
                 raise ServerError(f"{client.endpoint}: expected it to take {len(tensors)} tensors, but it ended before")
@@ -122,6 +126,7 @@ def _gloo(client: VllmClient, size: int, address: str, device: torch.device, tim
     """Rank 0 of a Gloo group that workers find by a store."""
     import torch.distributed as dist
 
+    # port 0: any that is free
     store = dist.TCPStore(address, 0, None, True, timedelta(seconds=JOIN_S), wait_for_workers=False)
     info = {"master_address": address, "master_port": store.port, "rank_offset": 1, "world_size": size}
     with ThreadPoolExecutor(1) as sender:
@@ -129,6 +134,7 @@ def _gloo(client: VllmClient, size: int, address: str, device: torch.device, tim
         try:
             group = gloo_group(store, 0, size, address, min(timeout_s, JOIN_S))
         except RuntimeError as error:
+            # the server's own reason comes first, if it gave one
             joining.result()
             raise ServerError(f"{client.endpoint}: no group with it: {str(error)[:200]}") from error
         joining.result()
@@ -141,6 +147,7 @@ def _nccl(client: VllmClient, size: int, address: str, device: torch.device, tim
     import torch
     import torch.distributed as dist
 
+    # for this process alone: workers join by the id, not by the store
     store = dist.TCPStore(LOOPBACK, 0, None, True, timedelta(seconds=JOIN_S), wait_for_workers=False)
     kind: Any = dist.ProcessGroupNCCL
     options = kind.Options()
@@ -152,6 +159,7 @@ def _nccl(client: VllmClient, size: int, address: str, device: torch.device, tim
             group.allreduce([torch.zeros(1, device=device)]).wait()
             torch.cuda.synchronize(device)
 
+    # side by side, since each blocks until all ranks have entered
     with ThreadPoolExecutor(2) as both:
         entering = both.submit(enter)
         unique = base64.b64encode(bytes(store.get(UNIQUE_ID_KEY))).decode("ascii")

@@ -49,6 +49,7 @@ class ReloadWeights:
 
     def __init__(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         self._folder, self._dtype = Path(folder).absolute(), dtype
+        # what an earlier life of this run left
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def keep(self, label: str, model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> None:
@@ -60,9 +61,11 @@ class ReloadWeights:
         partial.mkdir(parents=True)
         with quiet():
             save_weights(partial, model, {name: one.to(self._dtype or one.dtype) for name, one in weights.items()})
+        # renamed when whole, so that a server never reads half of it
         partial.rename(there)
 
     def give(self, client: VllmClient, label: str, timeout_s: float) -> None:
+        # the order matters: no request is answered between old weights and the new label
         client.pause(timeout_s)
         client.collective_rpc("reload_weights", {"weights_path": str(self._folder / label)}, timeout_s)
         client.set_weight_version(label)

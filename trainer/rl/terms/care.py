@@ -41,4 +41,5 @@ def _cost(rollout: HasCare, config: CareOptions) -> float:
     return config.harm * rollout.care.harm + config.needless * rollout.care.needless
 
 
+# both options at their largest
 care.bounds = (-20.0, 0.0)  # type: ignore[attr-defined]

@@ -42,6 +42,7 @@ def distance(text: str, truth: ReplyTarget, **options: object) -> float:
 
 def _of_action(found: Action | None, truth: Action, boxes: Sequence[Box], reach: float) -> float:
     if isinstance(found, AT_A_POINT) and isinstance(truth, AT_A_POINT) and type(found) is type(truth):
+        # a box without size: its distance is that of the point
         return _worth(found.box, boxes or (truth.box * 2,), reach)
     if isinstance(found, Drag) and isinstance(truth, Drag):
         ends = ((found.start, truth.start), (found.end, truth.end))

@@ -29,6 +29,7 @@ def thinking_cost(texts: Sequence[str], truth: ReplyTarget, **options: object) -
     rewards = RewardConfig(reply_profile=config.profile)
     right = [succeeds(text, truth, rewards) for text in texts]
     thought = [len(parse_reply(text).thought) > config.free for text in texts]
+    # what those replies got that answered without thinking
     at_once = [one for one, slow in zip(right, thought, strict=True) if not slow]
     cost = sum(at_once) / max(1, len(at_once))
     return [-cost if one and slow else 0.0 for one, slow in zip(right, thought, strict=True)]
