@@ -125,6 +125,7 @@ def find_chromium() -> str | None:
         if not Path(named).is_file():
             raise BrowserMissing(f"VESPER_BROWSER: expected an executable, found nothing at {named!r}; fix or unset it")
         return named
+    # before Playwright's own, which isn't the Chromium that people have
     for name in NAMES:
         if path := shutil.which(name):
             return path
@@ -164,6 +165,7 @@ def _kept_browser() -> Browser:
     browser = _own.browser
     if browser is None or not browser.is_connected():
         executable = find_chromium()
+        # the driver is started once a thread, however often its Chromium is launched anew
         if browser is None:
             _own.held.enter_context(_playwright())
         browser = _own.driver.chromium.launch(headless=True, executable_path=executable, args=list(FLAGS))
@@ -179,6 +181,7 @@ def _new_context(options: dict[str, Any]) -> BrowserContext:
     try:
         return browser.new_context(**options)
     except Error:
+        # the context was refused by a living Chromium: another one would refuse it, too
         if browser.is_connected():
             raise
     return _kept_browser().new_context(**options)
@@ -202,8 +205,11 @@ def open_browser(viewport: Viewport, init_script: str = "", proxy: str = "") -> 
                 "has_touch": viewport.mobile,
                 "locale": "en-GB",
                 "timezone_id": "UTC",
+                # animations would make a screenshot a matter of time
                 "reduced_motion": "reduce",
+                # the real network is never reached; a proxy sets the context online for itself
                 "offline": True,
+                # Chromium would pass requests to this machine by the proxy
                 **({"proxy": {"server": proxy, "bypass": "<-loopback>"}} if proxy else {}),
             }
         )
@@ -227,6 +233,7 @@ def key_chord(keys: Sequence[str]) -> str:
         key = find_key(name)
         if key is None and name not in _SHIFTED:
             raise WorldError(f"Hotkey: no key is named {name!r:.40}")
+        # Playwright calls the blank by its name
         found.append(name if key is None else "Space" if key.key == " " else key.key)
     return "+".join(found)
 
@@ -248,6 +255,7 @@ MOST_TEXT = 2000
 
 def page_text(value: object) -> str:
     """Text of a page: cut, and without halves of surrogate pairs, which no UTF-8 has."""
+    # JSON may hold half a pair; neither a file nor a table may
     return str(value)[:MOST_TEXT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -267,6 +275,7 @@ class Camera:
         view = self._viewport
         clip = {"x": 0, "y": 0, "width": view.width, "height": view.height, "scale": view.scale}
         if full_page:
+            # the page's own height: a clip below it would be cut
             clip["height"] = self._page.evaluate("Math.max(document.documentElement.scrollHeight, innerHeight)")
         if full_page or view.scale != 1:  # without a clip the picture comes at one pixel a CSS pixel
             options = {**options, "captureBeyondViewport": full_page, "clip": clip}

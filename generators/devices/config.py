@@ -60,6 +60,7 @@ class AuthorityConfig:
         _check_secret(self.secret)
         if not self.keys:
             raise ValueError("authority: expected at least one API key, found none")
+        # two keys that are equal would make one holder pass for the other
         if len({key.key for key in self.keys}) < len(self.keys) or len({key.name for key in self.keys}) < len(
             self.keys
         ):

@@ -14,6 +14,7 @@ def rank(device: str, nodes: Iterable[str], hint: str = "") -> list[str]:
     """Names of the nodes, the owner of the device first, then who takes over in turn. A `hint` that is among the nodes
     comes first."""
 
+    # the hash depends on device and node alone, so every node computes the same order
     def weight(node: str) -> tuple[bool, bytes, str]:
         return node == hint, hashlib.blake2b(f"{node}\0{device}".encode(), digest_size=8).digest(), node
 

@@ -37,6 +37,7 @@ class Strangers:
         asyncio.get_running_loop().call_later(self._limit_s, self._expire, client, transport)
 
     def _expire(self, client: tuple[str, int], transport: asyncio.Transport) -> None:
+        # the address may have another connection by now
         if self._held.get(client) is transport:
             self._end(client)
 

@@ -76,6 +76,7 @@ class Tokens:
                 self._key,
                 algorithms=[ALGORITHM],
                 audience=AUDIENCE,
+                # the expiry is checked below by the clock that is given, not by the library's own
                 options={"require": ["aud", "sub", "exp"], "verify_exp": False, "verify_iat": False},
             )
         except jwt.InvalidAudienceError:
@@ -89,6 +90,7 @@ class Tokens:
 
     def forward_mark(self, token: str, node: str) -> str:
         """Mark that a node of this gateway sets on a request that it passes on to `node` (nodes alone can make it)."""
+        # with the node's name in it, so that a mark made for one node opens no other
         return hmac.new(self._key, f"forward\0{node}\0{token}".encode(), hashlib.sha256).hexdigest()
 
     def is_forwarded(self, mark: str, token: str, node: str) -> bool:
@@ -101,6 +103,7 @@ def _access(claims: Mapping[str, Any]) -> Access:
     try:
         record = DeviceRecord(claims["sub"], claims["protocol"], claims["host"], claims["port"], node=claims["node"])
         fence, expires = claims["fence"], claims["exp"]
+        # `type`, since True is an int to `isinstance`
         if type(fence) is not int or type(expires) not in (int, float):
             raise TypeError
     except (KeyError, TypeError, ValueError):

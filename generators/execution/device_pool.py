@@ -88,7 +88,9 @@ class LocalPool:
     @contextmanager
     def open(self, kind: str) -> Iterator[Device]:
         with contextlib.ExitStack() as stack:
+            # one world at a time, or two that open at once would be taken for each other's children
             with _opening:
+                # what this process has started so far, so that the world's own children are told apart
                 before = _descendants()
                 opened = open_world(kind) if self._worlds is None else self._worlds[kind]()
                 world = stack.enter_context(opened)
@@ -138,6 +140,7 @@ class GatewayPool:
             yield Device(
                 session.name,
                 wish.wrap(session),
+                # the SDK's own release, so that a hung call ends with an error that the worker understands
                 lambda reason: _report(session, reason),
                 session.release,
                 lambda: session.wanted,
@@ -197,6 +200,7 @@ class Pools:
         reasons = []
         for number, member in enumerate(self._members):
             try:
+                # the number keeps apart devices of two pools that have the same kind
                 return f"{number}:{member.kind(contract)}"
             except ValueError as error:
                 reasons.append(str(error))
@@ -237,12 +241,14 @@ class _Started:
         now = _descendants()
         earlier: frozenset[int] = getattr(_mine, "roots", frozenset())
         children = {pid for pid, parent in now.items() if parent == os.getpid()}
+        # of earlier worlds only what still runs: ids of processes are used again
         _mine.roots = frozenset(children & (earlier | (children - before.keys())))
         return cls(_mine.roots, _mine.roots & frozenset(now.values()))
 
     def kill(self) -> None:
         """End them and all below them but the helpers."""
         now = _descendants()
+        # still a child of this process: an id may belong to another one by now
         ended = {pid for pid in self.roots if now.get(pid) == os.getpid()}
         while more := {pid for pid, parent in now.items() if parent in ended} - ended:
             ended |= more
@@ -255,12 +261,15 @@ def _descendants() -> dict[int, int]:
     """Process → its parent, of all processes below this one."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
+        # a process may end between the listing and the reading
         with contextlib.suppress(OSError, ValueError, IndexError):
+            # the name of a program may hold brackets and blanks: what counts stands behind the last bracket
             parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
     own = os.getpid()
     found = {}
     for pid in parents:
         above, steps = parents.get(pid, 0), 0
+        # bounded: a chain of parents that changes meanwhile might never end
         while above not in (own, 0, 1) and steps < 64:
             above, steps = parents.get(above, 0), steps + 1
         if above == own:

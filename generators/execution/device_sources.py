@@ -52,6 +52,7 @@ class DevicePlaces:
         key = os.environ.get(KEY, "")
         for device in self.devices:
             if device != LOCAL and (not device.startswith(("http://", "https://")) or not key):
+                # in the environment, not in an argument, which other users of the machine could read
                 raise ValueError(
                     f"device: expected {LOCAL}, or an authority's http address with its key in ${KEY}, "
                     f"found {device[:80]!r} and {'a' if key else 'no'} key"

@@ -22,8 +22,10 @@ from schemas.actions import format
 Verdict = Literal["solved", "failed", "not counted"]
 SCREEN_PX = (640, 520)
 """What a screen is scaled to fit in, small ones up, so that captions can be read beside any of them."""
+# pixels
 LEAST_WIDTH, MARGIN, LINE = 400, 16, 20
 GOAL_LINES, CAPTION_LINES = 2, 4
+# milliseconds a frame is shown
 STEP_MS, LAST_MS = 1100, 3500
 SHEET_FRAMES, SHEET_COLUMNS, SHEET_WIDTH = 12, 4, 300
 MOST_CHARACTERS = 600
@@ -72,6 +74,7 @@ class FilmedEpisode:
         frames = [*frames[: SHEET_FRAMES - 1], frames[-1]] if len(frames) > SHEET_FRAMES else frames
         height = round(frames[0].height * SHEET_WIDTH / frames[0].width)
         columns = min(SHEET_COLUMNS, len(frames))
+        # rounds up
         rows = -(-len(frames) // columns)
         gap = MARGIN // 2
         whole = Image.new("RGB", (columns * (SHEET_WIDTH + gap) + gap, rows * (height + gap) + gap), BAND)
@@ -152,6 +155,7 @@ def _fitted(size: tuple[int, int], most: tuple[int, int] = SCREEN_PX) -> tuple[i
 
 
 def _clean(text: str) -> str:
+    # untrusted text: neither control characters nor line breaks reach a picture
     flat = " ".join("".join(c if c.isprintable() else " " for c in text[:MOST_CHARACTERS]).split())
     return f"{flat}…" if len(text) > MOST_CHARACTERS else flat
 
@@ -191,5 +195,6 @@ def _head(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, room: i
         fits += 1
     if is_last:
         return text[:fits] + "…"
+    # whole words, unless a single one is longer than the line
     blank = text.rfind(" ", 0, fits + 1)
     return text[:blank] if blank > 0 else text[:fits]

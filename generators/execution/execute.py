@@ -73,6 +73,7 @@ class ScreenKeeper:
         """sha256 of the picture. Raises `ImageError` for bytes that are none."""
         if self._store is not None and shot.sha256 not in self._known:
             self._store.put_screen(shot.png)
+            # on the disk before the journal names it, or a kill would leave a turn without its screen
             sync(self._store.screen_path(shot.sha256))
             self._known.add(shot.sha256)
         return shot.sha256
@@ -114,6 +115,7 @@ def execute(
     run = _AttemptRun(claim, world, policy, keeper, limits or AttemptLimits(), device or world.name, on_call)
     try:
         return run.go()
+    # not the world's doing: these say that somebody else goes on, or that nobody can
     except (ClaimLost, JournalError):
         raise
     except Exception as error:  # whatever a driver, a browser or a policy raises: none of it is the task's
@@ -135,6 +137,7 @@ def give_up(contract: TaskSpec, policy: str, seed: int, journal: Journal, reason
     the task's own fault."""
     claim = journal.claim(contract, seed, policy, "")
     broken = claim.attempt.broken
+    # every try, and nothing else ever: then no other device would do better
     refused = bool(broken) and all(why.startswith(BAD_START) for why in broken)
     return fail(claim, "task" if refused else "infrastructure", reason)
 
@@ -196,6 +199,7 @@ class _AttemptRun:
 
     def go(self) -> ExecutedTrajectory:
         seen = self._start()
+        # the end is looked for before the clock: an attempt that has ended isn't out of time
         while not (ended := self._over())[0]:
             if time.monotonic() - self._began > self.limits.attempt_s:
                 raise OutOfTime(f"longer than {self.limits.attempt_s:g} s")
@@ -222,6 +226,7 @@ class _AttemptRun:
         if again is not None:
             self.claim.resume(self.device)
             return again
+        # the world went another way this time: what was recorded is of no use on it
         self.claim.anew(self.device)
         self._past.clear()
         return self._fresh()
@@ -231,6 +236,7 @@ class _AttemptRun:
         self._call("begin")
         self.policy.begin(self.contract.instruction, self.contract.platform, self.attempt.seed)
         self._call("reset")
+        # before the reset, which plants the hostile content: it must not hit what the rule looks at
         if isinstance(self.world, Hostile):
             self.world.guard(self.contract.evaluator)
         self.world.reset(self.contract.initial_state)
@@ -240,6 +246,7 @@ class _AttemptRun:
         """Carry out what was recorded; the screen after it, None where the world went another way."""
         recall = getattr(self.policy, "recall", None)
         for at, (turn, state) in enumerate(zip(self.attempt.turns, self.attempt.states, strict=True)):
+            # before each action: an action on another screen could do anything
             if not _same(seen.shot, turn, state):
                 return None
             if callable(recall):
@@ -249,6 +256,7 @@ class _AttemptRun:
                 self._call("replay")
                 try:
                     self.world.act(turn.action)
+                # an error must come again where it came, and nowhere else
                 except WorldError:
                     if not turn.error:
                         return None
@@ -261,23 +269,25 @@ class _AttemptRun:
     # -- a turn ----------------------------------------------------------------------------------------------------
 
     def _view(self, seen: _Observed, past: Sequence[PastTurn]) -> PolicyView:
+        # elements only for policies that ask for them: a model is to look at the picture
         elements = seen.shot.elements if self.policy.needs_tree else ()
         size = self.world.size_px
         goal = goal_in(self.world, self.contract.instruction)
-        told = answered(past, seen.shot.said)
-        return PolicyView(goal, seen.shot.png, size, self.contract.platform, told, elements)
+        answered_turns = answered(past, seen.shot.said)
+        return PolicyView(goal, seen.shot.png, size, self.contract.platform, answered_turns, elements)
 
     def _turn(self, seen: _Observed) -> _Observed:
         sha256 = self.keeper.keep(seen.shot)
         view = self._view(seen, self._past)
+        # with what the screen has said of the last turn
         self._past = [*view.past]
         began = self._call("decide")
-        said = self.policy.decide(view)
+        decision = self.policy.decide(view)
         decided = self._call("act")
         error = ""
-        if said.action is not None:
+        if decision.action is not None:
             try:
-                self.world.act(said.action)
+                self.world.act(decision.action)
             except WorldError as wrong:
                 error = str(wrong)[:300] or type(wrong).__name__
         acted = time.monotonic()
@@ -287,18 +297,19 @@ class _AttemptRun:
             sha256,
             view.size_px,
             tuple(element.as_element() for element in seen.shot.elements),
-            said.reply,
-            said.action,
-            said.thought,
-            said.conclusion,
+            decision.reply,
+            decision.action,
+            decision.thought,
+            decision.conclusion,
             error,
             seen.seconds,
             decided - began,
             acted - decided,
-            said.prompt_tokens,
-            said.completion_tokens,
+            decision.prompt_tokens,
+            decision.completion_tokens,
             seen.shot.said,
         )
+        # recorded with the state before it, which a replay is held against
         self.claim.turn(turn, seen.shot.state)
         self._past.append(_past_turn(turn))
         return after or self._look()
@@ -309,6 +320,7 @@ class _AttemptRun:
         """How the attempt has ended by its turns so far, and why where that was no choice of the policy's."""
         turns, limits = self.attempt.turns, self.limits
         last = turns[-1].action if turns else None
+        # the choice of the policy goes before limits: what finished at the last step has finished
         if last is not None and ends(self.world, last):
             return ("finished" if isinstance(last, Finished) else "asked"), ""
         if _trailing(turns, lambda turn: turn.action is None) >= limits.unreadable:
@@ -372,6 +384,7 @@ def _same(shot: Observation, turn: ExecutedTurn, state: str) -> bool:
     """Whether a screen is the recorded one: by its state where the world reports it, else by picture or elements."""
     if shot.state and state:
         return shot.state == state
+    # a world without a state of its own: picture, or elements where the picture may blink
     if shot.sha256 == turn.screenshot_sha256:
         return True
     return bool(turn.elements) and [one.as_element() for one in shot.elements] == [dict(e) for e in turn.elements]

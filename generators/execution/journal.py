@@ -156,11 +156,13 @@ class Journal:
         try:
             self._take()
             found, good, self.dropped = _read(self.path)
+            # a torn record is cut off before anything is appended behind it
             os.ftruncate(self._stream.fileno(), good)
             self._size = good
             self._attempts = found
             if not good:
                 self._put({"t": "journal", "version": VERSION})
+                # the folder too, or a new file could be missing after a power cut
                 sync(self.path.parent)
         except BaseException:
             self._stream.close()
@@ -215,6 +217,7 @@ class Journal:
                     f"{self.path}: attempt {key} was begun by the policy {known.policy[:60]!r}, found {policy[:60]!r}; "
                     "use a folder for each policy"
                 )
+            # a number that only grows: whoever holds a smaller one has lost the attempt
             number = self._claims.get(key, 0) + 1
             self._claims[key] = number
             if known is None:
@@ -238,6 +241,7 @@ class Journal:
     def revoke(self, trajectory_id: str) -> None:
         """Take an attempt from whoever holds it: its worker was given up."""
         with self._lock:
+            # without a holder: the next claim takes a number of its own
             self._claims[trajectory_id] = self._claims.get(trajectory_id, 0) + 1
 
     def _append(self, record: dict[str, Any], number: int) -> None:
@@ -258,6 +262,7 @@ class Journal:
             os.fsync(self._stream.fileno())
         except (OSError, ValueError) as error:
             if not self._stream.closed:
+                # a part of a record would be damage in the middle once the next one is written
                 os.ftruncate(self._stream.fileno(), self._size)
             raise JournalError(f"{self.path}: can't be written: {error}") from error
         self._size += len(line)
@@ -302,6 +307,7 @@ def _read(path: Path) -> tuple[dict[str, Attempt], int, int]:
     for number, line in enumerate(_lines(data), 1):
         record = _record(line)
         if record is None:
+            # only a write that was cut off can tear a record, and that is the last one
             if good + len(line) < len(data):
                 raise JournalError(f"{path}: line {number} is damaged and isn't the last; restore the file")
             return found, good, 1
@@ -357,6 +363,7 @@ def _apply(attempts: dict[str, Attempt], record: Mapping[str, Any]) -> None:
             raise ValueError(f"attempt {key}: expected turn {len(known.turns)}, found {record['at']}")
         known.turns.append(turn_from_plain(record["turn"]))
         known.states.append(record["state"])
+        # progress: failures before it say nothing of the next step
         known.stuck = 0
     elif kind == "resume":
         known.device = record["device"]

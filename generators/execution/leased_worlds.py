@@ -77,6 +77,7 @@ class LeasedPhone(LeasedWorld):
 
     def state(self) -> dict[str, Any]:
         state = self.session.state()
+        # colours and icons are drawn anew at each start of the emulator
         if state["look"] != self._look:
             raise DeviceError(f"device {self.session.name}: it was started again since its reset")
         return state
@@ -95,6 +96,7 @@ class LeasedSite(LeasedWorld):
         """As `FsmWorld.reset`."""
         self._site, self._said = site_of(start, make_site), ""
         page, variables = start.get("page", ""), dict(start.get("variables") or {})
+        # a start that the site doesn't have is the task's fault, and known before any device is asked
         Machine(self._site).start(page, variables)  # says what is wrong with a start
         snapshot = {"page": page, "variables": variables}
         self.session.reset({"url": self._url, "site": self._site.plain(), "start": snapshot})
@@ -102,7 +104,9 @@ class LeasedSite(LeasedWorld):
     def observe(self) -> Observation:
         """The picture, and the elements as the site itself lists them, as `FsmWorld` does."""
         shot, report = self._shoot(), self.session.state()
-        return Observation(shot.png, tuple(_place(raw) for raw in report["places"]), digest(_state(report)), self._said)
+        return Observation(
+            shot.png, tuple(_element(raw) for raw in report["places"]), digest(_state(report)), self._said
+        )
 
     def act(self, action: Action) -> None:
         """As `FsmWorld.act`, but for Launch: it would lead out of the page."""
@@ -126,7 +130,7 @@ def _state(report: Mapping[str, Any]) -> dict[str, Any]:
     return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
 
-def _place(raw: Mapping[str, Any]) -> ScreenElement:
+def _element(raw: Mapping[str, Any]) -> ScreenElement:
     left, top, right, bottom = box_to_unit(raw["box"], (WIDTH, HEIGHT))
     return ScreenElement(
         (left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"]

@@ -46,6 +46,7 @@ class AttemptLimits:
         }
         for name, bound in least.items():
             if not getattr(self, name) >= bound:
+                # `not >=`, so that nan is refused as well
                 raise ValueError(f"limits: expected {name} of {bound} or more, found {getattr(self, name)!r}")
 
     def most_steps(self, contract: TaskSpec) -> int:

@@ -100,6 +100,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
     ) -> None:
         super().__init__(pool, limits, statistics, threading.Condition())
         self.policies, self.journal, self.keeper, self.statistics = policies, journal, keeper, statistics
+        # what has ended by an earlier run is neither done nor counted again
         before = journal.finished
         waiting = [job for job in jobs if job.key not in before]
         self.total, self.waiting = len(jobs), len(waiting)
@@ -112,11 +113,13 @@ class _SchedulingRun(WorkerPool[_Executor]):
         reported, before = 0, self.total - self.waiting
         try:
             with self.lock:
+                # no more than there are tasks: each worker opens a device
                 for _ in range(min(count, self.waiting)):
                     self.hire()
             over = False
             while not over:
                 with self.lock:
+                    # fetched under the lock, reported outside of it: a listener may take its time
                     if not self._over() and len(self.ended) == reported:
                         self.lock.wait(LOOK_S)
                     fresh, over = self.ended[reported:], self._over()
@@ -147,6 +150,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
         """Its task goes on elsewhere."""
         job = worker.job
         self.queue.free(worker.kind if job is None else job.kind)
+        # it hung between two tasks, while it opened or closed
         if job is None:
             return
         if worker.doing == "open":
@@ -193,6 +197,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
             following: ScheduledTask | None = job
             while following is not None and self._attempt(worker, following, device):
                 with self.lock:
+                    # after each task: others may have come who hold fewer devices
                     following = None if device.wanted() else self._take(worker, kind)
         finally:
             self.close_device(worker)
@@ -206,6 +211,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
         with self.lock:
             if worker.given_up:
                 raise ClaimLost(job.key)
+            # under the lock, so that a worker that is given up meanwhile can't take it back
             claim = self.journal.claim(job.contract, job.seed, self.policies.name, device.name)
         try:
             worker.call("begin")
@@ -218,6 +224,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
                 return True
             except Exception as error:
                 raise broke(claim, error, "making the policy") from error
+            # attempts are recorded under the name: another policy must not go on with them
             if policy.name != self.policies.name:
                 raise ValueError(f"policy: expected the name {self.policies.name!r}, found {policy.name!r:.60}")
             done = execute(
@@ -245,6 +252,7 @@ class _SchedulingRun(WorkerPool[_Executor]):
             device.fail(str(failure))
         with self._mine(worker):
             self._again(job, str(failure))
+        # a failed server leaves the device as good as it was
         return failure.by == "policy"
 
     @contextlib.contextmanager
@@ -264,9 +272,11 @@ class _SchedulingRun(WorkerPool[_Executor]):
         """After an infrastructure failure it waits for another try, or is given up."""
         self.statistics.retried[reason.partition(":")[0]] += 1
         attempt = self.journal.unfinished[job.key]
+        # stuck: failures without a turn between them; anew: how often it began again from nothing
         if max(attempt.stuck, attempt.anew) > self.limits.retries:
             self._lose(job, reason)
         else:
+            # doubled each time, so that a service that has just failed is given time to recover
             self.queue.put_back(job, self.limits.pause_s * 2 ** min(attempt.stuck - 1, DOUBLINGS))
 
     def _no_device(self, job: ScheduledTask, reason: str) -> None:

@@ -70,6 +70,7 @@ class TaskQueue:
         fitting = [self._can_begin[name] for name in kinds if self._can_begin[name]]
         if not fitting:
             return None
+        # of all kinds the task that has stood longest
         _, job = heapq.heappop(min(fitting, key=lambda heap: heap[0][0]))
         self._running.add(job.key)
         if kind is None:
@@ -81,6 +82,7 @@ class TaskQueue:
         return most is None or self._in_use[kind] < most
 
     def _stand(self, job: ScheduledTask) -> None:
+        # places only grow, so who was put back stands behind those that wait
         place = next(self._places)
         if job.ready_at > self._clock():
             heapq.heappush(self._resting, (job.ready_at, place, job))

@@ -77,7 +77,7 @@ class WorkerPool(ABC, Generic[W]):
         self.workers: list[W] = []
         self.error: BaseException | None = None
         self.stopping = False
-        self._survived = statistics
+        self._statistics = statistics
         self._hired = 0
         self._held = 0.0
 
@@ -135,6 +135,7 @@ class WorkerPool(ABC, Generic[W]):
             left = [worker for worker in self.workers if worker.thread is not threading.current_thread()]
             for worker in left:
                 self.revoke(worker)
+            # the thread that stops may itself be a worker
             self.lock.notify_all()
         end = time.monotonic() + seconds
         for worker in left:
@@ -153,6 +154,7 @@ class WorkerPool(ABC, Generic[W]):
 
     def _give_up(self, worker: W) -> None:
         with self.lock:
+            # it may have answered since it was looked at
             if not self._hangs(worker):
                 return
             reason = f"{worker.doing} hangs: no answer within {self._longest(worker.doing):g} s"
@@ -160,13 +162,15 @@ class WorkerPool(ABC, Generic[W]):
             log.warning("%s %d: %s", self.name, worker.number, reason)
             worker.given_up = True
             self.workers.remove(worker)
-            self._survived.hung += 1
+            self._statistics.hung += 1
             if worker.opened is not None:
                 self._held += time.monotonic() - worker.open_since
+            # before another is hired, so that nobody takes its task twice
             self.given_up(worker, reason)
             device = worker.device
             self.hire()
             self.lock.notify_all()
+        # in a thread of its own: ending a call may hang like the call
         if device is not None:
             threading.Thread(target=end_call, args=(device, failure), daemon=True).start()
 
@@ -235,7 +239,7 @@ class WorkerPool(ABC, Generic[W]):
             worker.opened, worker.device, worker.kind = context, device, kind
             worker.open_since = time.monotonic()
             worker.rest()
-            self._survived.opened += 1
+            self._statistics.opened += 1
             self.device_found(kind)
         return device
 
@@ -258,6 +262,7 @@ class WorkerPool(ABC, Generic[W]):
 def end_call(device: Device, failure: str = "") -> None:
     """Make a device end a call that hangs, having reported its own `failure` if there was one; what that raises is
     logged."""
+    # reported first: once the call has ended, the device may be leased to someone else
     for end in ([lambda: device.fail(failure)] if failure else []) + [device.kill]:
         try:
             end()

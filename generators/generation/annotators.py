@@ -26,6 +26,7 @@ from schemas.coordinates import contains
 Outcome = Literal["completed", "partial", "infeasible", "failed"]
 LAST_SCREENS = 2
 """Screens at the end on which a goal's words may show what was reached."""
+# a share of the frame of 1000 x 1000
 CONTAINER = 0.3
 """Larger elements, as a share of the screen, are containers: a click in one isn't a click on it."""
 
@@ -90,6 +91,7 @@ class JudgeAnnotator:
             return OutcomeVote(self.name, None, f"no verdict: {error}"[:300])
         if verdict.score is None:
             return OutcomeVote(self.name, None, verdict.reason[:300] or "the judge abstained")
+        # where scores lead everywhere (docs/method.md §3)
         outcome: Outcome = (
             "completed" if verdict.score >= KEEP_FROM else "partial" if verdict.score >= REWRITE_FROM else "failed"
         )
@@ -106,6 +108,7 @@ class TreeEvidence:
     """
 
     name = "tree"
+    # how much it tells to meet such a thing: a quoted text hardly stands anywhere by chance
     _WEIGHTS: Mapping[str, float] = {"quoted": 0.9, "address": 0.8, "number": 0.6, "name": 0.5}
 
     def __init__(self, screens: ScreenSource) -> None:
@@ -118,11 +121,13 @@ class TreeEvidence:
         if episode is None or not episode.actions:
             return OutcomeVote(self.name, "failed", "nothing was done", 1.0)
         goal = done.contract.instruction
+        # a site's own name is met by doing nothing at all
         named = [entity for entity in entities(goal) if entity.kind in self._WEIGHTS and not _always(done, entity.text)]
         if not named:
             return OutcomeVote(self.name, None, "the goal names nothing that could be looked for")
         texts = seen_texts(done)
         missing = [entity for entity in named if not held_by_any(texts, entity.text)]
+        # of what wasn't met, if anything wasn't: one surely missing thing decides
         weight = max(self._WEIGHTS[entity.kind] for entity in (missing or named))
         if missing:
             listed = ", ".join(repr(entity.text[:40]) for entity in missing[:3])
@@ -152,6 +157,7 @@ def seen_texts(done: ExecutedTrajectory) -> list[str]:
         texts += _told_by(turn.action)
         point = getattr(turn.action, "box", None)
         if point is not None:
+            # what was clicked is read off the elements below the point, the small ones alone
             texts += [text for element in _under(turn, point) for text in (element["text"], element["name"])]
     shown: Sequence[ExecutedTurn] = (*done.turns, *([done.end] if done.end is not None else ()))
     for turn in shown[-LAST_SCREENS:]:

@@ -15,8 +15,9 @@ from generators.worlds.desktop.session import open_desktop
 def tried_tasks(programs: Collection[str], only: Collection[str] = ()) -> Iterator[tuple[DesktopTask, str]]:
     """A task of each family (of those of `only`, if it names any) that these programs are enough for, with what is
     wrong with it on a desktop: "" proves it. Raises `DesktopMissing` where no session can start."""
-    made = [make_task(name, 0) for name in FAMILIES if not only or name in only]
-    tasks = [task for task in made if all(program.name in programs for program in programs_of(task))]
+    candidates = [make_task(name, 0) for name in FAMILIES if not only or name in only]
+    # every program of a task: some copy from one into another
+    tasks = [task for task in candidates if all(program.name in programs for program in programs_of(task))]
     if not tasks:
         return
     with open_desktop() as endpoint, DesktopWorld(endpoint) as world:

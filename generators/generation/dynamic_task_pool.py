@@ -125,15 +125,17 @@ def build_dynamic(
         "most_unopened": most_unopened,
     }
     data = {m.asset: m.data_version for m in known}
+    # by what the inputs hold, and by what was removed since
     spec = PartSpec("all", digest([CODE_VERSION, plain, data, sorted(removed.episodes)]))
 
     def make(out: PartWriter) -> dict[str, Any]:
         pool = static.read("tasks", Tasks.schema)["instruction"].to_pylist() if static is not None else []
         episodes = [e for source, manifest in manifests.items() for e in _episodes(source, manifest, removed)]
         proposed = [(e, task) for e in episodes for task in proposer(e) if task.instruction.strip()]
+        # against the pool, and against those of this list that were kept before
         nearest = novelty([task.instruction.strip() for _, task in proposed], pool, embedder, config.epsilon)
-        kept = [place for place, value in enumerate(nearest) if value < config.epsilon]
-        return _write(out, [proposed[n] for n in kept], [nearest[n] for n in kept], config) | {
+        new = [place for place, value in enumerate(nearest) if value < config.epsilon]
+        return _write(out, [proposed[n] for n in new], [nearest[n] for n in new], config) | {
             "proposed": len(proposed),
             "episodes": len(episodes),
         }
@@ -178,12 +180,14 @@ def _commit(build: Build, counts: Mapping[str, Any], epsilon: float, most: float
 def _proposer_name(proposer: Proposer) -> str:
     """What the configuration of `task_pool/dynamic` calls a proposer; the name is in its hash, so it outlives moves."""
     if proposer is own_instruction:
+        # the module's path when the name was given: it is in hashes, and a move mustn't change them
         return "generators.task_pool.own_instruction"
     return str(getattr(proposer, "identity", f"{proposer.__module__}.{getattr(proposer, '__name__', '')}"))
 
 
 def novelty(texts: Sequence[str], pool: Sequence[str], embedder: Embedder, epsilon: float) -> list[float]:
     """Per text, its largest similarity to the pool and to the texts before it that were kept (< epsilon)."""
+    # rounded, since embedders differ in their last places from machine to machine
     return [round(value, 9) for _, value, _ in DistinctTexts(embedder, epsilon, pool).admit_all(texts)]
 
 
@@ -195,8 +199,10 @@ def _episodes(source: str, manifest: Manifest, removed: Removed) -> Iterator[Rec
     for name, rows in grouped.items():
         first, actions = rows[0], [row["action_type"] for row in rows if row["action_type"] not in (None, "Finished")]
         whole = [row["step_index"] for row in rows] == list(range(len(rows)))
+        # a gap may have held what made the task possible
         sound = whole and not any('"gap_at":' in row["provenance"] for row in rows)
         sound = sound and item_episode(source, name) not in removed.episodes
+        # an outcome that nobody recorded is no failure
         if not (actions and sound and first["screenshot_sha256"]) or first["episode_outcome"] not in (None, "success"):
             continue
         screens = tuple(row["screenshot_sha256"] for row in rows if row["screenshot_sha256"])
@@ -207,6 +213,7 @@ def _apps(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     named = [row["app"] for row in rows if row["app"]]
     launched = [parse(row["action_text"]) for row in rows if row["action_type"] == "Launch"]
     named += [action.app for action in launched if isinstance(action, Launch) and action.app]
+    # each once, the surest first
     return tuple(dict.fromkeys(named))
 
 

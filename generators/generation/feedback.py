@@ -22,6 +22,7 @@ def promoted(store: Store) -> dict[str, Any]:
 
 
 def promote(store: Store) -> dict[str, object]:
+    # two rounds of equal data are one promotion
     """Make every round whose verdicts passed their checks known to later rounds; returns the manifest. Promoting the
     same rounds again writes nothing."""
     rounds = verified_rounds(store)
@@ -71,6 +72,7 @@ def known_before(store: Store, number: int, *, feedback: bool = True) -> dict[st
     executed again for that. `feedback` False: its catalogue learned from none, and so recorded none; these are those
     promoted now."""
     name = round_name(number)
+    # begun: its tasks are made, so what it knew then is what it knows
     begun = store.current(f"{CATALOGUE}/{name}") if store.current(f"{BANK}/{name}") is not None else None
     if begun is not None and feedback:
         versions = {asset.rpartition("/")[2]: version for asset, version in begun.inputs.items()}

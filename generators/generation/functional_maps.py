@@ -40,6 +40,7 @@ class MapConfig:
 
     def plain(self) -> dict[str, object]:
         """As it enters the version of a pool; what came later only where it is used."""
+        # left out where it isn't used, so that pools of before keep their version
         late = () if self.desktop_programs else ("desktop_programs",)
         return {name: value for name, value in asdict(self).items() if name not in late}
 
@@ -63,6 +64,7 @@ def functional_map() -> dict[str, tuple[str, ...]]:
 
 def proven_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, object]]:
     """Task rows (no id, stratum or origin yet) of `schemas.tables.Tasks`, each proven by a recorded path."""
+    # pages and MiniWoB++ one after another in one Chromium
     with keep_browser():
         yield from _page_tasks(config, attempts)
         yield from _miniwob_tasks(config, attempts)
@@ -79,6 +81,7 @@ def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any
             plan = RecordingPlan(platform, tuple(families), config.page_seeds, config.seed)
             for place, family in enumerate(families):
                 for number in range(config.page_seeds):
+                    # a family's seeds stay its own, whichever other families are tried
                     seed = config.seed + 1000 * place + number
                     attempts.tried += 1
                     try:
@@ -95,6 +98,7 @@ def _page_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, Any
                         "capabilities": sorted({family, *(step.act.kind for step in episode.steps)}),
                         "initial_state": state,
                         "evaluator": evaluator(task.checks),
+                        # at least 1: the closing Finished is no step
                         "expected_steps": max(len(episode.steps) - 1, 1),
                         "parents": [],
                     }
@@ -114,6 +118,7 @@ def _miniwob_tasks(config: MapConfig, attempts: Attempts) -> Iterator[dict[str, 
                 except OracleMiss as error:
                     attempts.failed.append(str(error))
                     continue
+                # a page's reward below 0 or at it means that the oracle's own path failed
                 if reward <= 0:
                     attempts.failed.append(f"{name}: seed {seed}: the page's reward is {reward}")
                     continue

@@ -196,7 +196,7 @@ class DesktopHarvester:
         for _ in range(3):
             raw = self._tree()
             seen = self._world.look()  # its tree is read after its picture
-            if tree.places_of(raw, self._world.size_px) == seen.elements:
+            if tree.screen_elements_of(raw, self._world.size_px) == seen.elements:
                 return seen.png, raw
         raise WorldError("harvest: the screen does not come to rest")
 

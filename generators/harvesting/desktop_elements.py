@@ -14,7 +14,14 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from generators.devices.desktop.accessibility_tree import LAYERS, clip, menu_covers, name_of, places_of, windows_of
+from generators.devices.desktop.accessibility_tree import (
+    LAYERS,
+    clip,
+    menu_covers,
+    name_of,
+    screen_elements_of,
+    windows_of,
+)
 
 MAX_NAME = 80
 MIN_PX = 6
@@ -130,7 +137,7 @@ def _covered(raw: Mapping[str, object], size: tuple[int, int]) -> set[str]:
 def elements_of(raw: Mapping[str, Any], size: tuple[int, int]) -> list[DesktopElement]:
     """The visible elements of a screen that something can be said of. Raises `ValueError` on a tree that is none."""
     covered = _covered(raw, size)
-    visible = {place.key: place for place in places_of(raw, size)}
+    visible = {place.key: place for place in screen_elements_of(raw, size)}
     items = {str(item["path"]): item for window in raw["windows"] for item in window["items"]}
     titles = {str(item["path"]): str(window.get("title", "")) for window in raw["windows"] for item in window["items"]}
     found: list[DesktopElement] = []

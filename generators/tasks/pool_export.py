@@ -28,6 +28,7 @@ from schemas.tables import Tasks
 
 OWN = "own"
 """Licence of tasks that Vesper's own worlds and rounds gave."""
+# columns that tasks haven't
 _NO_EFFECT = ("objective", "split", "score", "mixture")
 _FIELDS = [(field.name, field.type) for field in Tasks.schema]
 
@@ -123,6 +124,7 @@ def export_pool(
 
 def _choose(pool: Manifest, filters: Filters) -> list[tuple[dict[str, Any], Group]]:
     chosen, seen = [], set()
+    # by id, so that a second call goes on where the first was stopped
     for row in pool.read("tasks", Tasks.schema).sort_by("task_id").to_pylist():
         group = _group(row)
         seen.add(group.source)
@@ -147,4 +149,5 @@ def _tasks(store: Store, chosen: Sequence[tuple[dict[str, Any], Group]], taken: 
         path = store.screen_path(sha256) if sha256 else None
         pictures = (Picture(path.read_bytes(), ext_of(path.name)),) if path else ()
         asked = messages("navigation", navigation_text(row["instruction"], (), thinking=True), len(pictures))
+        # without the answer, which is the policy's to give
         yield PoolTask(row, group, trained_turns(asked, "")[:-1], pictures, index)

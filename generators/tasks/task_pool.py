@@ -28,6 +28,7 @@ from schemas.tables import Tasks
 STATIC, DYNAMIC, SHARDS = "task_pool/static", "task_pool/dynamic", "task_pool/shards"
 GENERATED = "task_pool/generated"
 CODE_VERSION = f"3.{MEANING_VERSION}"
+# largest cosine similarity to a task of the pool at which another one still counts as new (docs/method.md §7)
 EPSILON = 0.9
 INDEX = pa.schema([("task_id", pa.string()), ("stratum", pa.string()), ("shard", pa.string()), ("row", pa.int32())])
 
@@ -78,16 +79,17 @@ def build_shards(store: Store) -> Manifest:
     """
     known = (store.current(asset) for asset in (STATIC, DYNAMIC, GENERATED))
     found = [m for m in known if m is not None] or [store.require(STATIC)]
+    # by what the pools hold, not by their versions: equal tasks are packed once
     specs = [PartSpec(name, digest([CODE_VERSION, name, [m.data_version for m in found]])) for name in STRATA]
     whole = pa.concat_tables([manifest.read("tasks", Tasks.schema) for manifest in found])
 
     def make(out: PartWriter, name: str) -> dict[str, int]:
-        mine = whole.filter(pa.compute.field("stratum") == name).sort_by("task_id")
-        out.table("tasks", mine)
-        rows = pa.array(range(mine.num_rows), pa.int32())
-        labels = [pa.array([text] * mine.num_rows, pa.string()) for text in (name, f"part-{name}.tasks.parquet")]
-        out.table("index", pa.Table.from_arrays([mine["task_id"].combine_chunks(), *labels, rows], schema=INDEX))
-        return {"tasks": mine.num_rows}
+        own = whole.filter(pa.compute.field("stratum") == name).sort_by("task_id")
+        out.table("tasks", own)
+        rows = pa.array(range(own.num_rows), pa.int32())
+        labels = [pa.array([text] * own.num_rows, pa.string()) for text in (name, f"part-{name}.tasks.parquet")]
+        out.table("index", pa.Table.from_arrays([own["task_id"].combine_chunks(), *labels, rows], schema=INDEX))
+        return {"tasks": own.num_rows}
 
     inputs = {m.asset: m.version for m in found}
     with store.build(SHARDS, code_version=CODE_VERSION, inputs=inputs, parts=specs) as build:

@@ -18,6 +18,7 @@ from schemas.tables import Tasks
 
 FRONTIER = 0.5
 """Success rate at which a policy learns most: the variance of a group's outcomes is largest there."""
+# wide enough that a success rate of 0.3 or 0.7 still counts for a good half
 WIDTH = 0.2
 FLOOR = 0.02
 """Weight of tasks however easy or hopeless, so that their record stays fresh."""
@@ -38,11 +39,13 @@ class TaskPool:
         """`tasks` is a `Tasks` table. Raises `ValueError` if it is empty."""
         if tasks.num_rows == 0:
             raise ValueError("task pool: expected at least one task, found none")
+        # by id, so that a batch doesn't depend on the order of the file
         rows = tasks.sort_by("task_id").to_pylist()
         self.strata = {name: [row for row in rows if row["stratum"] == name] for name in STRATA}
         self.seed = seed
         self.size = len(rows)
         # A lap over the pool, the strata spread evenly through it: the j-th of m tasks stands at (j + 1/2) / m.
+        # the middle of its part of the lap: strata of any sizes mix evenly
         spread = [((j + 0.5) / len(own), name, j) for name, own in self.strata.items() for j in range(len(own))]
         self._lap = [(name, j) for _, name, j in sorted(spread)]
 
@@ -64,4 +67,5 @@ class TaskPool:
         return drawn
 
     def _order(self, lap: int, name: str) -> list[dict[str, Any]]:
+        # another order each lap, by a hash, so that it depends on no task but itself
         return sorted(self.strata[name], key=lambda row: digest([self.seed, name, lap, row["task_id"]]))

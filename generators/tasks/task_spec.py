@@ -90,6 +90,7 @@ class TaskSpec:
             row["origin"],
             tuple(row["parents"]),
         )
+        # the id is what everything else goes by: a row whose content was changed is another task
         if found.task_id != row["task_id"]:
             raise ValueError(f"task {row['task_id'][:40]!r}: expected the id {found.task_id} of its contents")
         return found

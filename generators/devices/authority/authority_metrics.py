@@ -8,6 +8,7 @@ from generators.devices.authority.leases import Leases
 from generators.devices.metrics import Counter, Gauge, Histogram, exposition
 from generators.devices.records import DeviceState, LeaseEnded, QuotaReached, Unknown
 
+# seconds
 _ANSWER_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 STATES = ("free", "held", "down", "quarantined")
 
@@ -19,6 +20,7 @@ def why_refused(error: Exception) -> str:
 
 
 def _state_of(device: DeviceState) -> str:
+    # quarantine goes first: it is what somebody has to act on
     if device.quarantined or device.health == "down":
         return "quarantined" if device.quarantined else "down"
     return "held" if device.lease else "free"

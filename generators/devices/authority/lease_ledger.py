@@ -18,6 +18,7 @@ class LeaseLedger:
     def __init__(self, tables: LeaseDatabase, rules: Rules, ids: Callable[[], str]) -> None:
         self._tables, self._rules, self._ids = tables, rules, ids
         self._db = tables.db
+        # goes on from the database, or a node that was away would miss changes
         self._change = int(self._db.execute("SELECT coalesce(max(change), 0) FROM devices").fetchone()[0])
 
     def next_change(self) -> int:
@@ -35,6 +36,7 @@ class LeaseLedger:
     def live_row(self, lease: str, fence: int) -> sqlite3.Row:
         """The row of a live lease. Raises `LeaseEnded`, `Unknown`."""
         row = self._db.execute("SELECT * FROM leases WHERE id = ?", (lease,)).fetchone()
+        # a wrong fence is as unknown as a wrong name: it says nothing of the lease
         if row is None or row["fence"] != fence:
             raise Unknown(f"lease {lease[:80]} with fence {fence}: unknown")
         if row["state"] != "live":
@@ -43,6 +45,7 @@ class LeaseLedger:
 
     def grant(self, device: str, request: LeaseRequest, now: float) -> DeviceLease:
         """Give a device that stands free to a request, under the next fence."""
+        # above every fence of this device and of all terms before (see `lease_tables`)
         fence = self._db.execute(
             "SELECT max(fence + 1, floor, ?) FROM devices WHERE id = ?", (self._tables.first_fence, device)
         ).fetchone()[0]
@@ -66,6 +69,7 @@ class LeaseLedger:
             ),
         )
         self._db.execute(
+            # the floor rises with the grant, so nodes cut off the lease before at once
             "UPDATE devices SET fence = ?1, floor = ?1, change = ?2, lease = ?3, priority = ?4, granted_at = ?5 "
             "WHERE id = ?6",
             (fence, self.next_change(), lease, request.priority, now, device),
@@ -80,6 +84,7 @@ class LeaseLedger:
         )
         device = self._db.execute("SELECT device FROM leases WHERE id = ?", (lease,)).fetchone()[0]
         self._db.execute(
+            # before the device is offered on: nobody may have it under the old fence meanwhile
             "UPDATE devices SET floor = fence + 1, change = ?, lease = NULL, priority = NULL, granted_at = NULL, "
             "free_at = ? WHERE id = ?",
             (self.next_change(), now, device),
@@ -101,6 +106,7 @@ class LeaseLedger:
 
     def why_due(self, row: sqlite3.Row, now: float) -> tuple[str, str]:
         """State and reason of a lease whose deadline has passed."""
+        # the first that is over names it; TTL before silence, since that was agreed on
         if row["expires_at"] <= now:
             return "expired", f"its time of {row['expires_at'] - row['granted_at']:g} s is over"
         if row["beat_at"] + self._rules.dead_s <= now:

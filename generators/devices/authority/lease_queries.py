@@ -28,7 +28,9 @@ def free_device(db: sqlite3.Connection, request: LeaseRequest) -> str | None:
     """The free device that was given back longest ago."""
     clause, values = _suiting(request)
     row = db.execute(
-        f"SELECT id FROM devices WHERE {clause} AND lease IS NULL AND {USABLE} ORDER BY free_at, id LIMIT 1", values
+        # the one unused longest, so that all devices are worn alike
+        f"SELECT id FROM devices WHERE {clause} AND lease IS NULL AND {USABLE} ORDER BY free_at, id LIMIT 1",
+        values,
     ).fetchone()
     return None if row is None else str(row["id"])
 
@@ -38,6 +40,7 @@ def lowest_held(db: sqlite3.Connection, request: LeaseRequest) -> sqlite3.Row | 
     clause, values = _suiting(request)
     row: sqlite3.Row | None = db.execute(
         f"SELECT id, lease FROM devices WHERE {clause} AND lease IS NOT NULL AND priority < ? AND {USABLE} "
+        # least is lost where the lease has run shortest
         "ORDER BY priority, granted_at DESC, id LIMIT 1",
         (*values, request.priority),
     ).fetchone()
@@ -50,6 +53,7 @@ def first_waiting(db: sqlite3.Connection, device: sqlite3.Row) -> sqlite3.Row | 
     waiting = db.execute("SELECT * FROM requests WHERE protocol = ? ORDER BY priority DESC, seq", (device["protocol"],))
     with contextlib.closing(waiting):
         for row in waiting:
+            # labels aren't indexed for requests: of a protocol few wait at a time
             if row["device"] in ("", device["id"]) and labels.issuperset(json.loads(row["labels"])):
                 found: sqlite3.Row = row
                 return found
@@ -61,16 +65,17 @@ def is_wanted(db: sqlite3.Connection, lease: sqlite3.Row) -> bool:
     the same priority that has fewer devices of the protocol."""
     device = db.execute("SELECT * FROM devices WHERE id = ?", (lease["device"],)).fetchone()
     first = first_waiting(db, device)
+    # a lower priority that waits is no reason to give back
     if first is None or first["holder"] == lease["holder"] or first["priority"] < lease["priority"]:
         return False
     held = (
         "SELECT count(*) FROM leases JOIN devices ON devices.id = leases.device "
         "WHERE leases.holder = ? AND leases.state = 'live' AND protocol = ?"
     )
-    mine, theirs = (
+    ours, theirs = (
         db.execute(held, (holder, device["protocol"])).fetchone()[0] for holder in (lease["holder"], first["holder"])
     )
-    return bool(theirs < mine)
+    return bool(theirs < ours)
 
 
 def check_possible(db: sqlite3.Connection, request: LeaseRequest) -> None:

@@ -40,6 +40,7 @@ class LeaseDatabase:
         if self._lock is not None:
             _make_private(Path(path))
         self._path = str(path)
+        # no implicit transactions: `transaction` begins and ends them
         self.db = sqlite3.connect(str(path), isolation_level=None, check_same_thread=False)
         self.db.row_factory = sqlite3.Row
         self.db.execute("PRAGMA journal_mode=WAL")
@@ -48,6 +49,7 @@ class LeaseDatabase:
         self.db.execute("PRAGMA foreign_keys=ON")
         self.db.executescript(TABLES)
         self._full = True
+        # written with FULL before anything is granted: see the module
         with self.transaction(durable=True) as db:
             self.first_fence = int(db.execute("INSERT INTO terms DEFAULT VALUES").lastrowid or 0) * TERM
 
@@ -60,9 +62,11 @@ class LeaseDatabase:
     @contextlib.contextmanager
     def transaction(self, durable: bool = False) -> Iterator[sqlite3.Connection]:
         """All or nothing; `durable` waits for the disk, with all that was committed before."""
+        # a pragma is no part of a transaction, so it is set before one begins
         if durable != self._full:
             self.db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._full = durable
+        # IMMEDIATE takes the write lock now, not at the first write, which might then fail
         self.db.execute("BEGIN IMMEDIATE")
         try:
             yield self.db
@@ -80,6 +84,7 @@ class LeaseDatabase:
 
 def _make_private(path: Path) -> None:
     """The database, its log and its index are its owner's alone: they name holders, devices and their addresses."""
+    # made with its rights from the start: a file that is narrowed later was open for a moment
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         with contextlib.suppress(FileNotFoundError):  # SQLite makes the others like the first
@@ -94,6 +99,7 @@ def _lock(path: Path) -> IO[bytes]:
     except OSError:
         handle.close()
         raise AlreadyRunning(f"{path}: another lease authority has it open; stop that one first") from None
+    # a child process would go on holding the lock
     os.set_inheritable(handle.fileno(), False)
     return handle
 

@@ -1,6 +1,6 @@
 """The lease authority's state machine: who may use which device, until when, under which fencing token.
 
-It keeps everything in SQLite and knows no network. Laws, held by model-based tests:
+It keeps everything in SQLite and knows no network. Invariants, held by model-based tests:
 - a device has at most one live lease (the database itself refuses a second);
 - a device's fencing token only grows, also over crashes, power cuts and re-registration;
 - a lease that has ended never lives again;
@@ -49,6 +49,7 @@ class Leases:
         self._clock = clock
         self._tables = LeaseDatabase(path)
         self._db = self._tables.db
+        # the latest time that was ever written: a clock that was set back can't undo a deadline
         last = self._db.execute(
             "SELECT max(coalesce(max(beat_at), 0), coalesce(max(ended_at), 0)) FROM leases"
         ).fetchone()[0]
@@ -106,10 +107,12 @@ class Leases:
                     now,
                 ),
             )
+            # labels are replaced whole: those that are gone must not match a request
             db.execute("DELETE FROM device_labels WHERE device = ?", (device.id,))
             db.executemany(
                 "INSERT INTO device_labels VALUES (?, ?)", [(device.id, label) for label in set(device.labels)]
             )
+            # the address is part of the tokens that are out: they lead to a place where it no longer is
             if old is not None and tuple(old)[:3] != (device.protocol, device.host, device.port):
                 db.execute("UPDATE devices SET health = 'unknown', health_reason = '' WHERE id = ?", (device.id,))
                 if old["lease"]:
@@ -138,6 +141,7 @@ class Leases:
         """What a probe found. A device that is down isn't given out; a lease that lives on it goes on."""
         row = self._ledger.device_row(device)
         health = "up" if up else "down"
+        # most probes find what the last one found: nothing is written for them
         if row["health"] == health and row["health_reason"] == reason[:300]:
             return
         now = self.now()
@@ -155,6 +159,7 @@ class Leases:
         with self._tables.transaction(durable=True) as db:
             row = self._ledger.device_row(device)
             if lease:
+                # raises for a lease that has ended: who was cut off may be the one at fault
                 held = self._ledger.live_row(lease, fence)
                 if held["device"] != device:
                     raise Unknown(f"lease {lease}: it is on {held['device']}, not on {device}")
@@ -174,6 +179,7 @@ class Leases:
 
     def _reporters(self, device: str, failures: int) -> int:
         """How many holders the last so many failures of a device come from."""
+        # the newest failures by fence, which only grows
         last = "SELECT holder FROM leases WHERE device = ? AND failed = 1 ORDER BY fence DESC LIMIT ?"
         found = self._db.execute(f"SELECT count(DISTINCT holder) FROM ({last})", (device, failures))
         return int(found.fetchone()[0])
@@ -205,6 +211,7 @@ class Leases:
         place. Raises `LeaseEnded` if its lease has ended, `Unknown` if no registered device could ever suit."""
         standing, now = self.look(request), self.now()
         if isinstance(standing, LeaseWaiting):
+            # a sixth of the silence allowed: often enough that a poll more or less doesn't matter
             old = request.id, now - self.rules.dead_s / 6  # it may be requested often
             if self._db.execute("SELECT 1 FROM requests WHERE id = ? AND seen_at < ?", old).fetchone():
                 with self._tables.transaction() as db:
@@ -218,6 +225,7 @@ class Leases:
                 if victim is not None:
                     device = victim["id"]
                     why = f"device {device} went to a lease of priority {request.priority}"
+                    # not offered on: it goes to this request
                     self._ledger.end(victim["lease"], "preempted", why, now, offer=False)
             if device is not None:
                 return self._ledger.grant(device, request, now)
@@ -269,6 +277,7 @@ class Leases:
         with self._tables.transaction() as db:
             row = self._ledger.live_row(lease, fence)
             used = max(row["used_at"], now - max(0.0, unused_s))
+            # whichever comes first: TTL, silence of the holder, or time without use
             deadline = min(row["expires_at"], now + self.rules.dead_s, used + row["idle_s"])
             db.execute(
                 "UPDATE leases SET beat_at = ?, used_at = ?, deadline = ? WHERE id = ?", (now, used, deadline, lease)
@@ -286,6 +295,7 @@ class Leases:
         self.tick()
         with self._tables.transaction() as db:
             row = self._ledger.live_row(lease, fence)
+            # a lease without a failure ends the run of failures: the device worked for somebody
             if not row["failed"]:
                 db.execute("UPDATE devices SET failures = 0 WHERE id = ?", (row["device"],))
             self._ledger.end(lease, "released", "given back by its holder", self.now())
@@ -312,6 +322,7 @@ class Leases:
         due = self._db.execute("SELECT * FROM leases WHERE state = 'live' AND deadline <= ?", (now,)).fetchall()
         stale = now - self.rules.dead_s
         lost = self._db.execute("SELECT 1 FROM requests WHERE seen_at <= ? LIMIT 1", (stale,)).fetchone()
+        # no transaction where nothing is due, since every call comes by here
         if not due and lost is None:
             return
         with self._tables.transaction() as db:
@@ -326,6 +337,7 @@ class Leases:
     def floors(self, after: int = 0) -> tuple[int, dict[str, int]]:
         """(number of the newest change, by device the lowest fence still good), of devices changed since `after`."""
         self.tick()
+        # read before the rows: a change in between is then told twice, not missed
         newest = self.newest_change()
         rows = self._db.execute("SELECT id, floor FROM devices WHERE change > ? ORDER BY change", (after,))
         return newest, {row["id"]: row["floor"] for row in rows}

@@ -47,6 +47,7 @@ class AuthorityCall:
         """A field of exactly this type. Raises `ValueError` that names it."""
         value = self.body.get(name, default)
         if type(value) is not kind:
+            # `type`, since True is an int to `isinstance`
             raise ValueError(f"{name}: expected {kind.__name__}, found {str(value)[:80]!r}")
         return value
 
@@ -113,10 +114,12 @@ async def _lease(call: AuthorityCall) -> Answer:
         call.number("ttl_s"),
         call.number("idle_s"),
     )
+    # this very request doesn't count, as asking again asks after the same
     most, held = call.key.max_leases, call.leases.count_of(request.holder, request.id)
     if most and held >= most:
         raise QuotaReached(f"lease: key {request.holder} has or waits for {held} leases, and may have {most} at a time")
     until = call.until(call.leases.rules.dead_s)
+    # compared with what stands after: only a change wakes those who wait
     before = call.leases.newest_change()
     found: DeviceLease | LeaseWaiting | None = call.leases.ask(request)
     if call.leases.newest_change() != before:
@@ -140,6 +143,7 @@ async def _withdraw(call: AuthorityCall) -> Answer:
 def _own(call: AuthorityCall) -> DeviceLease:
     found = call.leases.lease(call.path["lease"])
     if found.holder != call.key.name and "admin" not in call.key.roles:
+        # as if it weren't there: whose lease it is concerns nobody else
         raise Unknown(f"lease {found.id}: unknown")
     return found
 
@@ -171,10 +175,12 @@ async def _fences(call: AuthorityCall) -> Answer:
     me = NodeRecord(call.get("node", str), call.get("host", str), call.get("port", int))
     leaving = call.get("leaving", bool, False)
     if not leaving:
+        # a node that leaves is no owner of devices any more, but fences still reach it
         is_new = me not in call.leases.nodes()
         call.leases.announce(me)
         if is_new:
             call.authority.changed()
+    # another epoch: the authority was started again, and its numbers mean something else
     same = call.get("epoch", str, "") == call.authority.epoch
     after, known = call.get("after", int, 0) if same else 0, call.get("nodes", list, [])
     until = call.until(call.leases.rules.node_dead_s)

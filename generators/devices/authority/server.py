@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 log = logging.getLogger(__name__)
+# bytes
 MAX_BODY = 1 << 20
+# seconds, of which an overdue lease lives on at most so many
 TICK_S = 0.5
 COPY_LOG_S = 2.0
 KEY_S = 10.0
@@ -68,6 +70,7 @@ class Authority:
         scheme, _, given = authorization.partition(" ")
         digest = hashlib.sha256(given.strip().encode()).digest()
         found = None
+        # all of them, found or not: the time says nothing of which key it was
         for known, key in self._keys:
             if hmac.compare_digest(known, digest) and scheme.lower() == "bearer":
                 found = key
@@ -75,6 +78,7 @@ class Authority:
 
     def changed(self) -> None:
         """Wake all who wait."""
+        # those who wait hold the old event, and the next to come wait for the new one
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -101,6 +105,7 @@ class Authority:
             async with gate:
                 wrong = await probe(device, self.config.probe_limit_s)
             with contextlib.suppress(Unknown):  # it was removed meanwhile
+                # it may have been registered anew with another address
                 if self.leases.device(device.id).record == device:
                     self.leases.set_health(device.id, not wrong, wrong)
 
@@ -195,12 +200,15 @@ def _endpoint(
         if key is None:
             refused.add(1, "key")
             return JSONResponse({"error": "API key: missing or unknown"}, 401, {"WWW-Authenticate": "Bearer"})
+        # from here on it is no stranger's connection
         authority.strangers.know(request.scope["client"])
         if not key.roles.intersection(roles):
             refused.add(1, "role")
             return JSONResponse({"error": f"API key {key.name}: expected a role of {', '.join(roles)}"}, 403)
         try:
-            status, said = await handler(AuthorityCall(authority, key, dict(request.path_params), await _body(request)))
+            status, answer_json = await handler(
+                AuthorityCall(authority, key, dict(request.path_params), await _body(request))
+            )
         except (ValueError, OverflowError, Unknown, LeaseEnded) as error:
             refused.add(1, why_refused(error))
             ended = {"state": error.state} if isinstance(error, LeaseEnded) else {}
@@ -208,9 +216,10 @@ def _endpoint(
             return JSONResponse({"error": str(error.args[0]), **ended}, status)
         finally:
             authority.metrics.answers.observe(time.monotonic() - began, route)
+        # after the answer is known: a change that failed wakes nobody
         if wakes:
             authority.changed()
-        return JSONResponse(said, status)
+        return JSONResponse(answer_json, status)
 
     return answer
 
@@ -222,6 +231,7 @@ async def _body(request: Request) -> dict[str, Any]:
         if len(raw) > MAX_BODY:
             raise ValueError(f"body: expected at most {MAX_BODY} bytes")
     try:
+        # NaN and Infinity are no JSON, and would be sent on as they are
         found = json.loads(raw, parse_constant=_no_number) if raw else {}
         json.dumps(found, ensure_ascii=False).encode()  # a lone surrogate would break every answer that holds it
     except RecursionError:
@@ -240,6 +250,7 @@ def serve_authority(config: AuthorityConfig) -> None:
     import uvicorn
 
     with named_port(config.host, config.port, "`port` in its configuration"):
+        # opened here, so that a port that is taken is told in one line
         listener = socket.create_server((config.host, config.port), backlog=1024)
     host, port = listener.getsockname()[:2]
 
@@ -252,12 +263,14 @@ def serve_authority(config: AuthorityConfig) -> None:
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             """A signal ends it in good order, with exit code 0."""
+            # uvicorn's own would raise the signal again once it has ended
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self.handle_exit, number, None)
             yield
 
     more: dict[str, Any] = {"log_level": "warning", "access_log": False, "timeout_graceful_shutdown": 2}
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    # a quarter of the descriptors at most: the rest is for those who show a key
     strangers = Strangers(max(64, min(1024, descriptors // 4)), KEY_S)
     # the peer's own address counts, whatever a header says of it
     more |= {"http": strangers.protocol(), "ws": "none", "proxy_headers": False}

@@ -31,6 +31,7 @@ class AuthorityClient:
         import httpx
 
         headers = {"Authorization": f"Bearer {self._key}"}
+        # no bound on connections: each lease's long poll holds one
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
         self._http = httpx.AsyncClient(base_url=self.url, headers=headers, timeout=self._timeout_s, limits=limits)
         return self
@@ -55,14 +56,15 @@ class AuthorityClient:
             reply = await self._http.request(method, path, json=body, timeout=self._timeout_s + wait_s)
         except httpx.HTTPError as error:
             raise AuthorityDown(f"lease authority at {self.url}: {str(error) or type(error).__name__}") from None
+        # a server's error says nothing of the lease: as if it couldn't be reached
         if reply.status_code >= 500:
             raise AuthorityDown(f"lease authority at {self.url}: status {reply.status_code}")
         try:
-            said: dict[str, Any] = reply.json()
+            answer: dict[str, Any] = reply.json()
         except ValueError:
             raise AuthorityRefused(f"{self.url}: expected a lease authority's answer, found something else") from None
         if reply.status_code == 409:
-            raise LeaseLost(f"lease lost: {said['error']}")
+            raise LeaseLost(f"lease lost: {answer['error']}")
         if reply.status_code >= 300:
-            raise AuthorityRefused(str(said.get("error", reply.status_code)))
-        return said
+            raise AuthorityRefused(str(answer.get("error", reply.status_code)))
+        return answer

@@ -22,6 +22,7 @@ from pipelines.http_guard import LOOPBACK, Guard, Scope
 from pipelines.ports import named_port
 
 log = logging.getLogger(__name__)
+# bytes
 CHUNK = 65_536
 HOST = "127.0.0.1"
 HEAD_S, REPLY_S = 10.0, 30.0
@@ -64,6 +65,7 @@ async def forward(session: Session, port: int = 0) -> AsyncIterator[int]:
 
 
 async def _serve(session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    # of other protocols the client speaks first and nothing is read: every byte is its own
     head = None
     if session.protocol == "cdp":
         try:
@@ -78,6 +80,7 @@ async def _serve(session: Session, reader: asyncio.StreamReader, writer: asyncio
         if head is not None:
             writer.write(write_reply(502, f"forward: {error}\n".encode()))
         else:
+            # without a protocol in which to say why, the end of the connection is the answer
             writer.transport.abort()
         return
     try:
@@ -115,6 +118,7 @@ async def _answer_once(upstream: asyncio.StreamReader, writer: asyncio.StreamWri
     """One answer of the browser's discovery, after which the connection ends."""
     head = read_head(await upstream.readuntil(END))
     length = head.get("Content-Length")
+    # bounded, since it is a device that answers
     if not (length.isascii() and length.isdigit() and int(length) <= MAX_ANSWER):
         raise ValueError(f"expected an answer of at most {MAX_ANSWER} bytes, found {length[:20]!r}")
     body = await upstream.readexactly(int(length))

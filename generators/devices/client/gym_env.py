@@ -56,6 +56,7 @@ class ActionText(spaces.Space[str]):
         """A random action. `mask` and `probability` are refused: no space of texts has them."""
         if mask is not None or probability is not None:
             raise ValueError("ActionText.sample: expected no mask and no probability")
+        # sorted, so that a seed draws the same actions on every machine
         kinds = sorted(actions.SPACES[self.space])
         return actions.format(self._make(kinds[int(self.np_random.integers(len(kinds)))]))
 
@@ -66,24 +67,24 @@ class ActionText(spaces.Space[str]):
 
         cls = actions.SPACES[self.space][kind]
         word = "".join(chr(97 + int(k)) for k in self.np_random.integers(0, 26, 6))
-        made: Action
+        action: Action
         if kind == "Drag":
-            made = actions.Drag(point(), point())
+            action = actions.Drag(point(), point())
         elif kind == "Scroll":
-            made = actions.Scroll(direction=("up", "down", "left", "right")[int(self.np_random.integers(4))])
+            action = actions.Scroll(direction=("up", "down", "left", "right")[int(self.np_random.integers(4))])
         elif kind == "Launch":
-            made = actions.Launch(app=word)
+            action = actions.Launch(app=word)
         elif kind == "Hotkey":
-            made = actions.Hotkey(("ctrl", word[0]))
+            action = actions.Hotkey(("ctrl", word[0]))
         elif kind == "SelectOption":
-            made = actions.SelectOption(point(), word)
+            action = actions.SelectOption(point(), word)
         elif cls in TEXTED:
-            made = cls(word)
+            action = cls(word)
         elif cls in POINTED:
-            made = cls(point())
+            action = cls(point())
         else:
-            made = cls()
-        return made
+            action = cls()
+        return action
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ActionText) and other.space == self.space
@@ -123,6 +124,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
     ) -> tuple[np.ndarray, dict[str, object]]:
         """Begin an episode: the same seed, the same one."""
         super().reset(seed=seed)
+        # from gymnasium's own generator, so that one seed makes the episode
         start = self._start(int(self.np_random.integers(2**31))) if callable(self._start) else self._start
         self.world.reset(start)
         self._steps = 0
@@ -134,6 +136,7 @@ class DeviceEnv(gymnasium.Env[np.ndarray, str]):
         try:
             self.world.act(parsed)
         except (UnsupportedAction, WorldError) as wrong:
+            # what can't be carried out is a step all the same, as in every execution
             error = str(wrong)
         self._steps += 1
         picture, info = self._look()
@@ -158,6 +161,7 @@ def _pixels(seen: Observation, shape: tuple[int, ...] | None) -> np.ndarray:
 
     with Image.open(io.BytesIO(seen.png)) as image:
         pixels = np.asarray(image.convert("RGB"))
+    # an environment's observations have one shape for good
     if pixels.shape != shape:
         raise WorldError(f"picture: expected height, width, colours {shape}, found {pixels.shape}")
     return pixels

@@ -38,6 +38,7 @@ DRIVERS: dict[str, str | Driver] = {
 }
 """Driver of each protocol, imported when it is first used."""
 
+# seconds that a request is waited for in one call, so that its end is noticed; and before another try
 POLL_S = 15.0
 RETRY_S = 0.5
 
@@ -98,6 +99,7 @@ class Client:
         try:
             yield session
         finally:
+            # released whatever ended the block: nobody else may use the device until then
             await session.release()
 
     async def _ask(self, wish: Mapping[str, object], wait_s: float) -> dict[str, Any]:
@@ -109,16 +111,17 @@ class Client:
                 down: AuthorityDown | None = None
                 try:
                     body = {**wish, "request": request, "wait_s": left}
-                    said = await self._authority.call("POST", "/v1/leases", body, left)
-                    if said["state"] == "granted":
-                        return said
+                    answer = await self._authority.call("POST", "/v1/leases", body, left)
+                    if answer["state"] == "granted":
+                        return answer
                 except AuthorityDown as error:  # it may be starting again; the same request is asked for
                     down = error
                     await asyncio.sleep(min(RETRY_S, left))
                 if time.monotonic() >= end:
-                    why = str(down) if down else f"{said['ahead']} requests stand before this one"
+                    why = str(down) if down else f"{answer['ahead']} requests stand before this one"
                     raise DeviceError(f"lease of {wish['protocol']}: no device within {wait_s:g} s; {why}")
         except BaseException:
+            # a request that nobody withdraws could take a device that nobody waits for
             with contextlib.suppress(DeviceError, AuthorityRefused):
                 await asyncio.shield(self._authority.call("DELETE", f"/v1/requests/{request}"))
             raise
@@ -132,6 +135,7 @@ class Session:
         self.protocol: str = grant["protocol"]
         self.fence: int = grant["fence"]
         self.labels: tuple[str, ...] = tuple(grant["labels"])
+        # the grant says how long, not until when: the clocks of two machines differ
         self.expires_at = time.monotonic() + grant["expires_in_s"]  # by this process's monotonic clock
         self._authority, self._grant, self._driver = authority, grant, driver
         self._nodes: list[dict[str, Any]] = grant["nodes"]
@@ -192,6 +196,7 @@ class Session:
         self._lose(LeaseLost(f"device {self.device}: the lease was released"))  # ends a call in flight
         async with self._lock:
             await self._disconnect()
+        # a lost lease is the authority's already
         if lost is None:
             try:
                 await self._authority.call("POST", f"{self._path}/release", {"fence": self.fence})
@@ -201,6 +206,7 @@ class Session:
     # -- for what works below the drivers ---------------------------------------------------------------------------
 
     def endpoints(self) -> list[DeviceEndpoint]:
+        # read with every call: nodes come and go while a lease lives
         """The ways to the device, the best first. Raises `LeaseLost`; `DeviceError` if no gateway node lives."""
         self._check()
         if not self._nodes:
@@ -233,6 +239,7 @@ class Session:
         return self._opened[1]
 
     def _check(self) -> None:
+        # also without a word from the authority, which may be down just now
         if self._lost is None and time.monotonic() >= self.expires_at:
             self._lose(LeaseLost(f"device {self.device}: the lease's time is over"))
         if self._lost is not None:
@@ -242,6 +249,7 @@ class Session:
         if self._lost is None:
             self._lost = lost
             if self._limit is not None:  # a call is in flight: it ends now
+                # the time limit of the call is moved to now: that ends it as if it had taken too long
                 self._limit.reschedule(asyncio.get_running_loop().time())
             for tell in self.on_lost:
                 tell()
@@ -259,9 +267,10 @@ class Session:
         """One heartbeat; with the authority down the lease holds to its TTL."""
         body = {"fence": self.fence, "unused_s": time.monotonic() - self._used}
         try:
-            said = await self._authority.call("POST", f"{self._path}/heartbeat", body)
-            self._nodes = said["nodes"] or self._nodes
-            self.wanted = bool(said.get("wanted"))
+            answer = await self._authority.call("POST", f"{self._path}/heartbeat", body)
+            # an empty list is no news: with no node at all the old ones may come back
+            self._nodes = answer["nodes"] or self._nodes
+            self.wanted = bool(answer.get("wanted"))
         except LeaseLost as lost:
             self._lose(lost)
         except AuthorityRefused as error:
@@ -274,6 +283,7 @@ class Session:
             self._check()
             self.touch()
             try:
+                # no limit of its own: `_lose` sets one when the lease is gone
                 async with asyncio.timeout(None) as self._limit:
                     return await self._try_ways(work, again)
             except TimeoutError:
@@ -286,6 +296,7 @@ class Session:
     async def _try_ways(self, work: Callable[[AsyncDevice], Awaitable[T]], again: bool) -> T:
         """Over the open connection, then over each node in turn; what has begun is tried again only where `again`."""
         first = self._opened is not None
+        # the open connection first, then every node from the best on
         ways: list[DeviceEndpoint | None] = [*([None] if first else []), *self.endpoints()]
         failure = DeviceError(f"device {self.device}: no way to it")
         for way in ways:
@@ -309,6 +320,7 @@ class Session:
                 # the act may have happened before the connection broke: nobody knows, so it isn't repeated
                 if begun and not again:
                     raise
+        # a device that no node can be asked about isn't known to be at fault
         if await self._some_node_answers():  # else it is the gateway that failed, not the device
             await self.fail(str(failure))
         raise failure

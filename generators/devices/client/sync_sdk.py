@@ -31,6 +31,7 @@ class LoopThread:
         try:
             return future.result()
         except BaseException:
+            # work whose result nobody waits for any more
             future.cancel()
             raise
 

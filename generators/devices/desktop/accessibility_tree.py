@@ -1,4 +1,4 @@
-"""A desktop's AT-SPI tree as Places. It is what a program on the desktop says, so nothing of it is trusted.
+"""A desktop's AT-SPI tree as elements. It is what a program on the desktop says, so nothing of it is trusted.
 
 Hidden items stand at INT_MIN and are left out, as is what lies off the screen or under another window or an open menu.
 """
@@ -40,6 +40,7 @@ Pixels = tuple[int, int, int, int]
 
 def clip(raw: object, size: tuple[int, int]) -> Pixels | None:
     """x, y, width, height → left, top, right, bottom inside the screen; None where nothing of it is on it."""
+    # `type`, since True is an int to Python
     if not (isinstance(raw, list) and len(raw) == 4 and all(type(v) is int for v in raw)):
         return None
     x, y, width, height = raw
@@ -56,6 +57,7 @@ def windows_of(raw: Mapping[str, object]) -> list[dict[str, Any]]:
         isinstance(window, dict) and isinstance(window.get("items"), list) and window["items"] for window in windows
     ):
         raise ValueError("AT-SPI tree: expected an object with windows that have items")
+    # the active window last: it lies on top of the others
     return sorted(windows, key=lambda window: bool(window.get("active")))
 
 
@@ -78,11 +80,12 @@ def _inside(x: float, y: float, box: Pixels) -> bool:
     return box[0] <= x < box[2] and box[1] <= y < box[3]
 
 
-def places_of(raw: Mapping[str, object], size: tuple[int, int]) -> tuple[ScreenElement, ...]:
+def screen_elements_of(raw: Mapping[str, object], size: tuple[int, int]) -> tuple[ScreenElement, ...]:
     """Elements of all windows, the lowest first. `key` is the program and the path below it."""
     windows = windows_of(raw)
     found: list[ScreenElement] = []
     for index, window in enumerate(windows):
+        # a window that lies above hides what is in its frame
         higher = [box for above in windows[index + 1 :] if (box := clip(above["items"][0].get("box"), size))]
         menus = list(menu_covers(window, size))
         for item in window["items"]:
@@ -93,9 +96,10 @@ def places_of(raw: Mapping[str, object], size: tuple[int, int]) -> tuple[ScreenE
             x, y = centre(box)
             if any(_inside(x, y, above) for above in higher):
                 continue
+            # an open menu hides what is below it, but not its own items
             if any(_inside(x, y, cover) and not path.startswith(f"{menu}.") for menu, cover in menus):
                 continue
-            found.append(_place(item, box, size))
+            found.append(_element(item, box, size))
     return tuple(found)
 
 
@@ -104,7 +108,7 @@ def name_of(item: Mapping[str, object]) -> str:
     return str(item.get("name", ""))[:MAX_TEXT].strip()
 
 
-def _place(item: Mapping[str, Any], box: Pixels, size: tuple[int, int]) -> ScreenElement:
+def _element(item: Mapping[str, Any], box: Pixels, size: tuple[int, int]) -> ScreenElement:
     width, height = size
     unit = (box[0] * 1000 / width, box[1] * 1000 / height, box[2] * 1000 / width, box[3] * 1000 / height)
     states = item.get("states") or ()
@@ -121,7 +125,10 @@ def texts_of(window: Mapping[str, Any]) -> list[dict[str, str]]:
             "name": name_of(item),
             "text": str(item.get("text", "")),
             "states": " ".join(
-                state for state in item.get("states", ()) if state in ("CHECKED", "SELECTED", "FOCUSED")
+                # states that say what a user has chosen; the others are how a toolkit draws
+                state
+                for state in item.get("states", ())
+                if state in ("CHECKED", "SELECTED", "FOCUSED")
             ),
         }
         for item in window["items"]

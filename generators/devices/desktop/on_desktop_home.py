@@ -25,10 +25,13 @@ from typing import Any
 MARK = ".disposable-home"
 TAG = "VESPER_DESKTOP_PROGRAM"
 HOME = os.path.realpath(os.environ["HOME"])
+# bytes of a file whose text a check may read
 SMALL = 65536
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 MAX_FILES = 2000
+# services that D-Bus starts for programs and that outlive them
 SERVICES = ("xfconfd", "dconf-service", "gvfsd", "gvfsd-metadata")
+# what programs remember of their windows: it differs from run to run
 VOLATILE = re.compile(r"/state/|/last-(window|separator|details|location|side|status|image)|recent")
 
 
@@ -41,6 +44,7 @@ def programs() -> list[int]:
     wanted = f"{TAG}={HOME}".encode()
     found: list[int] = []
     for name in os.listdir("/proc"):
+        # not this script itself, which has the same environment
         if name.isdigit() and int(name) != os.getpid():
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:
@@ -77,6 +81,7 @@ def stop(_: object) -> bool:
             return True
         if late > 5:
             raise OSError(f"programs {left} did not end")
+        # asked first, forced after 0.3 s: programs may save their settings on the way out
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL if late > 0.3 else signal.SIGTERM)
@@ -95,7 +100,15 @@ def launch(asked: dict[str, Any]) -> int:
     log = subprocess.DEVNULL
     env = dict(os.environ, **{TAG: HOME})
     done = subprocess.Popen(
-        argv, executable=path, env=env, cwd=HOME, stdin=log, stdout=log, stderr=log, start_new_session=True
+        # a session of its own, so that the end of this script doesn't end the program
+        argv,
+        executable=path,
+        env=env,
+        cwd=HOME,
+        stdin=log,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
     )
     return done.pid
 
@@ -111,10 +124,12 @@ def place(name: str) -> str:
 def reset(asked: dict[str, Any]) -> bool:
     if not os.path.isfile(os.path.join(HOME, MARK)):
         raise DesktopRefused(f"{HOME} is no disposable home folder: it is emptied only with a file {MARK} in it")
+    # all names and contents checked before anything is removed
     files = {place(name): base64.b64decode(data, validate=True) for name, data in asked["files"].items()}
     stop(asked)
     for entry in os.scandir(HOME):
         if entry.name != MARK:
+            # a link to a folder is removed itself, and not what it leads to
             shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
     for path, data in files.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -183,6 +198,7 @@ def members(path: str) -> dict[str, str] | None:
             with tarfile.open(path) as packed:
                 inner = {entry.name.removeprefix("./"): packed.extractfile(entry) for entry in packed if entry.isfile()}
                 return {name: hashlib.sha256(file.read()).hexdigest() for name, file in inner.items() if file}
+    # whatever a broken or encrypted archive raises: then it has no members to tell
     except (OSError, tarfile.TarError, zipfile.BadZipFile, RuntimeError, EOFError, zlib.error):
         pass
     return None
@@ -206,6 +222,7 @@ def state(asked: dict[str, Any]) -> dict[str, Any]:
     folders: list[str] = []
     for folder, names, files in os.walk(HOME):
         if folder == HOME:
+            # in place, which is what keeps `os.walk` from entering them
             names[:] = [name for name in names if name not in asked["hidden"]]
             files = [name for name in files if name not in asked["hidden"]]
         names.sort()
@@ -217,6 +234,7 @@ def state(asked: dict[str, Any]) -> dict[str, Any]:
         for name in sorted(files):
             path = os.path.join(folder, name)
             shown = os.path.relpath(path, HOME)
+            # no links, sockets or devices: reading one might never end
             if shown == MARK or not stat.S_ISREG(os.lstat(path).st_mode):
                 continue
             if len(found) == MAX_FILES:

@@ -52,6 +52,7 @@ class DesktopTreeReader:
         actions = 0
         if node.get_action_iface() is not None:
             actions = Atspi.Action.get_n_actions(node)
+        # a label beside a field names it where the program gives it no name of its own
         label = labels_of(node) if not node.get_name() and node.get_role_name() in UNNAMED else ""
         return {
             "path": path,
@@ -65,6 +66,7 @@ class DesktopTreeReader:
         }
 
     def walk(self, node: Any, path: str, items: list[dict[str, Any]], depth: int) -> None:
+        # bounded: a program may list a tree without end
         if self.count >= MAX_ITEMS or depth > MAX_DEPTH:
             self.cut = True
             return

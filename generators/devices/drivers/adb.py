@@ -23,7 +23,7 @@ from typing import Any
 from generators.devices.device import DeviceEndpoint, DeviceError
 from generators.devices.drivers.adb_apps import PACKAGES, pick_package
 from generators.devices.drivers.adb_screencap import picture_in
-from generators.devices.drivers.adb_tree import places_of
+from generators.devices.drivers.adb_tree import screen_elements_of
 from generators.devices.drivers.frames import limited, png_size, read_options, to_px, utf8_parts
 from generators.devices.protocols.adb_auth import BadKey
 from generators.devices.protocols.adb_harness import (
@@ -57,6 +57,7 @@ from schemas.actions import (
     Wait,
 )
 
+# bytes; a screenshot of 8K is below it
 MAX_PNG = 64 << 20
 MAX_TEXT = 16 << 20
 KEYS: dict[type, str] = {
@@ -106,12 +107,15 @@ class AdbDevice:
 
     async def begin(self) -> None:
         """Ask for the screen's size, and whether the phone has a harness."""
-        said = await self.shell(f"wm size; getprop {HARNESS_PROPERTY}")
-        sizes = {kind: (int(width), int(height)) for kind, width, height in _SIZE.findall(said.out)}
+        # one call for both, since each costs a round trip to the phone
+        printed = await self.shell(f"wm size; getprop {HARNESS_PROPERTY}")
+        sizes = {kind: (int(width), int(height)) for kind, width, height in _SIZE.findall(printed.out)}
         if not sizes:
-            raise DeviceError(f"{self._name}: expected its screen size from `wm size`, found {said.said!r}")
+            raise DeviceError(f"{self._name}: expected its screen size from `wm size`, found {printed.said!r}")
+        # what `wm size` was set to is what apps see; the panel's own size may be another
         self.size_px = sizes.get(b"Override") or sizes[b"Physical"]
-        self.harness = said.out.rstrip().endswith(b"\n1")
+        # the property is the last line
+        self.harness = printed.out.rstrip().endswith(b"\n1")
 
     async def shell(self, command: str, *, limit_bytes: int = MAX_TEXT, extra_s: float = 0.0) -> Ran:
         """A line for the phone's shell; the caller quotes what isn't its own. Raises `DeviceError`."""
@@ -126,7 +130,7 @@ class AdbDevice:
         return ran
 
     async def observe(self) -> Observation:
-        """PNG and places. The tree is read right after the picture; between the two a moving screen may have moved."""
+        """PNG and elements. The tree is read right after the picture: a moving screen may have moved in between."""
         ran = await self.shell("screencap -p", limit_bytes=MAX_PNG)
         if ran.code:
             raise DeviceError(f"{self._name}: screencap ended with code {ran.code}: {ran.said}")
@@ -135,13 +139,14 @@ class AdbDevice:
         return Observation(png, await self._tree() if self._options.tree else ())
 
     async def _tree(self) -> tuple[ScreenElement, ...]:
-        """Places, () where the phone gives no tree (an animation that does not end, a screen it keeps secret)."""
+        """Elements, () where the phone gives no tree (an animation that does not end, a screen it keeps secret)."""
+        # an animation that doesn't end makes the first dump fail: once more, then without
         for _ in range(2):
             ran = await self.shell("uiautomator dump /dev/tty")
             start, end = ran.out.find(b"<?xml"), ran.out.rfind(b"</hierarchy>")
             if 0 <= start < end:
                 try:
-                    return places_of(ran.out[start : end + len(b"</hierarchy>")], self.size_px)
+                    return screen_elements_of(ran.out[start : end + len(b"</hierarchy>")], self.size_px)
                 except TreeError as error:
                     raise DeviceError(f"{self._name}: its UI tree can't be read: {error}") from error
         self.trees_missed += 1
@@ -163,6 +168,7 @@ class AdbDevice:
             await self._swipe(action.start, action.end, self._options.drag_ms)
         elif isinstance(action, Scroll):
             start, end = action.start, action.end
+            # a direction alone becomes the finger's path that moves the view so
             if start is None or end is None:
                 start, end = SYNTHESISED_PATHS[action.direction]
             await self._swipe(start, end, self._options.scroll_ms)
@@ -194,6 +200,7 @@ class AdbDevice:
         if self._typing == "keys":
             await self._type_by_keys(text)
             return
+        # base64 makes 4 bytes of 3, and the command's own words need some room
         room = min(self._transport.max_service, 32 << 10) - 256
         for part in utf8_parts(text, room * 3 // 4 - 4):
             await self._do(f"am broadcast -a ADB_INPUT_B64 --es msg {base64.b64encode(part).decode()}")
@@ -212,6 +219,7 @@ class AdbDevice:
             await self._do(f"ime enable {ADB_KEYBOARD}; ime set {ADB_KEYBOARD}")
             if (await self._do(get)).out.strip() != ADB_KEYBOARD.encode():
                 raise DeviceError(f"{self._name}: {ADB_KEYBOARD} did not become its keyboard")
+            # what is put back later goes into a command line: only a plain component does
             self._keyboard_before = before if _COMPONENT.fullmatch(before) else ""
         return "adb"
 
@@ -221,7 +229,9 @@ class AdbDevice:
             raise DeviceError(
                 f"{self._name}: no key types this text: install ADBKeyboard ({ADB_KEYBOARD}) on the phone"
             )
+        # cut behind each % that stands before an s, which would read as a blank
         for part in re.findall(r"(?:%(?!s)|[^%])*%?", text):
+            # an argument has a largest length on Android
             for at in range(0, len(part), 1000):
                 await self._do(f"input text {shlex.quote(part[at : at + 1000])}")
 
@@ -232,6 +242,7 @@ class AdbDevice:
         if not target:
             listed = (await self._do("pm list packages")).out.decode("utf-8", "replace").split()
             target = pick_package(name, [word.removeprefix("package:") for word in listed], PACKAGES)
+        # what goes into the command line is a name of packages, whatever the task said
         if not _COMPONENT.fullmatch(target):
             raise WorldError(f"Launch: no app named {name!r} on {self._name}; name it in the option apps")
         if "/" in target:
@@ -270,6 +281,7 @@ class AdbDevice:
                 "expected app, url or stop (a list of packages)"
             )
         for package in start.get("stop", ()):
+            # a package is quoted nowhere below, so it must be one
             if not _COMPONENT.fullmatch(package) or "/" in package:
                 raise WorldError(f"{self._name}: reset: expected a package, found {package!r}")
             await self._do(f"am force-stop {package}")
@@ -285,6 +297,7 @@ class AdbDevice:
             return {}
         found = _DATA.search((await self._do(f"am broadcast -a {HARNESS_STATE}")).out)
         try:
+            # strict: what isn't base64 didn't come from the harness
             state = json.loads(base64.b64decode(found[1], validate=True)) if found else None
         except (ValueError, RecursionError):
             state = None
@@ -310,6 +323,7 @@ async def _open_transport(endpoint: DeviceEndpoint, options: AdbOptions, name: s
     try:
         return await greet(reader, writer, options.key_file or None)
     except BaseException as error:
+        # the socket isn't the transport's yet, so nobody else would close it
         writer.close()
         if isinstance(error, BadKey):
             raise DeviceError(f"{name}: {error}") from error

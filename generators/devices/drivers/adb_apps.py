@@ -20,6 +20,7 @@ def pick_package(name: str, installed: Sequence[str], table: Mapping[str, tuple[
         if package in installed:
             return package
     part = "".join(wanted.split())
+    # the last part is the app's own name in most packages: com.google.android.gm.calendar
     last = [package for package in installed if package.lower().rpartition(".")[2] == part]
     within = [package for package in installed if part in package.lower().split(".")]
     for found in (last, within):

@@ -17,6 +17,7 @@ def picture_in(printed: bytes, device: str) -> bytes:
         raise DeviceError(
             f"{device}: screencap printed nothing: the screen is off or its app forbids pictures; wake it"
         )
+    # longest ending last: the plain one is a part of the others
     for line_end in _LINE_ENDS:
         begin = printed.find(_BEGIN.replace(b"\n", line_end))
         if begin >= 0:

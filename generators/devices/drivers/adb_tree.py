@@ -1,4 +1,4 @@
-"""uiautomator's XML, as a phone sends it, to places on the screen."""
+"""uiautomator's XML, as a phone sends it, to elements on the screen."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ROLES: dict[str, str] = NAMES["roles"]
 """Android's classes → roles; any other class is named as it is, in lower case."""
 
 
-def places_of(xml: bytes, size_px: tuple[int, int]) -> tuple[ScreenElement, ...]:
+def screen_elements_of(xml: bytes, size_px: tuple[int, int]) -> tuple[ScreenElement, ...]:
     """What a user can see or use, in document order. A bare container that reacts is named by the texts inside it only
     if it has its own. Raises `TreeError` on bytes that are no tree.
 
     The key is the resource id after `:id/`; the second of a name is `name#2`, as rows of a list share theirs.
     """
     seen: Counter[str] = Counter()
-    made = []
+    elements = []
     for view in views(xml):
         box = _box(view, size_px)
         if box is None or not (view.label.strip() or view.reacts):
@@ -28,17 +28,18 @@ def places_of(xml: bytes, size_px: tuple[int, int]) -> tuple[ScreenElement, ...]
         kind = view.kind.rpartition(".")[2]
         key = view.resource_id.partition(":id/")[2] or view.resource_id
         seen[key] += 1
-        made.append(
+        elements.append(
             ScreenElement(
                 box=box,
                 role=ROLES.get(kind, kind.lower()),
                 text=view.text,
                 name=view.label,
                 key=f"{key}#{seen[key]}" if key and seen[key] > 1 else key,
+                # the first keeps its name, so that a list of one row reads as any element
                 clickable=view.reacts,
             )
         )
-    return tuple(made)
+    return tuple(elements)
 
 
 def _box(view: AndroidView, size_px: tuple[int, int]) -> tuple[float, float, float, float] | None:

@@ -116,6 +116,7 @@ class CdpDevice:
         try:
             await self._attach(str(found[0]["targetId"]) if found else await self._new_page())
         except DeviceError:
+            # somebody else's crashed page is left alone: a new one is opened beside it
             if wanted or not (self._pages and self.page.crashed):
                 raise
             await self._attach(await self._new_page())  # whoever was here before left a crashed page
@@ -152,6 +153,7 @@ class CdpDevice:
             return
         await self._follow()
         page = self.page
+        # a click may close the very page that it was sent to
         async with self._may_close(page.target):  # as a click on Close does
             await self._act(page, action)
             await page.settle(self._options.load_s)
@@ -234,6 +236,7 @@ class CdpDevice:
             raise UnsupportedAction(f"{type(action).__name__}: a browser has no such action")
 
     async def _css(self, page: CdpPage, *points: Point) -> list[tuple[float, float]]:
+        # measured each time: a page may have been resized since
         size = await self._measure(page)
         return [to_px(point, size) for point in points]
 
@@ -258,6 +261,7 @@ class CdpDevice:
             allowed = ", ".join(self._options.schemes)
             raise WorldError(f"Launch: expected an address that begins with one of {allowed}, found {url[:80]!r}")
         try:
+            # `javascript:` and `file:` would reach what no task may
             return urlsplit(url)
         except ValueError as error:
             raise WorldError(f"Launch: expected an address, found {url[:80]!r} ({error})") from error
@@ -319,6 +323,7 @@ class CdpDevice:
                 async with self._may_close(target):
                     page = await self._attach(target)
                     await page.settle(self._options.load_s)
+        # a page that crashed stays in front: it can't be brought anywhere
         while not self._pages or (self._front is not self.page and not self.page.crashed):
             if self._pages:
                 page = self._front = self.page

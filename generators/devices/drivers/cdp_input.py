@@ -12,6 +12,7 @@ Send = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 Point = tuple[float, float]
 STEPS = 12
 """Moves of a drag: enough for a page to see a path, and for a browser to see a drag begin."""
+# characters a message; long texts would freeze the page in one
 TEXT_PART = 4096
 
 
@@ -64,6 +65,7 @@ class PageInput:
             await self._finger("touchEnd")
             return
         self.dragged = None
+        # the browser keeps a native drag to itself otherwise, and no page would see it
         await self._send("Input.setInterceptDrags", {"enabled": True})
         try:
             await self._mouse("mouseMoved", start)
@@ -94,6 +96,7 @@ class PageInput:
             await self.drag(start, end, seconds)
             return
         await self._mouse("mouseMoved", start)
+        # the content follows a finger: from below upwards is a wheel turned down
         await self._mouse("mouseWheel", start, deltaX=start[0] - end[0], deltaY=start[1] - end[1])
 
     async def type(self, text: str) -> None:
@@ -101,6 +104,7 @@ class PageInput:
         at = 0
         while at < len(text):
             end = at + TEXT_PART
+            # a CR LF that is cut would be two line breaks
             if text[end - 1 : end + 1] == "\r\n":
                 end += 1
             await self._send("Input.insertText", {"text": text[at:end]})
@@ -114,11 +118,13 @@ class PageInput:
             # a key under Ctrl or Meta is a command and types nothing
             await self._key("keyDown", key, modifiers, "" if modifiers & (CONTROL | META) else key.text)
         for key in reversed(keys):
+            # the modifier is up before the event says so, as with a real keyboard
             modifiers &= ~key.modifier
             await self._key("keyUp", key, modifiers)
 
     async def _key(self, kind: str, key: Key, modifiers: int, text: str = "") -> None:
         event: dict[str, Any] = {
+            # a keyDown without text would still be looked up as a character
             "type": "rawKeyDown" if kind == "keyDown" and not text else kind,
             "key": key.key,
             "code": key.code,

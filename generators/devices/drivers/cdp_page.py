@@ -19,7 +19,7 @@ from generators.devices.protocols.cdp_session import CdpConnection, CommandFaile
 from generators.tasks.world_interface import ScreenElement, WorldError
 from schemas.action_types import SelectOption
 
-MAX_PLACES = 5000
+MAX_ELEMENTS = 5000
 ACCEPTED_DIALOGS = ("alert", "beforeunload")
 """A question (confirm, prompt) is answered with Cancel: nobody said yes. All are kept in `dialogs`."""
 _GONE = -32000  # the browser's code for "no such context", after a navigation
@@ -64,6 +64,7 @@ class CdpPage:
             await self.send(f"{domain}.enable")
         self._frame = str((await self.send("Page.getFrameTree"))["frameTree"]["frame"]["id"])
         await self.send("Page.bringToFront")
+        # a page in the background would draw no frames and get no focus
         await self.send("Emulation.setFocusEmulationEnabled", {"enabled": True})
 
     # -- events -----------------------------------------------------------------------------------------------------
@@ -74,6 +75,7 @@ class CdpPage:
             (self._loaded.clear if method.endswith("StartedLoading") else self._loaded.set)()
         elif method == "Page.frameNavigated" and "parentId" not in params.get("frame", {}):
             self._world = None
+            # a navigation to another site may change the frame's id
             self._frame = str(params.get("frame", {}).get("id", self._frame))
         elif method == "Page.javascriptDialogOpening":
             self._answer_dialog(str(params.get("type", "")), str(params.get("message", "")))
@@ -97,6 +99,7 @@ class CdpPage:
 
         async def answer() -> None:
             try:
+                # not awaited here: events must be handled at once, or the page stands still
                 await self.send("Page.handleJavaScriptDialog", {"accept": kind in ACCEPTED_DIALOGS})
             except DeviceError:
                 pass  # gone by itself, or with the page: the next command says so
@@ -112,6 +115,7 @@ class CdpPage:
         that loads for ever is no error."""
         for _ in range(2):  # a click's navigation may begin while its frames are drawn
             try:
+                # two frames: what was done is laid out in the first and drawn by the second
                 await self.send(
                     "Runtime.evaluate", {"expression": FRAMES, "awaitPromise": True}, limit_s=min(1, limit_s)
                 )
@@ -133,6 +137,7 @@ class CdpPage:
 
     async def call(self, function: str, argument: object) -> Any:
         """`function(argument)`, the argument as JSON data that no text in it can leave."""
+        # JSON in a JSON string: no text of the argument can end the literal
         literal = json.dumps(json.dumps(argument))
         return await self.evaluate(f"{function}(JSON.parse({literal}))")
 
@@ -158,12 +163,14 @@ class CdpPage:
                 self._world = None
                 if error.code != _GONE or attempt == 2:
                     raise
+                # until the new document has a context
                 await asyncio.sleep(0.05)
         raise AssertionError("unreachable")
 
     async def css_size(self) -> tuple[int, int]:
         """The viewport in CSS pixels."""
         width, height = await self._read("[innerWidth, innerHeight]")
+        # the page says it, so it is checked
         if not (0 < width <= 32767 and 0 < height <= 32767):
             raise DeviceError(f"{self._name}: expected a viewport, found {width} x {height} CSS pixels")
         return int(width), int(height)
@@ -183,6 +190,7 @@ class CdpPage:
         if found.get("closed"):
             await self.input.click(at)
             await self.settle(load_s)
+            # a list that opens on a click has its options in the document only then
             found = await self._choose(at, action.option)
         if "at" in found:
             await self.input.click((found["at"][0], found["at"][1]))
@@ -195,13 +203,15 @@ class CdpPage:
         return answer if isinstance(answer, dict) else {}
 
     async def elements(self, size: tuple[int, int]) -> tuple[ScreenElement, ...]:
-        """Visible, hit-tested elements; at most MAX_PLACES."""
-        found = await self._read(f"vesperRead().slice(0, {MAX_PLACES})") if await self._read("!!document.body") else []
-        made = (_place(raw, size) for raw in found if isinstance(raw, dict))
+        """Visible, hit-tested elements; at most MAX_ELEMENTS."""
+        found = (
+            await self._read(f"vesperRead().slice(0, {MAX_ELEMENTS})") if await self._read("!!document.body") else []
+        )
+        made = (_element(raw, size) for raw in found if isinstance(raw, dict))
         return tuple(element for element in made if element is not None)
 
 
-def _place(raw: dict[str, Any], size: tuple[int, int]) -> ScreenElement | None:
+def _element(raw: dict[str, Any], size: tuple[int, int]) -> ScreenElement | None:
     try:
         left, top, right, bottom = (float(side) for side in raw["box"])
     except ValueError:

@@ -13,6 +13,7 @@ from generators.devices.device import DeviceError
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND\xaeB`\x82"
+# pixels; larger pictures take the memory of a machine to decode
 MAX_SIDE = 32_767
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 def png_size(png: bytes, device: str) -> tuple[int, int]:
     """Width and height of a whole PNG. Raises `DeviceError` for what is none, or was cut off."""
+    # the chunk at the end shows that nothing was cut off
     if png[:8] != _PNG or len(png) < 33 or not png.endswith(_PNG_END):
         raise DeviceError(f"{device}: expected a whole PNG, found {len(png)} bytes that begin with {png[:8]!r}")
     width, height = struct.unpack(">II", png[16:24])
@@ -39,6 +41,7 @@ def utf8_parts(text: str, limit: int) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         end = min(at + limit, len(data))
+        # 10xxxxxx is a byte in the middle of a character
         while end < len(data) and data[end] & 0xC0 == 0x80:
             end -= 1
         yield data[at:end]
@@ -62,15 +65,17 @@ def read_options(kind: type[T], options: Mapping[str, object] | None, driver: st
     unknown name or a value of another type."""
     default = kind()
     known = {item.name: getattr(default, item.name) for item in dataclasses.fields(default)}  # type: ignore[arg-type]
-    made = {}
+    values = {}
     for name, value in (options or {}).items():
         if name not in known:
             raise ValueError(f"{driver} options: expected names of {', '.join(sorted(known))}, found {name!r}")
         wanted = type(known[name])
+        # JSON has no tuples
         if wanted is tuple and isinstance(value, list):
             value = tuple(value)
+        # True is an int to Python, and 1 is no flag
         fits = isinstance(value, wanted) and (wanted is bool) == isinstance(value, bool)
         if not (fits or (wanted is float and type(value) is int)):
             raise ValueError(f"{driver} option {name}: expected {wanted.__name__}, found {value!r:.60}")
-        made[name] = value
-    return kind(**made)
+        values[name] = value
+    return kind(**values)

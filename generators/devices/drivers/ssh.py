@@ -33,9 +33,11 @@ from generators.devices.drivers.ssh_transport import Tunnel
 from generators.tasks.world_interface import Observation, ScreenElement, UnsupportedAction, WorldError
 from schemas.actions import Action, CallUser, Finished, Hotkey, Launch, PressBack, PressEnter, TakeNote, Type, Wait
 
+# bytes
 MAX_OUT = 64 << 20
 _BOOT = "import sys;n=int(sys.stdin.buffer.readline());exec(compile(sys.stdin.buffer.read(n),'desktop','exec'))"
 _WORD = re.compile(r"[\w./:=,@+-]+", re.ASCII)
+# little compression: the picture goes a short way, and time is what counts
 _SHOT = ("import", "-silent", "-window", "root", "-depth", "8", "-define", "png:compression-level=1", "png:-")
 
 
@@ -94,20 +96,22 @@ class SshDevice:
 
     def __init__(self, connection: asyncssh.SSHClientConnection, name: str, options: SshOptions) -> None:
         self._connection, self._name, self._options = connection, name, options
+        # a fixed locale, so that programs' words don't depend on the desktop's
         self._env = ["env", "LANG=C.UTF-8", *options.environment()]
         self.size_px = (0, 0)
 
     async def begin(self) -> None:
         """Ask for the screen's size."""
-        said = (await self.do("xdotool", "getdisplaygeometry")).split()
-        if len(said) != 2 or not all(word.isdigit() for word in said):
-            raise DeviceError(f"{self._name}: expected its screen size from xdotool, found {said!r:.80}")
-        self.size_px = int(said[0]), int(said[1])
+        printed = (await self.do("xdotool", "getdisplaygeometry")).split()
+        if len(printed) != 2 or not all(word.isdigit() for word in printed):
+            raise DeviceError(f"{self._name}: expected its screen size from xdotool, found {printed!r:.80}")
+        self.size_px = int(printed[0]), int(printed[1])
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def _line(self, words: Sequence[str], seconds: float) -> str:
         """`timeout` ends the command on the far side even when nobody here waits any more."""
+        # one second more than is waited here, so that this side's message is the one that is read
         return shlex.join(["timeout", "-k", "1", f"{seconds + 1:.0f}", *self._env, *words])
 
     @asynccontextmanager
@@ -133,6 +137,7 @@ class SshDevice:
             out, err = await asyncio.gather(self._read(process.stdout), self._read(process.stderr))
             await process.wait_closed()
             code = process.returncode
+        # neither code nor signal: the channel ended before the command did
         if code is None or (code == -1 and process.exit_signal is None and process.exit_status is None):
             raise DeviceError(f"{self._name}: {words[0]}: the SSH connection was lost")
         if code:
@@ -152,21 +157,22 @@ class SshDevice:
 
     async def script(self, source: bytes, given: object = None) -> dict[str, Any]:
         """JSON object that a Python script of ours writes there; script and input go by stdin."""
+        # the length first, so that the script's end and the beginning of its input are known
         stdin = b"%d\n%s%s" % (len(source), source, json.dumps(given).encode())
         out = await self.do("/usr/bin/python3", "-c", _BOOT, given=stdin)
         try:
-            said = json.loads(out)
+            answer = json.loads(out)
         except (ValueError, RecursionError) as error:
             raise DeviceError(f"{self._name}: expected JSON from a script, found {out[:80]!r}") from error
-        if not isinstance(said, dict):
+        if not isinstance(answer, dict):
             raise DeviceError(f"{self._name}: expected a JSON object from a script, found {out[:80]!r}")
-        return said
+        return answer
 
     async def _home(self, what: str, **given: object) -> Any:
-        said = await self.script(home.SCRIPT, {"do": what, **given})
-        if "refused" in said:
-            raise WorldError(f"{self._name}: {what}: {str(said['refused'])[:300]}")
-        return said.get("ok")
+        answer = await self.script(home.SCRIPT, {"do": what, **given})
+        if "refused" in answer:
+            raise WorldError(f"{self._name}: {what}: {str(answer['refused'])[:300]}")
+        return answer.get("ok")
 
     # -- AsyncDevice ------------------------------------------------------------------------------------------------
 
@@ -180,7 +186,7 @@ class SshDevice:
         """The elements alone."""
         raw = await self.script(tree.SCRIPT)
         try:
-            return tree.places_of(raw, self.size_px)
+            return tree.screen_elements_of(raw, self.size_px)
         except ValueError as error:
             raise DeviceError(f"{self._name}: {error}") from error
 
@@ -214,8 +220,10 @@ class SshDevice:
         files, opened = start.get("files", {}), start.get("open", "")
         if not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
             raise WorldError(f"{self._name}: reset: expected files as paths with their text")
+        # a file that isn't in the start would open whatever lay there before
         if opened and opened not in files:
             raise WorldError(f"{self._name}: reset: expected open to be one of files, found {opened!r:.80}")
+        # in base64: files may hold any bytes, JSON only text
         coded = {name: base64.b64encode(text.encode()).decode() for name, text in files.items()}
         await self._home("reset", files=coded)
         if start.get("program"):
@@ -231,6 +239,7 @@ class SshDevice:
             active = [window for window in tree.windows_of(raw) if window.get("active")]
         except ValueError as error:
             raise DeviceError(f"{self._name}: {error}") from error
+        # the last is on top
         shown = active[-1] if active else None
         window = {"app": shown.get("app"), "title": shown.get("title"), "texts": tree.texts_of(shown)} if shown else {}
         return {**files, "window": window}
@@ -241,6 +250,7 @@ class SshDevice:
             async with asyncio.timeout(2):
                 await self._connection.wait_closed()
         except TimeoutError:
+            # a desktop that is gone doesn't end the connection in good order
             self._connection.abort()
 
     # -- input ------------------------------------------------------------------------------------------------------
@@ -285,6 +295,7 @@ class SshDevice:
                     async with asyncio.timeout(quiet):
                         if not await process.stderr.readline():
                             break
+                    # after the first request the rest follows at once
                     quiet = 0.3
                 except TimeoutError:
                     break
@@ -309,6 +320,7 @@ class SshDevice:
         await self._home("launch", argv=argv, package=self._options.packages.get(argv[0], ""))
         loop = asyncio.get_running_loop()
         end = loop.time() + self._options.launch_s
+        # the id of the process with it: X gives a window's number away again
         while (now := await self._active()) in ("", before):
             if loop.time() >= end:
                 raise WorldError(f"Launch: {argv[0]} on {self._name} showed no window in {self._options.launch_s:g} s")
@@ -351,6 +363,7 @@ async def connect(endpoint: DeviceEndpoint) -> AsyncIterator[SshDevice]:
     more: dict[str, Any] = {"client_keys": [options.key_file], "agent_path": None} if options.key_file else {}
     if options.user:
         more["username"] = options.user
+    # a key is known by the device's name: all devices behind a gateway share its address
     alias = options.host_alias or (endpoint.device if endpoint.token is not None else "")
     try:
         async with limited(options.call_s, name, "the SSH handshake"):
@@ -358,6 +371,7 @@ async def connect(endpoint: DeviceEndpoint) -> AsyncIterator[SshDevice]:
                 endpoint.host,
                 endpoint.port,
                 tunnel=Tunnel(endpoint, options.call_s),
+                # none of this user's own SSH configuration: what a device is reached by stands in its options
                 config=[],
                 known_hosts=_known_hosts(options, name),
                 host_key_alias=alias or None,

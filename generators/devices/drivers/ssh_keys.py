@@ -21,4 +21,5 @@ def keysym(name: str) -> str | None:
     key = find_key(name)
     if key is None:
         return None
+    # xdotool's own names where they differ, else the key itself without shift
     return _KEYSYMS.get(key.key, key.key.lower() if len(key.key) == 1 else key.key)

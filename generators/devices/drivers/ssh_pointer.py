@@ -19,6 +19,7 @@ from schemas.actions import (
 
 WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
 """Buttons of the wheel."""
+# of half a screen
 WHEEL_STEPS = 5
 
 
@@ -30,6 +31,7 @@ def pointer_words(action: Action, size_px: tuple[int, int], press_s: float, drag
     if isinstance(action, RightClick):
         return [*_at(action.box, size_px), "click", "3"]
     if isinstance(action, DoubleClick):
+        # 60 ms apart: below GTK's limit for a double click, and above what X takes for one event
         return [*_at(action.box, size_px), "click", "--repeat", "2", "--delay", "60", "1"]
     if isinstance(action, LongPress):
         return [*_at(action.box, size_px), "mousedown", "1", "sleep", f"{press_s:g}", "mouseup", "1"]

@@ -28,6 +28,7 @@ class StreamTransport(asyncio.Transport):
         finally:
             self._writer.close()
         if error is None:
+            # in this order: asyncssh tells an end in good order from a broken connection
             self._protocol.eof_received()
         self._protocol.connection_lost(error)
 

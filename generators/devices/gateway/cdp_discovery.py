@@ -17,6 +17,7 @@ def rewrite(body: bytes, websocket: str, base: str) -> bytes:
     Raises `ValueError` for what is no JSON."""
     found = json.loads(body)
     for item in found if isinstance(found, list) else [found]:
+        # a page is no object in some answers of old browsers
         if isinstance(item, dict):
             _rewrite_one(item, websocket, base)
     return json.dumps(found, indent=1).encode()

@@ -21,6 +21,7 @@ from generators.devices.gateway.fence_file import FenceFile
 from generators.devices.records import NodeRecord
 
 log = logging.getLogger(__name__)
+# seconds of a long poll; of the pause after a failure
 WAIT_S = 10.0
 RETRY_S = 0.5
 RETIRE_S = 3.0
@@ -57,6 +58,7 @@ class FenceFeed:
         """Poll until cancelled."""
         async with AuthorityClient(self._config.authority_url, self._config.api_key) as authority:
             while True:
+                # the first time at once: until it was heard, only remembered fences hold
                 wait = WAIT_S if self.heard_at is not None else 0.0
                 known = {"epoch": self._epoch, "after": self._change, "wait_s": wait, "leaving": self.leaving}
                 me = {"node": self.me.id, "nodes": sorted(self.nodes), "host": self.me.host, "port": self.me.port}
@@ -77,8 +79,10 @@ class FenceFeed:
         for device, floor in said["floors"].items():
             self._raise(str(device), int(floor))
         nodes = {node["id"]: NodeRecord(node["id"], node["host"], node["port"]) for node in said["nodes"]}
+        # itself, whatever the authority knows of it
         self.nodes = nodes | {self.me.id: self.me}
         self._epoch, self._change = str(said["epoch"]), int(said["change"])
+        # the authority knows better than the file, also that a floor of before was another device's
         if self._file is not None and self.heard_at is None:
             self._remembered = {}
             self._file.replace(self.floors)
@@ -89,4 +93,5 @@ class FenceFeed:
             self.floors[device] = floor
             if self._file is not None:
                 self._file.add(device, floor)
+            # relays below the floor end now
             self._raised(device)

@@ -27,12 +27,14 @@ class FenceFile:
             for line in path.read_text("utf-8", "replace").splitlines():
                 fence, _, device = line.partition(" ")
                 if fence.isascii() and fence.isdigit() and device:  # a line that a killed process cut short isn't
+                    # the highest, in whatever order lines were written
                     self.floors[device] = max(int(fence), self.floors.get(device, 0))
         self._write_afresh()
 
     def add(self, device: str, fence: int) -> None:
         """A floor has risen."""
         self.floors[device] = fence
+        # one write, so that a kill leaves a line whole or cut, never mixed
         os.write(self._handle, f"{fence} {device}\n".encode())
         self._lines += 1
         if self._lines > max(LEAST_LINES, LINES_A_DEVICE * len(self.floors)):

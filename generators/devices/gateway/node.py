@@ -37,6 +37,7 @@ MARK = "Vesper-Forwarded"
 SWEEP_S = 0.5
 DOWN_S = 10.0
 """How long a node that couldn't be reached is passed over."""
+# bytes; a browser with many pages has a long list
 DISCOVERY_LIMIT = 16 << 20
 BACKLOG = 4096
 
@@ -64,7 +65,9 @@ class GatewayNode:
         self._holders: set[HeadReader] = set()
         self._draining = False
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        # an eighth of the descriptors for those who have shown no token
         self._most_strangers = max(64, min(1024, descriptors // 8))
+        # two descriptors a relay; 200 stay for files, logs and the way to the authority
         self.cap = config.max_connections or max(1, (descriptors - 200 - self._most_strangers) // 2)
         self.metrics = NodeMetrics(lambda: self._open, lambda: self.feed.age_s(), lambda: len(self.feed.nodes))
         self.feed: FenceFeed
@@ -83,6 +86,7 @@ class GatewayNode:
         return me
 
     async def drain(self) -> None:
+        # in this order: no new connection, no new device, then what runs may end
         """Accept nothing more, report to the authority, let relays end for `drain_s`, cut what is left."""
         self._draining = True
         self._server.close()
@@ -110,6 +114,7 @@ class GatewayNode:
 
     def _push_out(self, newcomer: HeadReader) -> None:
         """Make room among those who have shown no token. Who has one shows it within a round trip."""
+        # one whose head is there already is about to be answered
         silent = {reader: place for reader, place in self._strangers.items() if not reader.ready.done()}
         oldest = one_to_go(silent, newcomer)
         self.metrics.refused.add(1, "capacity")
@@ -126,6 +131,7 @@ class GatewayNode:
             if refusal.status == 401:
                 more["WWW_Authenticate"] = "Bearer"
             self._reply(transport, write_reply(refusal.status, f"{refusal}\n".encode(), **more))
+        # a fault of ours: it ends this connection and no other
         except Exception:
             log.exception("node %s: a connection failed", self.config.id)
             transport.abort()
@@ -160,9 +166,11 @@ class GatewayNode:
             host = head.get("Host")
         except BadHead as error:
             raise _Refusal(400, str(error), "head") from None
+        # after the head was read, so that the answer is one
         if self._draining:
             raise _Refusal(503, "this node is going; try another", "draining")
         access = self._check(token)
+        # by those who hold a valid token: strangers are counted apart
         if len(self._holders) >= self.cap:
             raise _Refusal(503, f"this node holds its {self.cap} connections; try another", "capacity")
         self._strangers.pop(reader, None)
@@ -171,6 +179,7 @@ class GatewayNode:
             raise _Refusal(403, "token: made for another device", "token")
         if method != "CONNECT" and access.protocol != "cdp":
             raise _Refusal(400, f"device {access.device} speaks {access.protocol}: use CONNECT", "head")
+        # marked by another node of this gateway: it has looked for the owner, and found this one
         local = bool(mark) and self._tokens.is_forwarded(mark, token, self.config.id)
         owner = None if local else await self._reach_owner(access)
         if owner is not None:
@@ -206,10 +215,12 @@ class GatewayNode:
     async def _reach_owner(self, access: Access) -> tuple[NodeRecord, Still] | None:
         """A connection to the first node in the device's order that answers; None if that is this one."""
         now = time.monotonic()
+        # the same order on every node, so that all of them end at the same owner
         for name in rank(access.device, self.feed.nodes, access.node):
             if name == self.config.id:
                 return None
             node = self.feed.nodes.get(name)
+            # not asked again for a while, or every connection would wait for it to time out
             if node is None or self._down.get(name, 0) > now:
                 continue
             try:
@@ -223,6 +234,7 @@ class GatewayNode:
         self, owner: tuple[NodeRecord, Still], reader: HeadReader, head: HttpHead, token: str, access: Access
     ) -> None:
         node, upstream = owner
+        # a mark from outside is taken off: only nodes may set it
         headers = [*head.without(MARK), (MARK, self._tokens.forward_mark(token, node.id))]
         upstream.transport.write(write_head(" ".join(head.start), headers))
         await self._relay(reader, upstream, access, forwarded=True)
@@ -255,6 +267,7 @@ class GatewayNode:
     async def _websocket(self, reader: HeadReader, head: HttpHead, path: str, access: Access) -> None:
         """The browser sees itself as local: it refuses other hosts and origins, and the token has been checked."""
         upstream = await self._reach_device(access)
+        # `Authorization` is the gateway's own, and none of the browser's business
         headers = [("Host", f"localhost:{access.port}"), *head.without("Host", "Origin", "Authorization", MARK)]
         upstream.transport.write(write_head(f"GET {path} HTTP/1.1", headers))
         await self._relay(reader, upstream, access)
@@ -293,12 +306,14 @@ class GatewayNode:
             detail = str(error) or f"no answer within {self.config.reply_s:g} s"
             raise _Refusal(502, f"device {access.device}: {path[:80]}: {detail}", "device") from None
         self._admit(access)
+        # the client's own word for this node is what it can reach, if it is one
         if not cdp_discovery.HOST.fullmatch(host):
             me = self.feed.me
             host = f"[{me.host}]:{me.port}" if ":" in me.host else f"{me.host}:{me.port}"
         if status == 200 and kind.startswith("application/json"):
             with contextlib.suppress(ValueError, RecursionError):  # not JSON after all: it goes through as it is
                 body = cdp_discovery.rewrite(body, self.config.websocket, host + prefix)
+        # a browser's other answers are no affair of the client's
         self._reply(reader.transport, write_reply(status if status in (200, 404, 405) else 502, body, kind))
 
     async def _fetch(self, method: str, path: str, access: Access) -> tuple[int, str, bytes]:
@@ -328,6 +343,7 @@ class GatewayNode:
 
     def _cut_below_floor(self, device: str) -> None:
         floor = self.feed.floors[device]
+        # a copy: cutting takes relays out of the set
         for relay in tuple(self._relays.get(device, ())):
             if relay.fence < floor:
                 relay.cut("fenced")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from generators.devices.gateway.relay import Relay
 from generators.devices.metrics import Counter, Gauge, Histogram, exposition
 
+# seconds
 _CONNECT_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 

@@ -34,6 +34,7 @@ class Relay:
         down.peer, up.peer = up, down
         self.sides = [down, up]
         self.last = self.done.get_loop().time()
+        # before a byte flows: from then on the loop reads as fast as the other side takes
         for side in self.sides:
             side.transport.set_write_buffer_limits(high=buffer)
             side.transport.set_protocol(side)
@@ -46,6 +47,7 @@ class Relay:
                 side.data_received(rest)
             if ended:
                 side.eof_received()
+            # a side whose peer couldn't take what was said already stays stopped
             elif not side.held:
                 side.transport.resume_reading()
 
@@ -60,6 +62,7 @@ class Relay:
         if not self.done.done():
             self.done.set_result(how)
         for side in self.sides:
+            # a broken side ends the other at once: half a message is of no use to anyone
             if how == "reset":
                 side.transport.abort()
             else:
@@ -77,6 +80,7 @@ def close_soon(transport: asyncio.Transport) -> None:
 class Side(asyncio.Protocol):
     """One end of a relay."""
 
+    # slots: there are two of these for every connection that stands open
     __slots__ = ("relay", "transport", "peer", "up", "ended", "held")
     peer: Side
 
@@ -94,6 +98,7 @@ class Side(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.peer.held = True
+        # backpressure: who can't be written to stops the reading of the other side
         if not self.peer.transport.is_closing():
             self.peer.transport.pause_reading()
 
@@ -143,6 +148,7 @@ class HeadReader(asyncio.Protocol):
         at = self._buffer.find(self._end)
         if at < 0 and len(self._buffer) <= self._limit:
             return
+        # what comes behind the head belongs to the relay, which isn't there yet
         self.transport.pause_reading()
         at += len(self._end)
         if len(self._end) <= at <= self._limit:
@@ -174,6 +180,7 @@ class Still(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        # stopped at once, so that nothing is lost before the relay takes over
         self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:

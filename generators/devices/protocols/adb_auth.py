@@ -44,6 +44,7 @@ def sign(key: RSAPrivateKey, token: bytes) -> bytes:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding, utils
 
+    # the token is signed as it is: adb takes its 20 bytes for a digest
     return key.sign(token, padding.PKCS1v15(), utils.Prehashed(hashes.SHA1()))
 
 
@@ -65,6 +66,7 @@ def write_public(key: RSAPublicKey, owner: str) -> bytes:
     numbers = key.public_numbers()
     word = 1 << 32
     inverse = (-pow(numbers.n, -1, word)) % word
+    # 2^4096: (2^2048)^2 mod n, which Android's verifier multiplies with instead of dividing
     square = pow(2, 16 * _BYTES, numbers.n)
     body = _STRUCT.pack(
         _BYTES // 4, inverse, numbers.n.to_bytes(_BYTES, "little"), square.to_bytes(_BYTES, "little"), numbers.e

@@ -32,8 +32,10 @@ from generators.devices.protocols.adb_wire import (
     read_message,
 )
 
+# what this host speaks; a phone uses those that both name
 HOST_FEATURES = "shell_v2,cmd,stat_v2"
 _BANNER_FEATURES = re.compile(r"features=([\w,]*)")
+# it goes into a request that has no quoting
 _SERIAL = re.compile(r"[\w.:\[\]%-]{1,200}")
 
 
@@ -81,6 +83,7 @@ class DirectTransport:
 
     def __init__(self, connection: AdbConnection, features: frozenset[str]) -> None:
         self._connection, self.features = connection, features
+        # a zero ends the name of a service
         self.max_service = connection.max_payload - 1
         self._reading = asyncio.ensure_future(connection.run())
 
@@ -115,8 +118,11 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key_
             raise WireError(f"ADB: expected CNXN or a token, found {name_of(answer.command)} {answer.arg0}")
         if key is None:
             raise WireError("ADB: the phone asks for a signature: name a private key in the option key_file")
+        # asked a third time: neither signature nor public key was accepted
         if len(answer.data) != adb_auth.TOKEN_BYTES or asked > 1:
             raise WireError("ADB: the phone does not accept this host's key")
+        # first a signature of the token; a phone that doesn't know the
+        # key asks again, and gets the key itself
         if asked == 0:
             writer.write(encode(Message(AUTH, adb_auth.SIGNATURE, 0, adb_auth.sign(key, answer.data))))
         else:
@@ -128,7 +134,11 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key_
     named = _BANNER_FEATURES.search(answer.data.decode("utf-8", "replace"))
     features = frozenset(named[1].split(",")) if named else frozenset()
     connection = AdbConnection(
-        reader, writer, version=min(answer.arg0, VERSION), max_payload=min(answer.arg1, MAX_PAYLOAD)
+        # the older version and the smaller payload of the two
+        reader,
+        writer,
+        version=min(answer.arg0, VERSION),
+        max_payload=min(answer.arg1, MAX_PAYLOAD),
     )
     return DirectTransport(connection, features)
 
@@ -177,6 +187,7 @@ class ServerTransport:
         while part := await socket.read():
             data += part
         await socket.close()
+        # four hex digits of length stand before the list
         self.features = frozenset(data[4:].decode("ascii", "replace").split(","))
 
     async def open(self, service: str) -> ByteStream:
@@ -194,6 +205,7 @@ class ServerTransport:
             ) from error
         try:
             for request in requests:
+                # a request is its length in four hex digits, then its text
                 data = request.encode()
                 writer.write(f"{len(data):04x}".encode() + data)
                 answer = await reader.readexactly(4)
@@ -221,7 +233,9 @@ async def run(transport: AdbTransport, command: str, *, limit_bytes: int) -> Ran
         raise WireError(f"ADB: expected a command without NUL of at most {transport.max_service - 64} bytes")
     if "shell_v2" in transport.features:
         return await _run_v2(transport, command, limit_bytes)
+    # random, so that no output can hold it by chance or by intent
     mark = f"<{secrets.token_hex(8)}>"
+    # old phones give no exit code: the shell prints it behind the mark
     stream = await transport.open(f"exec:{command}; echo '{mark}'$?")
     out = bytearray()
     try:

@@ -66,6 +66,7 @@ async def read_message(reader: asyncio.StreamReader, limit: int, *, sums: bool) 
         where = f"after {len(cut.partial)} of {cut.expected} bytes" if cut.partial else "between two messages"
         raise WireError(f"ADB: the connection ended {where}") from cut
     except OSError as error:
+        # a WireError is an OSError: it says what was wrong already
         raise error if isinstance(error, WireError) else WireError(f"ADB: the connection broke ({error})") from error
     if sums and sum(data) & 0xFFFFFFFF != total:
         raise WireError(f"ADB {name_of(command)}: the payload's sum is {sum(data)}, the header says {total}")
@@ -95,6 +96,7 @@ class AdbStream:
             self._filled.clear()
             await self._filled.wait()
         data, self._inbox = self._inbox, b""
+        # owed only once the bytes are taken: that is what holds the peer back
         if self._owed and not self.closed:
             self._owed = False
             await self._connection.send(Message(OKAY, self.local, self.remote))
@@ -130,6 +132,7 @@ class AdbStream:
 
     async def close(self) -> None:
         """Report the end to the peer; twice is harmless."""
+        # before the answer, so that a message which crosses it finds no stream
         if not self.closed:
             self._connection.forget(self)
             await self._connection.send(Message(CLSE, self.local, self.remote))
@@ -142,6 +145,7 @@ class AdbStream:
 
     def take(self, data: bytes) -> None:
         """From the connection: bytes arrived."""
+        # one write in flight a stream: more would be buffered without bound
         if self._owed:
             raise WireError(f"ADB WRTE: stream {self.local} wrote again before its last write was taken")
         if not data:  # nothing to read, so nothing would ever acknowledge it
@@ -199,6 +203,7 @@ class AdbConnection:
     def _new(self, remote: int = 0) -> AdbStream:
         stream = AdbStream(self, self._next, remote)
         self._streams[stream.local] = stream
+        # never 0, which means that no stream is there yet
         self._next = self._next % 0xFFFFFFFF + 1
         return stream
 
@@ -225,6 +230,7 @@ class AdbConnection:
         """Read and dispatch messages until the connection ends; the reason stays in `error`."""
         try:
             while True:
+                # the peer may still send what it sent before the handshake's end
                 limit = max(self.max_payload, HANDSHAKE_PAYLOAD)
                 self._dispatch(await read_message(self._reader, limit, sums=self._sums))
                 await self._writer.drain()  # a peer that does not read its answers gets no more of them
@@ -239,6 +245,7 @@ class AdbConnection:
     def abort(self) -> None:
         """Close the socket and end all streams."""
         self.ended = True
+        # a copy: `forget` takes from it
         for stream in list(self._streams.values()):
             self.forget(stream)
         self._writer.close()
@@ -249,6 +256,7 @@ class AdbConnection:
         if message.command not in (OKAY, WRTE, CLSE):
             raise WireError(f"ADB: expected OPEN, OKAY, WRTE or CLSE, found {name_of(message.command)}")
         stream = self._streams.get(message.arg1)
+        # an answer for a stream whose other end is another one
         if stream is None or stream.remote not in (0, message.arg0):
             if message.command == WRTE:  # late for a stream that is gone
                 self.send_soon(Message(CLSE, 0, message.arg0))
@@ -264,6 +272,7 @@ class AdbConnection:
 
     def _opened(self, message: Message) -> None:
         service = message.data.split(b"\0", 1)[0].decode("utf-8", "replace")
+        # refused, not queued: a peer can't make this side hold any number of streams
         if message.arg0 == 0 or self._on_open is None or len(self._streams) >= MAX_STREAMS:
             return self.send_soon(Message(CLSE, 0, message.arg0))
         stream = self._new(message.arg0)

@@ -18,6 +18,7 @@ from generators.devices.protocols.tunnel import authorization
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
+# bytes; of a full-page screenshot in base64
 MAX_MESSAGE = 128 << 20
 DISCOVERY = "/json/version"
 MAX_DISCOVERY = 1 << 20
@@ -67,10 +68,12 @@ class CdpConnection:
         except ConnectionClosed as error:
             raise self.error or DeviceError(f"{self._name}: {method}: the browser is gone ({error})") from error
         finally:
+            # whatever came of it: a late answer finds nobody waiting, and is dropped
             self._waiting.pop(number, None)
 
     def fail(self, session: str, reason: str) -> None:
         """Give up what waits for a session, for a page that crashed."""
+        # a copy: the waiting calls take themselves out
         for waited, answer in list(self._waiting.values()):
             if waited == session and not answer.done():
                 answer.set_exception(DeviceError(f"{self._name}: {reason}"))
@@ -130,6 +133,7 @@ async def discover(endpoint: DeviceEndpoint, name: str) -> object:
         status, length = head.start[1], head.get("Content-Length")
         if status in ("401", "403"):
             raise LeaseLost(f"{name}: the gateway refuses the token (status {status}); take a new lease")
+        # an endpoint that gives no length could send without end
         if status != "200" or not length.isdecimal() or int(length) > MAX_DISCOVERY:
             raise DeviceError(
                 f"{name}: {DISCOVERY}: expected status 200 and a length, found {' '.join(head.start)[:80]!r}"
@@ -165,9 +169,12 @@ async def open_connection(endpoint: DeviceEndpoint, name: str, on_event: Event, 
                 port=endpoint.port,
                 additional_headers=authorization(endpoint),
                 max_size=MAX_MESSAGE,
+                # local pictures aren't worth the time that compressing takes
                 compression=None,
+                # a proxy of this machine's environment leads elsewhere
                 proxy=None,
                 open_timeout=limit_s,
+                # a page that computes for a minute answers no ping
                 ping_interval=None,
                 close_timeout=2,
             )

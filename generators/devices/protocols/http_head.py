@@ -41,8 +41,10 @@ class HttpHead:
 
     def get(self, name: str) -> str:
         """Value of a header ("" if it isn't there). Raises `BadHead` if it stands there twice."""
+        # headers are compared without case
         found = [value for key, value in self.headers if key.lower() == name.lower()]
         if len(found) > 1:
+            # two of a kind: a proxy might read the one and a server the other
             raise BadHead(f"header {name}: expected once, found {len(found)} times")
         return found[0] if found else ""
 
@@ -58,6 +60,7 @@ def read_head(raw: bytes) -> HttpHead:
         raise BadHead("head: expected a blank line at its end")
     first, *lines = raw[: -len(END)].decode("latin-1").split("\r\n")
     parts = first.split(" ", 2)
+    # the target has neither blanks nor control characters, so no request can be split
     if len(parts) != 3 or not all(parts[:2]) or not _TARGET.fullmatch(parts[1]) or not _VALUE.fullmatch(parts[2]):
         raise BadHead("head: expected a first line of three parts")
     headers = []

@@ -29,6 +29,7 @@ def authorization(endpoint: DeviceEndpoint) -> dict[str, str]:
     """The header that a gateway requires; none without a token. Raises `DeviceError` on a token that is no header."""
     if endpoint.token is None:
         return {}
+    # characters that would end the header, or begin another one
     if not _TOKEN.fullmatch(endpoint.token):
         raise DeviceError(f"device {endpoint.device!r}: its token holds characters that no header may have")
     return {"Authorization": f"Bearer {endpoint.token}"}
@@ -58,6 +59,7 @@ async def open_tunnel(
         reason.__cause__ = error
     except DeviceError as error:
         reason = error
+    # closed on every way out but the one that gives it away
     if writer is not None:
         writer.close()
     raise reason
@@ -66,6 +68,7 @@ async def open_tunnel(
 async def _connect(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: DeviceEndpoint, where: str
 ) -> None:
+    # it stands in the request line
     if not _NAME.fullmatch(endpoint.device):
         raise DeviceError(f"{where}: expected a name of letters, digits and . _ : -, found {endpoint.device!r}")
     headers = [("Host", f"{endpoint.host}:{endpoint.port}"), *authorization(endpoint).items()]
@@ -76,6 +79,7 @@ async def _connect(
     if status == 200:
         return
     said = (await reader.read(500)).decode("utf-8", "replace").strip()
+    # the same request would be refused again: only a new lease helps
     if status in (401, 403, 409, 410):
         raise LeaseLost(f"{where}: the gateway refuses the token (status {status}: {said}); take a new lease")
     raise GatewayRefused(f"{where}: expected status 200 from the gateway, found {head.start[1]} {said}", status)

@@ -157,7 +157,7 @@ def test_batched_episodes_are_the_same_again_and_go_on_after_a_kill(
     assert world_success(tiny, fsm_contracts(3), pool(never), folder=tmp_path, **given_) == first
 
 
-def test_four_workers_are_two_crews_whose_replies_are_the_same_again(tiny: Any) -> None:
+def test_four_workers_are_two_pools_whose_replies_are_the_same_again(tiny: Any) -> None:
     given_: dict[str, Any] = {"attempts": 2, "temperature": 1.0, "max_new_tokens": 4, "workers": 4}
     first = world_success(tiny, fsm_contracts(5), pool(), **given_)
     assert first == world_success(tiny, fsm_contracts(5), pool(), **given_)

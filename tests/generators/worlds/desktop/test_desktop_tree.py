@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.devices.desktop.accessibility_tree import clip, places_of
+from generators.devices.desktop.accessibility_tree import clip, screen_elements_of
 
 SIZE = (1000, 500)
 INT_MIN = -(1 << 31)
@@ -32,13 +32,13 @@ def window(*items: dict[str, Any], active: bool = True) -> dict[str, Any]:
 
 
 def keys(*windows: dict[str, Any]) -> list[str]:
-    return [place.key for place in places_of({"windows": list(windows)}, SIZE)]
+    return [place.key for place in screen_elements_of({"windows": list(windows)}, SIZE)]
 
 
 def test_hidden_and_off_screen_items_are_left_out_and_boxes_clipped() -> None:
     frame = item("w", [0, 0, 1000, 500], "frame")
     hidden, outside = item("w.0", [INT_MIN, INT_MIN, 50, 20]), item("w.1", [1000, 10, 50, 20])
-    seen = places_of({"windows": [window(frame, hidden, outside, item("w.2", [-10, 490, 60, 20]))]}, SIZE)
+    seen = screen_elements_of({"windows": [window(frame, hidden, outside, item("w.2", [-10, 490, 60, 20]))]}, SIZE)
     assert [(place.key, place.box) for place in seen] == [("w.2", (0.0, 980.0, 50.0, 1000.0))]
 
 
@@ -69,4 +69,4 @@ def test_a_clipped_box_is_inside_the_screen(raw: list[Any]) -> None:
 @pytest.mark.parametrize("raw", [{}, {"windows": 3}, {"windows": [{"items": []}]}, {"windows": ["x"]}])
 def test_another_shape_is_an_error(raw: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="AT-SPI tree"):
-        places_of(raw, SIZE)
+        screen_elements_of(raw, SIZE)
