@@ -18,8 +18,11 @@ from pipelines.prompts import reply_text
 from schemas.actions import Click
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.model import reply_logprobs
+from trainer.online.learner import learn
 from trainer.online.rollouts import ReplySample, Rollout
 from trainer.online.train import OnlineResult, train_online
+from trainer.rl.grpo import Advantages
+from trainer.rl.learner import Learner
 from trainer.serving.checkpoint_policy import CheckpointPolicy
 from trainer.settings.online import OnlineConfig
 
@@ -101,3 +104,10 @@ def plain_grpo(**values: Any) -> OnlineConfig:
     """Settings in which the loss is that of docs/method.md §7 alone."""
     grpo = {"beta": 0.0, "entropy_coef": 0.0, "stale_cap": 2.0}
     return OnlineConfig.parsed({"learning_rate": 1e-9, "grpo": grpo, **values})
+
+
+def update(learner: Learner, made: Sequence[Rollout], advantages: Advantages, version: int) -> dict[str, float]:
+    """An update of a learner of online RL by these rollouts, its weights having that version."""
+    config = learner.config
+    assert isinstance(config, OnlineConfig)
+    return learn(learner, config, made, advantages, version)

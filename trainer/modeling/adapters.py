@@ -60,6 +60,13 @@ def save_adapters(folder: Path, model: PreTrainedModel, settings: LoraSettings) 
     save_file(named, folder / "adapter_model.safetensors", {"format": "pt"})
 
 
+def take_off_adapters(model: PreTrainedModel, settings: LoraSettings, folder: Path | None = None) -> None:
+    """The model with what its adapters learned in its weights; they are put into the folder as they were, if given."""
+    if folder is not None:
+        save_adapters(folder, model, settings)
+    merge_adapters(model)
+
+
 def merge_adapters(model: PreTrainedModel) -> None:
     """Add what the adapters learned to the weights below them, and take them off."""
     from peft.tuners.lora import LoraLayer

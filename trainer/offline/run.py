@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from schemas.ids import digest
+from trainer.modeling.adapters import add_adapters
 from trainer.modeling.checkpoint import Checkpoint
 from trainer.modeling.generation import generate, reply_limit
 from trainer.modeling.tensors import WeightFiles
@@ -22,8 +23,9 @@ from trainer.offline.held_out import measure
 from trainer.offline.semi_online import Update, answering, prompts_with_thoughts, roll, update_of, whole_episodes
 from trainer.offline.tasks import REPLIES, RlTask, complete_episodes
 from trainer.rl.box_reward import difficulty_weights
+from trainer.rl.engines import learner_class
 from trainer.rl.grpo import group_advantages, scaled_groups, shrunk_negatives
-from trainer.rl.learner import STATE_VERSION, Learner
+from trainer.rl.learner import STATE_VERSION
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores, succeeds
 from trainer.rl.sampled_replies import SampledReply
@@ -90,7 +92,9 @@ class OfflineRun:
         self.emit = emit
         self.file = StateFile(folder / FILE if folder else None, _identity(start, config, train, validation))
         self.start = in_memory(self.model.named_parameters())
-        self.learner = Learner(loaded.model, loaded.processor, config)
+        if config.lora.rank:
+            add_adapters(loaded.model, config.lora, config.seed)
+        self.learner = learner_class(config.engine)(loaded.model, loaded.processor, config)
         self.state = OfflineState()
         # semi-online histories are in the policy's own words already
         self.align = config.semi_online is None and wanted(config.align, config.domain, loaded.processor.preset)

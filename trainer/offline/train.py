@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.ids import canonical_json
+from trainer.modeling.adapters import take_off_adapters
 from trainer.modeling.batches import Row
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, save_checkpoint
 from trainer.modeling.processor import Processor
@@ -58,6 +59,7 @@ def train_offline(
     parents: Mapping[str, str] | None = None,
     on_event: OnEvent | None = None,
     device: str = "cpu",
+    adapters: Path | None = None,
 ) -> OfflineResult:
     """Train the specialist `config.domain` from the checkpoint folder `start` and save it, with `rl.json`, in `out`.
 
@@ -65,7 +67,7 @@ def train_offline(
     `validation_rows` find the peak; without any, a tenth of the training clusters is set aside. `state_dir` names a
     folder where progress is kept; with it, a killed run goes on exactly. `on_event` receives dicts with a `kind`:
     start, held_out, update, look, saved, resumed, aligned, trained, done. Under torchrun this is what the first rank
-    does, while the others follow its learner (`trainer.stages.launch`).
+    does, while the others follow its learner (`trainer.stages.launch`). `adapters`: where those of LoRA are put.
     Raises `ValueError` when no training or held-out task is left, naming what was found.
     """
     emit = on_event or (lambda event: None)
@@ -96,6 +98,8 @@ def train_offline(
         emit({"kind": "held_out", "when": "before", **before.summary()})
         run.go()
         run.learner.close()
+        if config.lora.rank:
+            take_off_adapters(loaded.model, config.lora, adapters)
         emit({"kind": "trained", "update": run.state.update})
         after = _held_out(loaded, held_out, config)
     emit({"kind": "held_out", "when": "after", **after.summary()})

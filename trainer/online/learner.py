@@ -7,18 +7,13 @@ log-probabilities are another policy's (`trainer.rl.learner`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from trainer.modeling.processor import Processor
 from trainer.online.credit import Estimates
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages
 from trainer.rl.learner import Learner
 from trainer.rl.sampled_replies import SampledReply
 from trainer.settings.online import OnlineConfig
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 def replies_of(
@@ -50,21 +45,16 @@ def replies_of(
     ]
 
 
-class OnlineLearner(Learner):
-    """The learner of a run."""
-
-    def __init__(self, model: PreTrainedModel, processor: Processor, config: OnlineConfig) -> None:
-        super().__init__(model, processor, config)
-        self._run = config
-
-    def update(
-        self,
-        rollouts: Sequence[Rollout],
-        advantages: Advantages,
-        update: int,
-        decay: float = 1.0,
-        own: Estimates | None = None,
-    ) -> dict[str, float]:
-        """See `Learner.step` and `replies_of`. The weights at the start have the version `update`."""
-        replies = replies_of(rollouts, advantages, update, self._run, own)
-        return self.step(replies, advantages, [rollout.tokens for rollout in rollouts], update, decay)
+def learn(
+    learner: Learner,
+    config: OnlineConfig,
+    rollouts: Sequence[Rollout],
+    advantages: Advantages,
+    update: int,
+    decay: float = 1.0,
+    own: Estimates | None = None,
+) -> dict[str, float]:
+    """An update of the learner by these rollouts; see `Learner.step` and `replies_of`. The weights at the start have
+    the version `update`."""
+    replies = replies_of(rollouts, advantages, update, config, own)
+    return learner.step(replies, advantages, [rollout.tokens for rollout in rollouts], update, decay)

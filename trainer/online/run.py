@@ -12,7 +12,7 @@ from generators.tasks.task_spec import TaskSpec
 from trainer.online.collect import Collector, RolloutGroup
 from trainer.online.credit.assign import credit_figures, reply_advantages
 from trainer.online.figures import Event, rollout_figures, unread_example, update_figures
-from trainer.online.learner import OnlineLearner
+from trainer.online.learner import learn
 from trainer.online.pictures import filmstrip, telling
 from trainer.online.reference import compare, validation_jobs
 from trainer.online.replay import ReplayBuffer
@@ -22,6 +22,7 @@ from trainer.online.rollouts import POLICY, REFERENCE, Rollout, RolloutJob
 from trainer.online.state import TrainingProgress, load_run, save_run
 from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
+from trainer.rl.learner import Learner
 from trainer.rl.reward_figures import totals
 from trainer.rl.unreadable import warn_unreadable
 from trainer.runtime.memory import give_back
@@ -42,7 +43,7 @@ class OnlineRun:
     def __init__(
         self,
         config: OnlineConfig,
-        learner: OnlineLearner,
+        learner: Learner,
         engine: RolloutEngine,
         workers: RolloutWorkers,
         collector: Collector,
@@ -155,7 +156,7 @@ class OnlineRun:
         groups_of = [group.rollouts for group in filled]
         own = reply_advantages(groups_of, totals(scores), advantages, self.config.credit, self.config.grpo)
         figures = credit_figures(rollouts, advantages, own)
-        figures |= self.learner.update(rollouts, advantages, update, self._decay(), own)
+        figures |= learn(self.learner, self.config, rollouts, advantages, update, self._decay(), own)
         # after the update, so that no rollout is replayed beside itself
         for group in filled:
             self.replay.add(group.counted())

@@ -19,13 +19,13 @@ from typing import Any
 from generators.execution.device_pool import DevicePool
 from generators.tasks.task_spec import TaskSpec, has_rule
 from schemas.ids import canonical_json, digest
+from trainer.modeling.adapters import add_adapters, take_off_adapters
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, SyncCollector
 from trainer.online.engine import ReplyEngine
 from trainer.online.figures import metrics_of
-from trainer.online.learner import OnlineLearner
 from trainer.online.reference import validation_tasks
 from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import POLICY, REFERENCE
@@ -35,7 +35,8 @@ from trainer.online.strata import StratifiedBatches
 from trainer.online.success import FinalFrameJudge, judge_of
 from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
-from trainer.rl.learner import STATE_VERSION
+from trainer.rl.engines import learner_class
+from trainer.rl.learner import STATE_VERSION, Learner
 from trainer.rl.weight_change import in_memory, weight_delta
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import ranks
@@ -71,6 +72,7 @@ def train_online(
     on_event: OnEvent | None = None,
     device: str = "cpu",
     judge_of: Callable[[str], FinalFrameJudge | None] = judge_of,
+    adapters: Path | None = None,
 ) -> OnlineResult:
     """Train the checkpoint folder `start` on tasks that devices of `pool` run; save it, with `online_rl.json`, in
     `out`.
@@ -79,9 +81,9 @@ def train_online(
     updates and at the end; and again, sampled, where its reference needs more episodes. Under torchrun this is what the
     first rank does, while the others follow its learner (`trainer.stages.launch`). With a `state_dir` a killed run
     goes on. `on_event` receives dicts with a `kind`: start, rollouts, picture, update, validation, reference, saved,
-    resumed, trained, done. `stage` and `parents` go into the lineage; `judge_of` makes the success judge. Raises
-    `ValueError` for tasks that can't be used, `RuntimeError` where an update loses all its rollouts, and what keeps
-    devices from ever opening.
+    resumed, trained, done. `stage` and `parents` go into the lineage; `judge_of` makes the success judge; `adapters`:
+    where those of LoRA are put. Raises `ValueError` for tasks that can't be used, `RuntimeError` where an update loses
+    all its rollouts, and what keeps devices from ever opening.
     """
     emit = on_event or (lambda event: None)
     checked = _usable(tasks, validation, pool, config)
@@ -90,9 +92,8 @@ def train_online(
     loaded = load_checkpoint(start, device=device)
     config = _asking(loaded, config)
     state = StateFile(Path(state_dir) / FILE if state_dir else None, _identity(start, tasks, checked, config))
+    before = in_memory(loaded.model.named_parameters())  # by the names that they have without adapters
     run = _assembled(start, loaded, batches, checked, pool, judge, state, config, emit)
-    # in memory, for the figure of how far training has moved the weights
-    before = in_memory(loaded.model.named_parameters())
     emit(
         {
             "kind": "start",
@@ -109,6 +110,8 @@ def train_online(
     with deterministic(computes_on, config.threads), nullcontext() if judge is None else closing(judge):
         run.go()
         run.learner.close()
+        if config.lora.rank:
+            take_off_adapters(loaded.model, config.lora, adapters)
     emit({"kind": "trained", "update": run.progress.update})
     ids = [task.task_id for task in checked]
     metrics = metrics_of(config, run.progress, ids, batches.sizes, weight_delta(loaded.model, before))
@@ -175,7 +178,9 @@ def _assembled(
 ) -> OnlineRun:
     """The parts of a run, each given those that it works with: what learns, what replies, what acts, what collects."""
     name = state.identity[:16]
-    learner = OnlineLearner(loaded.model, loaded.processor, config)
+    if config.lora.rank:
+        add_adapters(loaded.model, config.lora, config.seed)
+    learner = learner_class(config.engine)(loaded.model, loaded.processor, config)
     engine = _engine(start, learner, config, name)
     workers = RolloutWorkers(
         loaded, engine, pool, config.limits.limits(), workers=config.workers, thinking=config.thinking, judge=judge
@@ -214,7 +219,7 @@ def _write(
     return brief
 
 
-def _engine(start: str | Path, learner: OnlineLearner, config: OnlineConfig, run: str) -> RolloutEngine:
+def _engine(start: str | Path, learner: Learner, config: OnlineConfig, run: str) -> RolloutEngine:
     """The engine that the configuration names, with a processor of its own."""
     limit = config.grpo.max_completion_length
     if config.rollout_engine == "vllm":

@@ -178,7 +178,7 @@ def grpo_loss(
     own = advantage_S or [None] * len(picked)
     each = [advantages.values[i] if one is None else one for i, one in zip(picked, own, strict=True)]
     advantage = logprobs_SL.new_tensor(each).unsqueeze(1) if advantage_SL is None else advantage_SL.detach()  # [S, 1|L]
-    share = _token_shares(logprobs_SL, advantages, picked, tokens_N, config) * mask  # [S, L]
+    share = token_shares(logprobs_SL, advantages, picked, tokens_N, config) * mask  # [S, L]
 
     # masked before exp: what stands in the padding may overflow it, and inf · 0 is nan
     change = _zeroed(logprobs_SL - old_SL.detach(), mask_SL)  # [S, L] log π_θ/π_old
@@ -227,7 +227,7 @@ def _zeroed(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.where(mask.bool(), values, torch.zeros_like(values))
 
 
-def _token_shares(
+def token_shares(
     like: torch.Tensor, advantages: Advantages, picked: Sequence[int], tokens_N: Sequence[int], config: GrpoConfig
 ) -> torch.Tensor:
     """Weight of one token of each sample, [S, 1]."""

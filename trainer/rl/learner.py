@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from trainer.modeling.adapters import only_adapters
 from trainer.modeling.batches import Batch
 from trainer.modeling.kernels import Kernels
 from trainer.modeling.model import ReplyLogprobs, freeze_vision, recompute, reply_logprobs, train_only
@@ -65,6 +66,7 @@ class Learner:
         freeze_vision(model, config.freeze_vision, keep=group.world == 1, bf16=in_bf16(config.bf16, device))
         if config.trainable:
             train_only(model, config.trainable)
+        only_adapters(model)
         if self.reference is not None:  # its tower is the policy's, for good
             self.reference.seen_pictures = model.seen_pictures
         self._policy, self._compared_with = model, self.reference
@@ -197,11 +199,11 @@ class Learner:
         gaps = [torch.zeros(0)]
         for (part, counts), before in zip(parts, proximal, strict=True):
             loss, tokens_here, gap = self._loss(part, before, advantages, tokens, grpo)
-            (loss.loss * (self.group.world * counts)).backward()  # parts are averaged over ranks
+            self._backward(loss.loss * (self.group.world * counts))  # parts are averaged over ranks
             if counts:
                 losses.append((tokens_here, loss))
                 gaps.append(gap.cpu())
-        norm = float(norm_of(torch.nn.utils.clip_grad_norm_(self._policy.parameters(), self.config.max_grad_norm)))
+        norm = self._clipped()
         if not math.isfinite(norm):
             raise FloatingPointError(f"RL: the gradient of update {update + 1} isn't finite: {norm}")
         set_rate(self.optimizer, rate)
@@ -230,7 +232,23 @@ class Learner:
         if self._compared_with is not None:
             with torch.no_grad():
                 reference = self._logprobs(self._compared_with, batch).logprobs
-        loss = grpo_loss(
+        loss = self._minimised(part, found, old, behaviour, reference, advantages, tokens, grpo)
+        gaps = gaps_of(part, found.logprobs.detach() if before is None else before, found.mask)
+        return loss, int(found.mask.sum()), gaps
+
+    def _minimised(
+        self,
+        part: Sequence[SampledReply],
+        found: ReplyLogprobs,
+        old: torch.Tensor,
+        behaviour: torch.Tensor | None,
+        reference: torch.Tensor | None,
+        advantages: Advantages,
+        tokens: Sequence[int],
+        grpo: GrpoConfig,
+    ) -> LossParts:
+        """The loss of replies whose log-probabilities are `found` [S, L]; see `grpo_loss`."""
+        return grpo_loss(
             found.logprobs,
             old,
             found.mask,
@@ -244,8 +262,13 @@ class Learner:
             advantage_S=[one.advantage for one in part],
             advantage_SL=self._of_tokens(part, found.logprobs),
         )
-        gaps = gaps_of(part, found.logprobs.detach() if before is None else before, found.mask)
-        return loss, int(found.mask.sum()), gaps
+
+    def _backward(self, loss: torch.Tensor) -> None:
+        loss.backward()
+
+    def _clipped(self) -> float:
+        """The norm that the gradient had before it was scaled down to the largest allowed."""
+        return float(norm_of(torch.nn.utils.clip_grad_norm_(self._policy.parameters(), self.config.max_grad_norm)))
 
     def _of_tokens(self, part: Sequence[SampledReply], like: torch.Tensor) -> torch.Tensor | None:
         """Advantages of the tokens [S, L], as `like`, where each has its own; None: replies share theirs."""

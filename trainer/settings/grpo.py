@@ -1,11 +1,14 @@
-"""Settings of the GRPO loss and of the learner that offline and online RL share. Option names are TRL's."""
+"""Settings of the GRPO loss, and of the learner and its engine that offline and online RL share. Names are TRL's."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
 
 from schemas.settings import Flag, Number, Settings, Whole, setting
 from trainer.settings.rate_scales import RateScales
+from trainer.settings.supervised import LoraSettings
 
 
 class GrpoConfig(Settings):
@@ -77,3 +80,27 @@ class LearnerConfig(Settings):
     def optimiser_steps(self) -> int:
         """In how many optimiser steps an update goes through its replies."""
         return 1
+
+
+class RlConfig(LearnerConfig):
+    """What offline and online RL say of who learns (`trainer.rl.engines`)."""
+
+    engine: Literal["own", "trl"] = setting(
+        "own",
+        "Who makes a step of the learner: own, or trl (extra `trl`), TRL's GRPOTrainer by accelerate, on one process; "
+        "on the same replies, rewards and advantages to the same loss.",
+        neutral=True,
+    )
+    trl: dict[str, Any] = setting({}, "Further arguments of TRL's GRPOConfig, for engine trl.", neutral=True)
+    lora: LoraSettings = setting(
+        LoraSettings(), "Low-rank adapters, as `midtrain.lora`; in either engine.", neutral=True
+    )
+
+    @model_validator(mode="after")
+    def _who_learns(self) -> Self:
+        if self.lora.rank and self.trainable:
+            raise ValueError(
+                f"expected trainable '' beside lora.rank {self.lora.rank}, whose adapters learn alone, found "
+                f"{self.trainable!r}"
+            )
+        return self

@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, other_default, setting
 from trainer.settings.domains import DOMAINS, DomainName
-from trainer.settings.grpo import LearnerConfig
+from trainer.settings.grpo import LearnerConfig, RlConfig
 from trainer.settings.own import with_own
 from trainer.settings.rewards import RewardConfig
 from trainer.settings.stages import of_section
@@ -54,7 +54,7 @@ class PassBand(Settings):
         return self
 
 
-class OfflineSettings(LearnerConfig):
+class OfflineSettings(RlConfig):
     """What the runs of all specialists are set by; defaults fit the nano preset on two cores in a minute."""
 
     updates: Whole = setting(8, "Updates at most.", ge=1, in_version=ALWAYS)

@@ -9,7 +9,7 @@ from pydantic import field_validator, model_validator
 from generators.execution.limits import AttemptLimits
 from generators.tasks.strata import NANO_EDGES
 from schemas.settings import ALWAYS, Flag, Number, Settings, Whole, neutral, other_default, setting
-from trainer.settings.grpo import GrpoConfig, LearnerConfig
+from trainer.settings.grpo import GrpoConfig, LearnerConfig, RlConfig
 from trainer.settings.own import with_own
 from trainer.settings.rewards import OwnTerm
 from trainer.settings.stages import of_section
@@ -117,7 +117,7 @@ class OnlineGrpo(GrpoConfig):
     std_floor: Number = other_default(GrpoConfig, "std_floor", 0.1)
 
 
-class OnlineConfig(LearnerConfig):
+class OnlineConfig(RlConfig):
     """A run; defaults fit the nano preset on two cores.
 
     In mode "async" or with servers no run is reproducible bit for bit: workers go on while the learner learns, and a
@@ -187,6 +187,14 @@ class OnlineConfig(LearnerConfig):
     def _edges(self) -> Self:
         if not 0 < self.edges[0] < self.edges[1]:
             raise ValueError(f"expected edges 0 < e1 < e2, found {list(self.edges)}")
+        return self
+
+    @model_validator(mode="after")
+    def _adapters(self) -> Self:
+        if self.lora.rank and self.rollout_engine == "vllm":  # which are sent whole weights by their names
+            raise ValueError(
+                f"expected rollout_engine in_process beside lora.rank {self.lora.rank}, found {self.rollout_engine}"
+            )
         return self
 
     @property

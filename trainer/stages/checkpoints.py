@@ -21,7 +21,7 @@ from trainer.merging.merge_choice import candidates, choose_ties, merged_domains
 from trainer.midtrain.engines import engine
 from trainer.midtrain.schedule import scheduled
 from trainer.modeling import checkpoint as checkpoints
-from trainer.modeling.adapters import add_adapters, merge_adapters, save_adapters
+from trainer.modeling.adapters import add_adapters, take_off_adapters
 from trainer.modeling.model import build_model, parameter_count
 from trainer.modeling.processor import Processor
 from trainer.modeling.published import load_base
@@ -175,9 +175,7 @@ def midtrain(context: Context, folder: Path) -> StageResult:
         progress=context.progress,
     )
     if config.lora.rank:
-        # the adapters as they learned, before they are added to the weights
-        save_adapters(folder / ADAPTERS, start.model, config.lora)
-        merge_adapters(start.model)
+        take_off_adapters(start.model, config.lora, folder / ADAPTERS)
     steps = curve.steps
     tenth = max(1, len(steps) // 10)  # single steps are too noisy to say whether the loss fell
     first, last = _mean([s["loss"] for s in steps[:tenth]]), _mean([s["loss"] for s in steps[-tenth:]])
@@ -247,6 +245,7 @@ def specialist(context: Context, folder: Path) -> StageResult:
             parents=context.parents,
             on_event=watch,
             device=context.device,
+            adapters=folder / ADAPTERS,
         )
     found, has_episodes = result.metrics, DOMAINS[context.domain].objective == "navigation"
     gain = found["reward_gain"]

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipelines.store import Store
+from trainer.modeling.adapters import add_adapters
 from trainer.modeling.checkpoint import load_checkpoint
-from trainer.rl.learner import Learner
+from trainer.rl.engines import learner_class
 from trainer.runtime.deterministic import deterministic
 from trainer.runtime.parallel import NotTrained, Ranks, hollow_models, launched, ranks
 from trainer.runtime.tracking import OnEvent
@@ -118,4 +119,6 @@ def _learn_along(context: Context) -> None:
     )
     loaded = load_checkpoint(context.start)
     with deterministic(ranks().device, settings.threads):
-        Learner(loaded.model, loaded.processor, settings).follow()
+        if settings.lora.rank:
+            add_adapters(loaded.model, settings.lora, settings.seed)
+        learner_class(settings.engine)(loaded.model, loaded.processor, settings).follow()

@@ -29,7 +29,7 @@ from trainer.settings.online import OnlineConfig
 from trainer.settings.stage_checks import DEVICES_HELD, GROUPS_COMPARE, SUCCESS_HELD
 from trainer.settings.stages import TASKS
 from trainer.stages.assets import worlds_of
-from trainer.stages.checkpoints import MODEL
+from trainer.stages.checkpoints import ADAPTERS, MODEL
 from trainer.stages.checks import did_not_fall, loads, moved_finitely
 from trainer.stages.context import Context, StageResult
 
@@ -86,6 +86,7 @@ def online(context: Context, folder: Path) -> StageResult:
             parents=context.parents,
             stage=context.stage,
             on_event=watch,
+            adapters=folder / ADAPTERS,
             judge_of=partial(judge_of, cache=context.store.home / "cache" / "judge", options=context.judge),
             # servers sample: then the whole policy is only published and saved, and may be larger than a GPU
             device="cpu" if config.rollout_engine == "vllm" and ranks().world > 1 else context.device,

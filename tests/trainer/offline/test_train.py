@@ -246,6 +246,21 @@ class TestStopping:
         assert len(set(found.values())) == 4, found
 
 
+@pytest.mark.parametrize("more", [{}, {"grpo": GrpoConfig(max_completion_length=48, beta=0.05, entropy_coef=0.01)}])
+def test_the_engine_trl_makes_the_update_of_our_own(start: Path, tmp_path: Path, more: dict[str, Any]) -> None:
+    """On the replies that both draw, since they begin with the same weights and seed."""
+    made = {}
+    for engine in ("own", "trl"):
+        config = CONFIG.changed(updates=1, prompts=6, learning_rate=1e-6, engine=engine, **more)
+        made[engine] = {k: v for k, v in run(start, tmp_path / engine, config)["curve"][0].items() if k != "kind"}
+    assert made["own"]["groups"] > made["own"]["zero_variance"], "some of the groups hold a comparison"
+    assert made["trl"] == pytest.approx(made["own"], abs=1e-5, rel=1e-4)
+    lineage = json.loads((tmp_path / "trl" / "lineage.json").read_text())
+    assert lineage["config"]["engine"] == "trl" and lineage["parents"] == {
+        "checkpoints/mid_trained": WeightFiles(start).digest()
+    }
+
+
 def test_small_targets_weigh_more_where_difficulty_counts(start: Path, tmp_path: Path) -> None:
     rows = [row for row in make_rows(48, 2) if row["objective"] == "grounding"]
     for row in rows[::2]:  # half of the targets are as large as the screen

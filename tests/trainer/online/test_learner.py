@@ -12,12 +12,14 @@ import pytest
 import torch
 from online_runs import plain_grpo as config
 from online_runs import two_rollouts as rollouts
+from online_runs import update
 
 from trainer.modeling.checkpoint import Checkpoint, load_checkpoint
 from trainer.modeling.model import reply_logprobs
-from trainer.online.learner import OnlineLearner, replies_of
+from trainer.online.learner import replies_of
 from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import group_advantages, grpo_loss
+from trainer.rl.learner import Learner
 from trainer.rl.sampled_replies import by_step
 from trainer.runtime.training_state import StateFile
 from trainer.settings.online import OnlineConfig
@@ -30,23 +32,23 @@ def loaded(start: Path) -> Checkpoint:
     return load_checkpoint(start)
 
 
-def gradients(loaded: Checkpoint, config: OnlineConfig, made: list[Rollout], update: int = 0) -> dict[str, Any]:
+def gradients(loaded: Checkpoint, config: OnlineConfig, made: list[Rollout], version: int = 0) -> dict[str, Any]:
     """Of one update, clipped to no norm, the optimiser's step undone."""
     model = copy.deepcopy(loaded.model)
-    learner = OnlineLearner(model, loaded.processor, config.changed(max_grad_norm=math.inf))
-    learner.update(made, group_advantages([[1.0, 0.0]], config.grpo), update)
+    learner = Learner(model, loaded.processor, config.changed(max_grad_norm=math.inf))
+    update(learner, made, group_advantages([[1.0, 0.0]], config.grpo), version)
     return {name: tensor.grad.clone() for name, tensor in model.named_parameters() if tensor.grad is not None}
 
 
 @pytest.mark.parametrize(("shift", "factor"), [(math.log(2) / 2, 2**-0.5), (-0.1, math.exp(0.1)), (-3.0, 2.0)])
 def test_a_stale_reply_is_corrected_by_the_truncated_ratio(loaded: Checkpoint, shift: float, factor: float) -> None:
     fresh = gradients(loaded, config(), rollouts(loaded))
-    stale = gradients(loaded, config(), rollouts(loaded, shift, version=0), update=2)
+    stale = gradients(loaded, config(), rollouts(loaded, shift, version=0), 2)
     replayed = gradients(loaded, config(), [replace(one, replayed=True) for one in rollouts(loaded, shift)])
     # an asynchronous run corrects all of them: their version may be of weights that were lost
-    asynchronous = gradients(loaded, config(mode="async"), rollouts(loaded, shift, version=2), update=2)
+    asynchronous = gradients(loaded, config(mode="async"), rollouts(loaded, shift, version=2), 2)
     # a server's kernels aren't the learner's: what it tells is the behaviour policy's, however fresh
-    served = gradients(loaded, config(rollout_engine="vllm"), rollouts(loaded, shift, version=2), update=2)
+    served = gradients(loaded, config(rollout_engine="vllm"), rollouts(loaded, shift, version=2), 2)
     for name, gradient in fresh.items():
         for other in (stale, replayed, asynchronous, served):
             torch.testing.assert_close(other[name], gradient * factor, rtol=1e-3, atol=1e-6)
@@ -76,8 +78,8 @@ def test_bf16_rounds_passes_and_no_weights(loaded: Checkpoint) -> None:
     assert plain.keys() == rounded.keys() and other.dtype == torch.float32
     assert not torch.equal(one, other)
     assert torch.nn.functional.cosine_similarity(one, other, dim=0) > 0.99
-    learner = OnlineLearner(loaded.model, loaded.processor, config(bf16=True))
-    learner.update(rollouts(loaded), group_advantages([[1.0, 0.0]], config().grpo), 0)
+    learner = Learner(loaded.model, loaded.processor, config(bf16=True))
+    update(learner, rollouts(loaded), group_advantages([[1.0, 0.0]], config().grpo), 0)
     assert {tensor.dtype for tensor in loaded.model.state_dict().values()} == {torch.float32}
 
 
@@ -85,18 +87,18 @@ def test_a_frozen_tower_sees_a_picture_once_for_policy_and_reference(loaded: Che
     given, made = config(freeze_vision=True, grpo=config().grpo.changed(beta=0.1)), rollouts(loaded)
     seen: list[int] = []
     loaded.model.model.visual.register_forward_hook(lambda *_: seen.append(1))
-    learner = OnlineLearner(loaded.model, loaded.processor, given)
+    learner = Learner(loaded.model, loaded.processor, given)
     assert learner.reference is not None
     learner.reference.model.visual.register_forward_hook(lambda *_: seen.append(1))
-    for update in range(2):
-        learner.update(made, group_advantages([[1.0, 0.0]], given.grpo), update)
+    for number in range(2):
+        update(learner, made, group_advantages([[1.0, 0.0]], given.grpo), number)
     assert len(seen) == len({sample.picture for one in made for sample in one.samples})
 
 
 def test_more_iterations_go_on_from_the_proximal_policy(loaded: Checkpoint) -> None:
-    learner = OnlineLearner(loaded.model, loaded.processor, config(learning_rate=5e-2, num_iterations=3))
+    learner = Learner(loaded.model, loaded.processor, config(learning_rate=5e-2, num_iterations=3))
     made = rollouts(loaded, -0.1, version=0)
-    figures = learner.update(made, group_advantages([[1.0, 0.0]], learner.config.grpo), 4)
+    figures = update(learner, made, group_advantages([[1.0, 0.0]], learner.config.grpo), 4)
     assert figures["ratio"] != pytest.approx(1.0, abs=1e-3) and figures["clip_low"] + figures["clip_high"] > 0
 
 
@@ -113,8 +115,8 @@ def test_steps_of_a_generation_share_out_its_trajectories(loaded: Checkpoint) ->
             assert {one.trajectory for one in some} == {i for i, weight in enumerate(weighted.weights) if weight > 0}
     for steps, on_policy in ((1, True), (2, False)):
         settings = config(learning_rate=5e-2, steps_per_generation=steps)
-        learner = OnlineLearner(copy.deepcopy(loaded.model), loaded.processor, settings)
-        figures = learner.update(made, advantages, 0)  # of the last step
+        learner = Learner(copy.deepcopy(loaded.model), loaded.processor, settings)
+        figures = update(learner, made, advantages, 0)  # of the last step
         assert {int(state["step"]) for state in learner.optimizer.state.values()} == {steps}
         assert (figures["ratio"] == pytest.approx(1.0, abs=1e-3)) == on_policy
 
@@ -123,25 +125,25 @@ def test_steps_of_a_generation_share_out_its_trajectories(loaded: Checkpoint) ->
 def test_the_gap_between_sampler_and_learner_is_told(loaded: Checkpoint, iterations: int) -> None:
     served = config(rollout_engine="vllm", num_iterations=iterations)
     made, advantages = rollouts(loaded, -0.2, version=3), group_advantages([[1.0, 0.0]], served.grpo)
-    figures = OnlineLearner(loaded.model, loaded.processor, served).update(made, advantages, 3)
+    figures = update(Learner(loaded.model, loaded.processor, served), made, advantages, 3)
     assert figures["sampling_logp_difference_mean"] == pytest.approx(0.2, abs=1e-4)
     assert figures["sampling_logp_difference_max"] == pytest.approx(0.2, abs=1e-4)
-    older = OnlineLearner(loaded.model, loaded.processor, served).update(made, advantages, 4)
+    older = update(Learner(loaded.model, loaded.processor, served), made, advantages, 4)
     assert "sampling_logp_difference_mean" not in older  # other weights sampled them
 
 
 def test_kernels_that_round_by_the_batch_are_corrected_and_told(loaded: Checkpoint) -> None:
     """As a GPU's do: what sampling recorded is the behaviour's figure, and the learner's own is the old policy's."""
     made, advantages = rollouts(loaded, -0.2), group_advantages([[1.0, 0.0]], config().grpo)
-    learner = OnlineLearner(loaded.model, loaded.processor, config())
+    learner = Learner(loaded.model, loaded.processor, config())
     learner._rounds_otherwise = True
-    figures = learner.update(made, advantages, 0)
+    figures = update(learner, made, advantages, 0)
     assert figures["sampling_logp_difference_mean"] == pytest.approx(0.2, abs=1e-4)
     assert figures["ratio"] == pytest.approx(1.0, abs=1e-5), "to the learner's own figure of the same weights"
 
 
 def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
-    learner = OnlineLearner(
+    learner = Learner(
         loaded.model,
         loaded.processor,
         OnlineConfig.parsed(
@@ -149,28 +151,28 @@ def test_entropy_decays_and_the_rate_warms_up(loaded: Checkpoint) -> None:
         ),
     )
     made, advantages = rollouts(loaded, version=3), group_advantages([[1.0, 0.0]], learner.config.grpo)
-    figures = learner.update(made, advantages, 3)
+    figures = update(learner, made, advantages, 3)
     assert figures["entropy_coef"] == pytest.approx(0.01) and figures["learning_rate"] == pytest.approx(0.01)
     assert learner.learning_rate(0) == pytest.approx(0.0025)
     assert figures["kl"] == pytest.approx(0.0, abs=1e-9)  # the reference is the start
-    assert learner.update(made, advantages, 4)["kl"] > 0
+    assert update(learner, made, advantages, 4)["kl"] > 0
     nothing = group_advantages([[0.0, 0.0]], learner.config.grpo)
     before = {name: tensor.clone() for name, tensor in loaded.model.state_dict().items()}
-    assert learner.update(made, nothing, 5) == {}
+    assert update(learner, made, nothing, 5) == {}
     assert all(torch.equal(tensor, loaded.model.state_dict()[name]) for name, tensor in before.items())
 
 
 def test_the_state_comes_back(loaded: Checkpoint) -> None:
     settings = OnlineConfig.parsed({"learning_rate": 1e-2})
     made, advantages = rollouts(loaded), group_advantages([[1.0, 0.0]], settings.grpo)
-    learner = OnlineLearner(loaded.model, loaded.processor, settings)
-    learner.update(made, advantages, 0)
+    learner = Learner(loaded.model, loaded.processor, settings)
+    update(learner, made, advantages, 0)
     file = StateFile(None, "")
     state = copy.deepcopy(learner.state(file))
-    learner.update(made, advantages, 1)
-    other = OnlineLearner(copy.deepcopy(loaded.model), loaded.processor, settings)
+    update(learner, made, advantages, 1)
+    other = Learner(copy.deepcopy(loaded.model), loaded.processor, settings)
     other.load(state, file)
-    other.update(made, advantages, 1)
+    update(other, made, advantages, 1)
     ours, theirs = learner.model.state_dict(), other.model.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
@@ -195,5 +197,5 @@ def test_the_loss_is_that_of_grpo(loaded: Checkpoint) -> None:
         config().grpo,
         behaviour_SL=recorded,
     )
-    learner = OnlineLearner(copy.deepcopy(loaded.model), loaded.processor, config())
-    assert learner.update(made, advantages, 1)["loss"] == pytest.approx(float(loss.loss.detach()), abs=1e-6)
+    learner = Learner(copy.deepcopy(loaded.model), loaded.processor, config())
+    assert update(learner, made, advantages, 1)["loss"] == pytest.approx(float(loss.loss.detach()), abs=1e-6)

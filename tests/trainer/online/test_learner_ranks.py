@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 from choice_world import pool, task
-from online_runs import plain_grpo, two_rollouts
+from online_runs import plain_grpo, two_rollouts, update
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from two_ranks import on_two_ranks
 
 from trainer.modeling.checkpoint import load_checkpoint
-from trainer.online.learner import OnlineLearner
 from trainer.online.train import train_online
 from trainer.rl.grpo import group_advantages
 from trainer.rl.learner import Learner
@@ -51,16 +50,16 @@ def course(start: Path, form: str, folder: Path) -> dict[str, Any]:
     """Two updates, and the second once more from the state after the first."""
     loaded, given = load_checkpoint(start), settings(form)
     made, advantages = two_rollouts(loaded, 0.1), group_advantages([[1.0, 0.0]], given.grpo)
-    learner = OnlineLearner(loaded.model, loaded.processor, given)
+    learner = Learner(loaded.model, loaded.processor, given)
     assert learner.reference is not None
-    figures = [learner.update(made, advantages, 0)]
+    figures = [update(learner, made, advantages, 0)]
     learner.blend(0.3)
     save(learner, saved(folder, form))
-    figures.append(learner.update(made, advantages, 1))
+    figures.append(update(learner, made, advantages, 1))
     end = save(learner, saved(folder, f"{form}, end"))
     learner.close()
     other, again = taken_up(start, form, saved(folder, form))
-    assert again.update(made, advantages, 1) == figures[1]
+    assert update(again, made, advantages, 1) == figures[1]
     again.close()
     for name, tensor in loaded.model.state_dict().items():
         assert torch.equal(tensor, other.state_dict()[name]) and torch.equal(tensor.cpu(), end["model"][name])
@@ -72,7 +71,7 @@ def saved(folder: Path, form: str) -> StateFile:
     return StateFile(folder / f"{form}.pt", "a run")
 
 
-def save(learner: OnlineLearner, file: StateFile) -> dict[str, Any]:
+def save(learner: Learner, file: StateFile) -> dict[str, Any]:
     """The learner's state into a file; whole weights, and first moments by parameter."""
     kept = learner.state(file)
     file.save(kept["folder"], learner=kept)
@@ -87,10 +86,10 @@ def save(learner: OnlineLearner, file: StateFile) -> dict[str, Any]:
     return {**found, "moments": {name: one["exp_avg"] for name, one in found["optimiser"]["state"].items()}}
 
 
-def taken_up(start: Path, form: str, file: StateFile) -> tuple[Any, OnlineLearner]:
+def taken_up(start: Path, form: str, file: StateFile) -> tuple[Any, Learner]:
     """A fresh model, and its learner with the state of a file."""
     loaded = load_checkpoint(start)
-    learner = OnlineLearner(loaded.model, loaded.processor, settings(form))
+    learner = Learner(loaded.model, loaded.processor, settings(form))
     state = file.load()
     assert state is not None
     learner.load(state["learner"], file)
@@ -102,7 +101,7 @@ def second_update(start: Path, form: str, file: StateFile) -> dict[str, float]:
     loaded, given = load_checkpoint(start), settings(form)
     made, advantages = two_rollouts(loaded, 0.1), group_advantages([[1.0, 0.0]], given.grpo)
     _, learner = taken_up(start, form, file)
-    found = learner.update(made, advantages, 1)
+    found = update(learner, made, advantages, 1)
     learner.close()
     return found
 

@@ -26,6 +26,7 @@ OTHERS: dict[str, Any] = {
     **{f"{run}.learning_rate_scales": {"visual": 0.5} for run in ("midtrain", "offline", "online", "distilled")},
     "distilled.divergence": "sampled",
     "midtrain.trl": {"weight_decay": 0.1},
+    **{f"{run}.trl": {"delta": 1.5} for run in ("offline", "online")},
     "midtrain.betas": [0.8, 0.9],
     "reading.window": [256, 320],
     "midtrain.sigma": [30, 10],
@@ -59,7 +60,7 @@ OTHERS: dict[str, Any] = {
 BESIDE: dict[str, dict[str, Any]] = {
     f"distilled.{name}": {"distilled": {"divergence": "sampled"}}
     for name in ("num_iterations", "grpo.beta", "grpo.entropy_coef")
-}
+} | {f"{run}.lora.rank": {run: {"trainable": ""}} for run in ("offline", "online")}
 """What must be said beside another value, which the preset's other settings contradict."""
 
 
