@@ -68,8 +68,10 @@ class Consequence:
 
 
 def _pattern(words: Sequence[str], language: str) -> str:
+    # Chinese is written without blanks, so a word has no borders to ask for.
     if language == "zh":
         return "|".join(map(re.escape, words))
+    # A star stands for any ending: German and Spanish inflect.
     made = (rf"{re.escape(w[:-1])}\w*" if w.endswith("*") else re.escape(w) for w in words)
     return rf"\b(?:{'|'.join(made)})\b"
 
@@ -96,26 +98,33 @@ def consequence(
 ) -> Consequence | None:
     """What an action on a screen would do; None where nothing says that it does anything of these kinds. `earlier`:
     labels of what was clicked before it in the episode, and "clear" for a text selected whole."""
+    # In the order of certainty: what a control says of itself goes before what the screen or the goal says.
     if isinstance(action, SelectOption):
         return _choice(action, elements)
     if not isinstance(action, Click | DoubleClick):
         return None
     element = under(elements, action.box)
+    # Clicking into a field does nothing yet, whatever the field is called.
     if element is None or _FIELD.search(element.role):
         return None
     label = _plain(element.name or element.text)
+    # A switch named "Share location" permits; one named "Dark mode" does nothing of these kinds.
     if _SWITCH.search(element.role):
         return Consequence("permission", label, "control") if _SWITCHES.search(label) else None
     if (picked := _picks(element, elements)) is not None:
         return picked
+    # Rows and long labels are content: a mail titled "Delete everything" deletes nothing when it is opened.
     if not label or len(label.split()) > MOST_WORDS or len(label) > MOST_CHARACTERS or _ROW.search(element.role):
         return None
+    # Saving replaces what stood there only if a field was emptied before.
     if _SAVES.match(label) and _emptied(earlier):
         return Consequence("overwrite", label, "control")
+    # "Remove from cart", "Clear filters": what these words name can be had again at once.
     if _HARMLESS.search(label):
         return None
     bare = label.casefold().strip(" .!?¿¡")
     kind = "pay" if bare in _EXACT else _first(label)
+    # A dialog about something harmless (a filter, a draft) has a Delete that is as harmless.
     if kind == "delete" and any(_HARMLESS.search(heading) for heading in _headings(elements)):
         return None
     if kind is not None:
@@ -147,6 +156,7 @@ def pressed(action: Action | None, elements: Sequence[Seen]) -> str:
     ""."""
     if isinstance(action, SelectOption):
         return _plain(action.option)
+    # Select all, and what is typed next replaces everything.
     if isinstance(action, Hotkey) and {key.lower() for key in action.keys} == {"ctrl", "a"}:
         return "clear"
     element = under(elements, action.box) if isinstance(action, Click | DoubleClick) else None
@@ -155,7 +165,9 @@ def pressed(action: Action | None, elements: Sequence[Seen]) -> str:
 
 def under(elements: Sequence[Seen], point: Sequence[float]) -> Seen | None:
     """The smallest element at a point, one that isn't mere text where there is one."""
+    # Containers hold every point of the screen and would be the answer for blank ground.
     holding = [e for e in elements if _holds(e.box, point) and _area(e.box) <= CONTAINER_SHARE * 1e6]
+    # A button's text lies on it and is smaller: what works goes before what is only read.
     working = [e for e in holding if not TEXT_ROLES.match(e.role)]
     return min(working or holding, key=lambda e: _area(e.box), default=None)
 
@@ -175,6 +187,7 @@ def _plain(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _first(label: str) -> Kind | None:
     """The kind whose word stands first in a label."""
+    # Where a label has two of the words ("Send and delete"), the first is what is done.
     hits = [(found.start(), kind) for kind in KINDS if (found := _LABEL[kind].search(label)) is not None]
     return min(hits)[1] if hits else None
 
@@ -186,6 +199,7 @@ def _picks(element: Seen, elements: Sequence[Seen]) -> Consequence | None:
     heading = next(
         (e for e in elements if "heading" in e.role.lower() and _PICKS.search(_plain(e.name or e.text))), None
     )
+    # Only entries below the heading are in its list; 5 units for boxes that overlap a little.
     if heading is None or element.box[1] < heading.box[3] - 5:
         return None
     return Consequence("send", _plain(heading.name or heading.text), "screen")
@@ -204,6 +218,7 @@ def _emptied(earlier: Sequence[str]) -> bool:
 def _confirmed(elements: Sequence[Seen], goal: str) -> Consequence | None:
     """What is confirmed: by the screen's own texts, headings first; by the goal where these name nothing."""
     texts = [e for e in elements if TEXT_ROLES.match(e.role) or e.role.lower() in ("dialog", "status", "alert")]
+    # Headings first: they say what is asked, the rest explains.
     for element in sorted(texts, key=lambda e: "heading" not in e.role.lower()):
         said = _plain(element.text or element.name)
         if _HARMLESS.search(said):

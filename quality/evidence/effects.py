@@ -42,6 +42,7 @@ STILL = ("Type", "Hotkey", "PressEnter", *CLICKS)
 
 def headings(screen: Screen, before: Screen) -> list[str]:
     """Texts that stand at the top of a screen and didn't stand there before, in plain words."""
+    # A heading that stood there before (within 40 units of height) is the frame's, and names no new page.
     old = {(plain(e.text or e.name), round(e.box[1] / 40)) for e in before.elements if TITLE.match(e.role)}
     found = []
     for element in screen.elements:
@@ -67,19 +68,24 @@ def leads_to_other(step: Step) -> Finding | None:
     point = point_of(step)
     if point is None or step.row["action_type"] not in CLICKS or step.screen is None or step.next is None:
         return None
+    # On bare texts nobody knows what can be clicked; an unchanged screen shows no effect at all.
     if not step.screen.elements or is_bare(step.screen.elements) or step.screen.sha256 == step.next.sha256:
         return None
+    # Less than a page: a menu or a message may bear any other element's name.
     if step.screen.changed_share(step.next, skip_top(step)) < LARGE_CHANGE:
         return None
     tops = headings(step.next, step.screen)
     under = hit(step.screen.elements, point)
+    # "Back", "Save" and their like lead to pages of other names by design.
     if under is not None and LEAVING.match(plain(under.label)):
         return None
     clicked = [e for e in step.screen.elements if e.holds(point, POINT_MARGIN) and e.area <= CONTAINER_SHARE * 1e6]
+    # What speaks for the click goes first: several elements may share a heading's words.
     if any(_says(element, top) for top in tops for element in clicked):
         return Finding("leads_there", 9, "the page that opens is named by the element clicked")
     for top in tops:
         named = [e for e in step.screen.elements if e.area <= 0.25e6 and not READ.match(e.role) and _says(e, top)]
+        # A name on three and more elements is a word of the page, not the name of one of them.
         places = {e.box for e in named}
         if named and len(places) <= 2:
             repair = {"snap": list(named[0].box)} if len(places) == 1 else {}
@@ -101,9 +107,11 @@ def effect_elsewhere(step: Step) -> Finding | None:
     stateful = [e for e in elements if _is_stateful(e.role)]
     box = step.screen.changed_box(step.next, skip_top(step)) if stateful else None
     if box is None or (box[2] - box[0]) * (box[3] - box[1]) > 40_000 or Element(box, "", "", "").holds(point, 12.0):
+        # A large change is a new page; one at the point is the click's own effect.
         return None
     under = hit(elements, point)
     changed = [e for e in stateful if overlap(e.box, box) > 0.3]
+    # A change that reaches into the element clicked may be its own.
     if under is not None and overlap(under.box, box) > 0:
         return None
     if len(changed) == 1:
@@ -121,11 +129,14 @@ def moved_without_scroll(step: Step) -> Finding | None:
     """The view doesn't scroll by itself. Can't see: pages that scroll to what was clicked or typed (they do move)."""
     if step.row["action_type"] not in STILL or step.screen is None or step.next is None:
         return None
+    # Labels first, as they are read already and comparing pictures costs much.
     if _labels_stay(step.screen, step.next):
         return None
     shift = step.screen.shift_to(step.next, skip_top(step))
+    # Carousels move sideways by themselves, and low correlation is a page that changed.
     if shift is None or shift.direction in ("left", "right") or shift.amount < LEAST_SCROLL or shift.correlation < 0.9:
         return None
+    # Labels that stay contradict a scroll that the pictures suggest, as repeating content does.
     agree = _labels_agree(step.screen, step.next, shift.amount if shift.direction == "down" else -shift.amount)
     if agree is not None and agree < LEAST_AGREEING:
         return None
@@ -163,11 +174,13 @@ def scroll_elsewhere(step: Step) -> Finding | None:
     if not isinstance(step.action, Scroll) or step.screen is None or step.next is None:
         return None
     share = step.screen.changed_share(step.next, skip_top(step))
+    # If the view moved, it moved on the same page: `scroll_agrees` looks at the direction.
     if share < LARGE_CHANGE or step.screen.shift_to(step.next, skip_top(step)) is not None:
         return None
     retained = shared_labels(step.screen, step.next)
     if retained is not None and retained < 0.2:
         return Finding("scroll_elsewhere", 4, "after the scroll another page shows")
+    # The strip with the heading stays when a page scrolls, and goes when another page opens.
     same_top = _same_top(step.screen, step.next, skip_top(step))
     if retained is None and share > 0.35 and not same_top:
         return Finding("scroll_elsewhere", 5, "after the scroll another page shows")
@@ -188,7 +201,9 @@ def _same_top(one: Screen, two: Screen, skip: float) -> bool:
     if one.grey.shape != two.grey.shape:
         return False
     rows = len(one.grey)
+    # Two rows at least, for small pictures.
     strip = slice(int(rows * skip), max(int(rows * (skip + 0.06)), int(rows * skip) + 2))
+    # Signed: the difference of two uint8 would wrap around.
     difference = np.abs(one.grey[strip].astype(np.int16) - two.grey[strip])
     return float((difference > 24).mean()) < 0.02
 

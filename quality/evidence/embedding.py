@@ -38,6 +38,7 @@ class VectorCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._where: dict[str, tuple[np.ndarray, int]] = {}
+        # A pair counts once its `.keys` is there, which is written last.
         for listing in sorted(folder.glob("*.keys")):
             keys = listing.read_text().split()
             vectors = np.load(listing.with_suffix(".npy"), mmap_mode="r")
@@ -83,6 +84,7 @@ class Embedder:
         if folder is None:
             return f"{self.model}@name"
         whole = hashlib.sha256()
+        # Weights and what says how they are used: another pooling is another model.
         for path in sorted((*folder.rglob("*.safetensors"), *folder.rglob("*.bin"), *folder.rglob("*.json"))):
             whole.update(f"{path.relative_to(folder).as_posix()}\0".encode())
             with path.open("rb") as stream:
@@ -114,8 +116,10 @@ class Embedder:
         """
         listed = [normalise(text) for text in texts]
         keys = [text_key(text) for text in listed]
+        # Keyed by the digest of the text as it is embedded, so equal texts are embedded once.
         missing = {key: text for key, text in zip(keys, listed, strict=True) if not self._known(key)}
         self.cached += len(set(keys)) - len(missing)
+        # Sorted by key: segments of the same texts have the same names, whatever order they came in.
         order = sorted(missing)
         for start in range(0, len(order), SEGMENT_TEXTS):
             chunk = order[start : start + SEGMENT_TEXTS]
@@ -149,14 +153,18 @@ class Embedder:
         limit = min(getattr(net, "max_seq_length", None) or math.inf, 10**9)  # static encoders say infinity
         pieces, owner = [], []
         for index, text in enumerate(texts):
+            # Below the limit, not at it: the model adds marks of its own.
             parts = _split(text, lambda part: self._length(part) < limit)
             pieces += parts
             owner += [index] * len(parts)
         flat = self._encode_pieces(pieces)
         sums = np.zeros((len(texts), flat.shape[1]), np.float64)
         for row, index in enumerate(owner):
+            # Averaged in double precision, and in the order of the pieces, so that the bits don't depend on
+            # the batch.
             sums[index] += flat[row]
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        # A text without any piece has no direction, and stays zero.
         return np.asarray(sums / np.where(norms > 0, norms, 1.0), dtype=np.float32)
 
     def _length(self, text: str) -> int:
@@ -165,6 +173,7 @@ class Embedder:
     def _encode_pieces(self, pieces: list[str]) -> np.ndarray:
         import torch
 
+        # Texts of one length need no padding, whose presence changes last bits.
         by_length: dict[int, list[int]] = defaultdict(list)
         for index, piece in enumerate(pieces):
             by_length[self._length(piece)].append(index)
@@ -173,6 +182,8 @@ class Embedder:
             for _, indexes in sorted(by_length.items()):
                 for start in range(0, len(indexes), BATCH):
                     part = indexes[start : start + BATCH]
+                    # A short batch is filled with copies: the shape of a matrix product decides on its last
+                    # bits, too.
                     filled = (part * BATCH)[:BATCH]
                     features = _features(self._net, [pieces[i] for i in filled])
                     features = {k: v.to(self._net.device) if hasattr(v, "to") else v for k, v in features.items()}
@@ -206,6 +217,7 @@ def _features(net: Any, texts: list[str]) -> dict[str, Any]:
 def _split(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Halve at words until every piece fits; a single word that doesn't fit is left for the model to cut."""
     words = text.split()
+    # Halved again and again: pieces of about one length, none of which is a mere rest.
     if len(words) < 2 or fits(text):
         return [text]
     middle = len(words) // 2

@@ -30,6 +30,7 @@ class Habits:
     def of(cls, episodes: Sequence[Episode]) -> Habits:
         """Whether at least half of the episodes end with Finished or CallUser (3 episodes at least)."""
         ended = [bool(e.actions) and e.actions[-1].row["action_type"] in ENDS for e in episodes]
+        # Of fewer than three episodes nobody can say what is a habit.
         return cls(len(ended) >= 3 and sum(ended) >= FINISH_CONVENTION * len(ended))
 
 
@@ -40,9 +41,11 @@ def loops(episode: Episode) -> dict[str, Finding]:
     """
     found: dict[str, Finding] = {}
     actions = episode.actions
+    # A source with one picture per episode has nothing by which an effect could be seen.
     if episode.one_picture:
         return found
     for before, step in zip(actions, actions[1:], strict=False):
+        # Waiting twice is no loop, and behind a gap the step between isn't known.
         if step.follows_gap or step.row["action_type"] == "Wait" or before.screen is None or step.screen is None:
             continue
         if step.row["action_text"] != before.row["action_text"]:
@@ -62,9 +65,11 @@ def _returns(actions: Sequence[Step]) -> dict[str, Finding]:
     found: dict[str, Finding] = {}
     seen: dict[tuple[str, str], int] = {}
     for place, step in enumerate(actions):
+        # Repeating a scroll or Back on the same screen is how lists are read.
         if step.screen is None or step.row["action_type"] in (*REPEATABLE, "Type"):
             continue
         key = (step.screen.sha256, str(step.row["action_text"]))
+        # Two apart at least: one apart is what `loops` has looked at already.
         if key in seen and place - seen[key] >= 2:
             found[step.item_id] = Finding("loop", 4, "does the same on the same screen as some steps before")
         seen.setdefault(key, place)
@@ -85,10 +90,12 @@ def finish_in_place(episode: Episode, habits: Habits) -> Finding | None:
             "reachability",
             {"cut_after": actions[ends[0]].row["step_index"]},
         )
+    # Of a prefix nobody claims that it has ended.
     if episode.is_prefix:
         return None
     if actions[-1].row["action_type"] in ENDS:
         return Finding("finish_in_place", 9, "ends with Finished", "reachability")
+    # The lack of Finished proves something only where the source's other episodes have it.
     if habits.ends_with_finish and actions[-1].row["episode_outcome"] != "failure":
         return Finding("no_finish", 5, "the source's episodes end with Finished, this one doesn't", "reachability")
     return None
@@ -101,6 +108,8 @@ def outcome_known(episode: Episode) -> Finding | None:
         return Finding("outcome_known", 9, "the source calls it a success", "reachability")
     if outcome in ("failure", "infeasible") and not episode.is_prefix:
         ended = any(isinstance(step.action, Finished) for step in episode.actions)
+        # "Infeasible" is a right outcome of a trace that says so; only one that claims to be done contradicts
+        # it.
         if outcome == "failure" or ended:
             return Finding("failed", 4, f"the source calls the outcome {outcome}", "reachability")
     return None
@@ -118,6 +127,7 @@ def texts_of(episode: Episode) -> list[str]:
         elif isinstance(action, Launch):
             texts.append(action.app or action.url)
         texts.append(step.row["app"] or "")
+    # By picture: a screen on which several steps stand is read once.
     for screen in {s.screen.sha256: s.screen for s in episode.steps if s.screen is not None}.values():
         texts += visible_text(screen)
     return [text for text in texts if text]
@@ -129,12 +139,14 @@ def instruction_met(episode: Episode) -> Finding | None:
     Can't see: goals that name nothing, paraphrase, values that are only drawn and not listed as text. Says nothing
     if no screen of the trace lists texts.
     """
+    # Without any listed text nothing can be missed in the trace.
     if not any(step.screen is not None and step.screen.elements for step in episode.steps):
         return None
     wanted = [e for e in entities(episode.instruction) if e.kind in ("quoted", "address", "number", "name")]
     if not wanted:
         return None
     texts = texts_of(episode)
+    # Quotes and addresses are meant literally; numbers and names may be written otherwise.
     firm = [e for e in wanted if e.kind in ("quoted", "address")]
     missing = [e for e in (firm or wanted) if not held_by_any(texts, e.text)]
     if not missing:
@@ -146,6 +158,7 @@ def instruction_met(episode: Episode) -> Finding | None:
         if len(missing) < len(wanted) or len(wanted) < 2:
             return None
         return Finding("entities_unmet", 5, f"nothing of {_list(missing)} occurs in the trace", "reachability")
+    # Some of it occurs, so the trace is about the goal and may have been cut short.
     met = len(missing) < len(firm)
     if met and episode.is_prefix:
         return None  # what is cut off may have met the rest
@@ -156,6 +169,7 @@ def instruction_met(episode: Episode) -> Finding | None:
 
 def _strangers(missing: Sequence[Entity], texts: Sequence[str]) -> list[Entity]:
     """Names of two and more words none of which occurs, in a trace that shows many texts."""
+    # On few texts a name may simply not be listed.
     if len(set(texts)) < 30:
         return []
     whole = f" {plain(' '.join(texts))} "
@@ -181,9 +195,12 @@ def typed_as_requested(episode: Episode) -> Finding | None:
     for step in typed:
         content = step.action.content  # type: ignore[union-attr]
         if holds(episode.instruction, content) or holds(step.row["step_instruction"] or "", content):
+            # Asked for in the instruction: nothing else to look at.
             confirmed += 1
             continue
         near = [e for e in entities(episode.instruction) if similarity(e.text, content) >= 0.7]
+        # What stood on a screen before may have been copied from there, as goals like "send me the code"
+        # want.
         before = [
             t
             for s in episode.steps
@@ -192,6 +209,8 @@ def typed_as_requested(episode: Episode) -> Finding | None:
         ]
         if held_by_any(before, content) and not near:
             continue
+        # Suspect are a text much like one that is asked for, and any other while asked-for values are left
+        # unused.
         if near or (firm and not _all_used(firm, typed)):
             stated = near[0].text if near else None
             reason = f"{content[:40]!r} is typed, the instruction asks for {(stated or firm[0].text)[:40]!r}"
@@ -225,6 +244,7 @@ def target_named_by_goal(episode: Episode) -> dict[str, Finding]:
     A point that lies in another labelled element may be right and the goal wrong, so that is only doubtful. Can't see:
     goals of several steps (which of them the name belongs to isn't known), and elements without text.
     """
+    # One step only: in longer episodes a name may belong to any of them.
     actions = [step for step in episode.actions if step.row["action_type"] not in (*ENDS, "Wait")]
     if len(actions) != 1 or actions[0].screen is None or actions[0].row["step_instruction"]:
         return {}
@@ -234,14 +254,17 @@ def target_named_by_goal(episode: Episode) -> dict[str, Finding]:
     if point is None or not named:
         return {}
     name = named[0].label[:40]
+    # On bare texts the clickable row reaches beyond the text's box.
     if any(e.holds(point, 6.0) or (is_bare(elements) and in_row(e, point)) for e in named):
         return {step.item_id: Finding("goal_element_hit", 10, f"the point lies in {name!r}, which the goal names")}
     under = hit(elements, point)
     if under is not None and plain(under.label):
+        # The goal names that element, too: two names, and either may be the one to click.
         if holds(episode.instruction, under.label):
             return {}
         reason = f"the goal names {name!r}, the point lies in {under.label[:40]!r}"
         return {step.item_id: Finding("other_than_goal", 5, reason)}
+    # Moved to the element only if there is just one of the name.
     repair = {"snap": list(named[0].box)} if len({e.box for e in named}) == 1 else {}
     return {step.item_id: Finding("misses_goal", 3, f"the goal names {name!r}; {point} lies outside it", repair=repair)}
 

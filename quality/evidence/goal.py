@@ -31,6 +31,7 @@ def goal_chosen(episode: Episode) -> Finding | None:
     acted = acted_texts(episode)
     open_names = {name: alike for name, alike in named.items() if not any(holds(label, name) for label in acted)}
     if not open_names:
+        # All that is named was acted on: nothing is left to look for.
         return Finding("goal_chosen", 9, "what the goal names was acted on", "reachability")
     for name, alike in open_names.items():
         chosen = _instead(episode, alike)
@@ -39,6 +40,7 @@ def goal_chosen(episode: Episode) -> Finding | None:
             repair = {"told": name, "chosen": chosen[0]} if len(chosen) == 1 else {}
             return Finding("chose_other", 5, reason, "reachability", repair)
     offered = [name for name, alike in open_names.items() if any(_can_be_chosen(e) for e in alike)]
+    # A cut trace may have gone on to it; what isn't offered can't be acted on.
     if episode.is_prefix or not offered:
         return None
     reason = f"the goal names {offered[0]!r}, which is offered and never acted on"
@@ -65,11 +67,15 @@ def named_labels(episode: Episode) -> dict[str, list[Element]]:
     found: dict[str, list[Element]] = {}
     for element in _elements(episode):
         label = element.label.strip()
+        # Short labels and digits occur in any goal by chance; containers bear the words of all that is in
+        # them.
         if len(plain(label)) < 3 or plain(label).isdigit() or element.area > CONTAINER_SHARE * 1e6:
             continue
+        # Inside a sentence and with a capital, so "home" in a goal isn't the button Home.
         inside = re.search(rf"(?<=[\w,;:] ){re.escape(label)}(?!\w)", goal) if label[0].isupper() else None
         if inside or plain(label) in quoted:
             found.setdefault(label, []).append(element)
+    # "Settings" within "Sound Settings": only the longer one is meant.
     return {name: found[name] for name in found if not any(name != other and holds(other, name) for other in found)}
 
 
@@ -94,12 +100,14 @@ def _touched(step: Step, reach: float = 0.0) -> list[Element]:
     if point is None or step.screen is None:
         return []
     elements = [e for e in step.screen.elements if 0 < e.area <= CONTAINER_SHARE * 1e6]
+    # Bare texts: their rows reach further than their boxes.
     if is_bare(elements):
         return [e for e in elements if e.holds(point, 2.0 + reach) or in_row(e, point)]
     holding = [e for e in elements if e.holds(point, 2.0)]
     chosen = min((e for e in holding if _can_be_chosen(e)), key=lambda e: e.area, default=None)
     if chosen is None:
         return holding
+    # What lies within the element chosen belongs to it: the title and the price on a card.
     return holding + [e for e in elements if e not in holding and _lies_in(e, chosen)]
 
 
@@ -114,6 +122,7 @@ def _instead(episode: Episode, alike: list[Element]) -> list[str]:
     for step in episode.actions:
         for element in _touched(step):
             label = element.label.strip()
+            # What the goal names itself is no wrong choice, and digits stand everywhere.
             if not plain(label) or holds(episode.instruction, label) or plain(label).isdigit():
                 continue
             if any(_of_a_kind(element, other) for other in alike):
@@ -123,6 +132,7 @@ def _instead(episode: Episode, alike: list[Element]) -> list[str]:
 
 def _of_a_kind(one: Element, other: Element) -> bool:
     """Same role, about the same height, in one column or one row, and not the same place."""
+    # Entries of a list look alike; a tenth in height allows for two-line ones.
     heights = (one.box[3] - one.box[1], other.box[3] - other.box[1])
     lined = abs(one.box[0] - other.box[0]) <= 4 or abs(one.box[1] - other.box[1]) <= 4
     return (
@@ -138,6 +148,7 @@ def left_unconfirmed(episode: Episode) -> Finding | None:
     """
     if not episode.actions or episode.actions[-1].row["action_type"] != "Finished" or episode.is_prefix:
         return None
+    # The instruction grew by an answer, so the user was asked.
     if episode.actions[-1].row["instruction"] != episode.actions[0].row["instruction"]:
         return None  # it grew by an answer
     last, words = episode.actions[-1], plain(episode.instruction).split()
@@ -146,6 +157,7 @@ def left_unconfirmed(episode: Episode) -> Finding | None:
     before = episode.actions[-2]
     point = point_of(before)
     under = hit(before.screen.elements, point) if before.screen is not None and point is not None else None
+    # The button was pressed, and its page just goes on offering it.
     if under is not None and _commit_word(under):
         return None
     acted = {plain(text) for text in acted_texts(episode)}
@@ -153,6 +165,8 @@ def left_unconfirmed(episode: Episode) -> Finding | None:
         word = _commit_word(element) if _can_be_chosen(element) else None
         if word is None or plain(element.label) in acted:
             continue
+        # The button's word must be the goal's ("send …"), or the trace filled in a form that such a button
+        # ends.
         if word in words or (word in ALWAYS_COMMIT and _fills_in(episode)):
             reason = f"ends while {element.label[:40]!r} is still to be pressed"
             return Finding("left_unconfirmed", 5, reason, "reachability")

@@ -94,15 +94,18 @@ def meaning(text: str) -> Meaning:
     """Any text → what of it vectors are deaf to."""
     folded = _folded(text)
     found = (_folded(e.text) for e in entities(text) if e.kind in ("quoted", "address"))
+    # Longest first: a quote within another must not cut it apart.
     quoted = sorted((q for q in found if _wording(q)), key=lambda q: (-len(q), q))
     rest = folded
     for number, piece in enumerate(quoted):  # one word each, whatever stands in it
+        # Short quotes occur within words, so they are looked for between quotation marks alone.
         inside = re.escape(piece) if len(piece) > 4 else rf"(?<={_MARKS}){re.escape(piece)}(?={_MARKS})"
         rest = re.sub(inside, f" {chr(_QUOTE + number)} ", rest)
     tokens = [_spelled(token) for token in _TOKEN.findall(_HALF_DAY.sub(r"\1m", rest)) if _told(token)]
     tokens = [f'"{_wording(quoted[ord(t[0]) - _QUOTE])}"' if _stands_for(t, quoted) else t for t in tokens]
     letters = [char for char in folded if char.isalpha()]
     read = _Reading()
+    # Each token with the one before it, and a full stop at the end that closes the last clause.
     for before, token in zip(["", *tokens], [*tokens, "."], strict=True):
         read.take(token, before)
     return Meaning(
@@ -140,6 +143,7 @@ class _Reading:
     def take(self, token: str, before: str) -> None:
         """Read one token more; a clause's end closes what was said of its words."""
         if token in _CLAUSE_END:
+            # A turn holds for all words of its clause: "turn on Wi-Fi, off Bluetooth" has two clauses.
             self.turned += [(word, kind) for word in self._clause[0] for kind in sorted(self._clause[1])]
             self._clause, self._role = ([], set()), ""
             return
@@ -147,19 +151,23 @@ class _Reading:
         if kind:
             self.turns[kind] += 1
             self._clause[1].add(kind)
+        # A role ("from", "to", "not") is for the next content word, and not a word itself.
         if token in ROLES or kind == "not":
             self._role = "not" if kind == "not" else ROLES[token]
         elif token in FUNCTION and token not in _ARTICLES:
             self.order.append(token)
         elif token not in _ARTICLES and (token in VALUES or any(c.isalnum() or not c.isascii() for c in token)):
+            # Words, values and signs such as emoji are content; ASCII punctuation isn't.
             self._content(token, kind, before)
 
     def _content(self, token: str, kind: str, before: str) -> None:
         value = _value(token, before)
+        # A turn stands as its kind, so that "remove" and "delete" are one word in the order.
         word = value or kind or token
         if value:
             self.values.append([value, self.words[-1] if self.words else "", ""])
         elif self.values and not self.values[-1][2]:
+            # The content word behind a value is known only now.
             self.values[-1][2] = word
         self.order.append(word)
         self.words.append(word)
@@ -176,10 +184,13 @@ def _stands_for(token: str, quoted: Sequence[str]) -> bool:
 def conflict(one: Meaning, two: Meaning) -> str:
     """Why two texts can't mean the same however near their vectors are: script, values, names, turns or parts; "" if
     nothing stands against it."""
+    # Equal wording means the same even where it can't be read.
     if one.wording == two.wording:
         return ""
+    # In a script that the model doesn't read all words have one vector: only equality counts.
     if not (one.readable and two.readable) or one.unread != two.unread:
         return "script"
+    # In order of how certain the difference is; the first that is found is the reason.
     if _values_differ(one.values, two.values) or not (_says(two, one.quoted) and _says(one, two.quoted)):
         return "values"
     if not (one.names <= _held(two) and two.names <= _held(one)):
@@ -193,9 +204,11 @@ def conflict(one: Meaning, two: Meaning) -> str:
 
 def _folded(text: str) -> str:
     """Compatibility forms unified, casefolded; variation selectors and joiners, which nobody sees, left out."""
+    # NFKC: full-width letters and ligatures are the same to a reader.
     kept = text if text.isascii() else unicodedata.normalize("NFKC", text)
     if not kept.isascii():
         kept = "".join(c for c in kept if not ("\ufe00" <= c <= "\ufe0f" or unicodedata.category(c) == "Cf"))
+    # Both apostrophes: a negation must not hide in its contraction.
     return kept.casefold().replace("n't", " not").replace("n\u2019t", " not")
 
 
@@ -209,12 +222,14 @@ def _told(token: str) -> bool:
 def _spelled(token: str) -> str:
     """One spelling of numbers and of hyphenated words: 1,000 is 1000, Wi-Fi is wifi, two is 2."""
     if token[-1].isdigit():
+        # A comma before just three digits groups thousands; any other is kept.
         return re.sub(r",(?=\d{3}(?:\D|$))", "", token)
     return re.sub(r"['\u2019]s?$|[-'\u2019]", "", token)
 
 
 def _kind(token: str) -> str:
     """The turn a word makes, also in another form of it (closes, closing)."""
+    # Endings of English verbs: closes, closed, closing come from close.
     for stem in (token, token[:-1], token[:-2], token[:-3], token[:-3] + "e", token[:-2] + "e"):
         if stem in TURNS and (stem == token or (len(stem) > 3 and token[len(stem.rstrip("e")) :] in _ENDINGS)):
             return TURNS[stem]
@@ -249,8 +264,10 @@ def _unread(token: str) -> bool:
 
 def _names(text: str, rest: str) -> frozenset[str]:
     """Words of capitalised names outside quotes; none where capitals say nothing (TITLES, Every Word Capital)."""
+    # A capital after a word or comma, not at the beginning of a sentence, where it says nothing.
     inside = re.findall(r"(?<=[\w,] )[^\W\d_]+", text)
     small = [word for word in inside if word.casefold() in FUNCTION or word.casefold() in ROLES]
+    # Small words with capitals: a title in which every word has one.
     if text.isupper() or any(word[0].isupper() and word != "I" for word in small):
         return frozenset()
     named = (e.text for e in entities(text) if e.kind == "name")
@@ -270,6 +287,8 @@ def _values_differ(one: Sequence[tuple[str, ...]], two: Sequence[tuple[str, ...]
         return False
     if sorted(a) != sorted(b):
         return True
+    # Beside which words each value stands, before and behind, in both texts: only if both sides differ did
+    # they swap.
     sides = [Counter((v, side[n]) for v, *side in listed) for listed in (one, two) for n in (0, 1)]
     return sides[0] != sides[2] and sides[1] != sides[3]
 
@@ -279,6 +298,7 @@ def _exchanged(one: Meaning, two: Meaning, mine: Sequence[tuple[str, str]], thei
     both = set(one.words) & set(two.words)
     lost = {(word, part) for word, part in set(mine) - set(theirs) if word in both}
     won = {(word, part) for word, part in set(theirs) - set(mine) if word in both}
+    # A word that was "from" and is "to" now changed its part without any other word.
     if any(part in _OPPOSITE and (word, _OPPOSITE[part]) in won for word, part in lost):
         return True
     return any(part == other and word != heir for word, part in lost for heir, other in won)
@@ -299,6 +319,7 @@ def _swapped(one: Sequence[str], two: Sequence[str]) -> bool:
     if len(one) != len(two):
         return False
     places = [n for n, (a, b) in enumerate(zip(one, two, strict=True)) if a != b]
+    # Two words exchanged side by side are an enumeration: "apples and pears".
     if len(places) != 2 or places[1] - places[0] == 1:
         return False
     return [one[n] for n in places] == [two[n] for n in reversed(places)]

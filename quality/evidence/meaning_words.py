@@ -13,6 +13,7 @@ _SECTIONS: dict[str, dict[str, str]] = {}
 
 
 def _read() -> None:
+    # Kind and words by a colon; in sections without kinds each word stands for itself.
     words: dict[str, str] = {}
     for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):

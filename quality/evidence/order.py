@@ -40,17 +40,21 @@ def fit(step: Step, after: Screen) -> float:
     """How well a screen follows a step's action: above 0 = as one would expect, below 0 = it contradicts."""
     if step.screen is None:
         return 0.0
+    # Each evidence function looks at `next`: it is asked what it would say of that screen.
     seen = replace(step, next=after)
+    # Nothing changed, which these actions ought to have.
     if step.screen.sha256 == after.sha256 or same_picture(step.screen, after, skip_top(step)):
         return -1.0 if step.row["action_type"] in (*CLICKS, "Scroll", "Type", "Launch") else 0.0
     action = step.action
     if isinstance(action, Scroll):
         found = scroll_agrees(seen) or scroll_elsewhere(seen)
+        # A finding's cap from 8 on speaks for the step, one below against it.
         return 0.0 if found is None else 2.0 if found.cap >= 8 else -2.0
     if isinstance(action, Type):
         shown = typed_text_shows(seen)
         if shown is not None:
             return 2.0 if shown.cap >= 8 else -1.0
+        # Typing fills a field: if a third of the picture changes, another page was opened.
         return -1.0 if step.screen.changed_share(after, skip_top(step)) > 0.3 else 0.0
     if isinstance(action, Launch):
         name = action.app or action.url
@@ -68,6 +72,7 @@ def _fit_click(seen: Step, after: Screen) -> float:
     box = seen.screen.changed_box(after, skip_top(seen)) if small else None
     if box is None or point is None:
         return 0.0
+    # What changes lies elsewhere: weak, as messages and counters do so by design.
     if not Element(box, "", "", "").holds(point, 15.0):
         return -0.5
     under = hit(seen.screen.elements, point)
@@ -82,6 +87,7 @@ def _contains(outer: Box, inner: Box, margin: float = 15.0) -> bool:
 
 def _settled(steps: Sequence[Step], place: int) -> Screen | None:
     """The screen an action leads to once what loads has loaded: past the Waits that follow it."""
+    # Waits don't lead anywhere; the screen after them is what the action led to.
     for step in steps[place + 1 :]:
         if step.row["action_type"] != "Wait":
             return step.screen
@@ -102,13 +108,16 @@ def late_screens(episode: Episode) -> dict[str, Finding]:
     for before, step in pairwise(episode.actions):
         kind, text, ahead = before.row["action_type"], before.row["action_text"], message
         message = text
+        # Done twice is a loop, which has a finding of its own.
         if kind not in MUST_CHANGE or step.follows_gap or text in (ahead, step.row["action_text"]):
             continue  # what is done twice is a loop: see `loops`
         if before.screen is None or step.screen is None or step.next is None or step.row["action_type"] == "Wait":
             continue
         top = skip_top(step)
+        # The screen must be the one before the action, and then change: else nothing was late.
         if not same_picture(before.screen, step.screen, top) or same_picture(step.screen, step.next, top):
             continue
+        # The next screen shows the earlier action's effect better than this one's.
         sure = fit(before, step.next) > max(fit(step, step.next), 0.0)
         words = f"{kind} before it changed nothing" + (", and its effect comes after this step" if sure else "")
         found[step.item_id] = Finding("late_screen", 3 if sure else 7, words)
@@ -119,11 +128,13 @@ def in_order(episode: Episode, habits: Habits) -> Finding | None:
     """The recorded screens follow the actions at least as well as the episode's other screens would."""
     steps = [step for step in episode.steps if step.screen is not None]
     screens = {step.screen.sha256: step.screen for step in steps if step.screen is not None}
+    # Two screens have one order, and behind a gap any screen may follow.
     if episode.one_picture or len(screens) < 3 or any(step.follows_gap for step in steps):
         return None
     astray: list[int] = []
     supported = 0
     for place, step in enumerate(steps):
+        # Right after, or once what loads has loaded: either will do.
         after = _settled(steps, place)
         if step.action is None or after is None or step.screen is None:
             continue
@@ -131,8 +142,10 @@ def in_order(episode: Episode, habits: Habits) -> Finding | None:
         supported += here > 0
         if here > 0:
             continue
+        # A window around the step: fits with screens far away are chance.
         near = steps[max(place - MOST_SCREENS // 2, 0) : place + MOST_SCREENS // 2]
         others = {s.screen.sha256: s.screen for s in near if s.screen is not None}
+        # The step's own screens can't be the better ones.
         known = {step.screen.sha256, after.sha256, step.next.sha256 if step.next else ""}
         if any(sha not in known and fit(step, screen) >= STRONG for sha, screen in others.items()):
             astray.append(step.row["step_index"])
@@ -140,5 +153,6 @@ def in_order(episode: Episode, habits: Habits) -> Finding | None:
         return Finding("in_order", 9, "the screens follow the actions", "reachability") if supported >= 2 else None
     shown = ", ".join(str(index) for index in astray[:5])
     reason = f"what follows step {shown} fits less than another screen of the episode"
+    # Two steps astray are sure; a single one weighs more where hardly any other step is confirmed.
     cap = 3 if len(astray) >= 2 else 4 if supported < 2 else 5
     return Finding("out_of_order", cap, reason, "reachability")

@@ -53,6 +53,7 @@ def read_texts(data: bytes) -> list[Element]:
     reader_version()
     image = open_image(data).convert("L")
     width, height = image.size
+    # Small print is misread; enlarging further than three times adds no detail.
     factor = min(3.0, max(1.0, ENLARGED_TO_PX / max(image.size)))
     if factor > 1.0:
         image = image.resize((round(width * factor), round(height * factor)), Image.Resampling.BICUBIC)
@@ -60,11 +61,13 @@ def read_texts(data: bytes) -> list[Element]:
     image.save(out, "PNG", compress_level=1)
     try:
         done = subprocess.run(
+            # Mode 11: sparse text, no page layout, which screens don't have.
             [PROGRAM, "-", "-", "--psm", "11", "--dpi", "150", "tsv"],
             input=out.getvalue(),
             capture_output=True,
             timeout=TIME_LIMIT_S,
             check=False,
+            # Workers share the cores already; Tesseract would start four threads each.
             env={**os.environ, "OMP_THREAD_LIMIT": "1"},
         )
     except subprocess.TimeoutExpired:
@@ -96,12 +99,15 @@ PixelBox = tuple[int, int, int, int]
 def _texts(table: str) -> list[tuple[PixelBox, str]]:
     """Tesseract's TSV → (box in pixels, text) of each run of words."""
     runs: list[tuple[tuple[str, ...], PixelBox, list[str]]] = []
+    # The first row has the names of the columns.
     for row in table.splitlines()[1:]:
         cells = row.split("\t")
+        # Level 5 is a word; the other levels are its line, paragraph, block and page.
         if len(cells) < 12 or cells[0] != "5" or not _is_word(cells[11]) or float(cells[10]) < LEAST_SURE:
             continue
         left, top, wide, high = map(int, cells[6:10])
         line, box = tuple(cells[1:5]), (left, top, left + wide, top + high)
+        # Words of one line with a wide gap between them are two texts side by side: a label and its value.
         if runs and runs[-1][0] == line and box[0] - runs[-1][1][2] <= GAP * max(high, runs[-1][1][3] - runs[-1][1][1]):
             _, had, words = runs.pop()
             box = (min(had[0], box[0]), min(had[1], box[1]), max(had[2], box[2]), max(had[3], box[3]))
@@ -136,6 +142,7 @@ class TextReader:
     def _from_file(self, sha256: str, source: ScreenSource) -> list[Element]:
         assert self._kept is not None
         file = self._kept / sha256[:2] / f"{sha256}.json"
+        # Also an empty list is written: that nothing stands there was costly to find out.
         if not file.is_file():
             file.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(file) as part:

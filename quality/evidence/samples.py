@@ -71,6 +71,7 @@ def box_frames(sample: Sample) -> Finding | None:
         return None
     for box in boxes:
         shown = [round(value) for value in box]
+        # Two cut sides are hardly chance, one may be.
         if (sides := cut_sides(sample.screen.grey, box, 0.06)) >= 2:
             return Finding(
                 "box_cuts", 3, f"{sides} sides of the box {shown} cut through something", repair=_snap(sample)
@@ -89,6 +90,7 @@ def answer_in_box(sample: Sample) -> Finding | None:
     if match is None or not boxes:
         return None
     point = (int(match.group(1)), int(match.group(2)))
+    # One unit more on each side, for points that were rounded onto the border.
     if any(contains((box[0] - 1, box[1] - 1, box[2] + 1, box[3] + 1), point) for box in boxes):
         return Finding("answer_in_box", 9, "the answer lies in the box")
     return Finding("answer_outside", 3, f"the answer {point} lies outside its box", repair={"recentre": True})
@@ -107,6 +109,7 @@ def box_of_named(sample: Sample) -> Finding | None:
         return None
     requested = expression_of(sample)
     exact = [e for e in elements if plain(requested) in (plain(e.name), plain(e.text))]
+    # "The icon left of Cart" names Cart and asks for another element.
     if not exact and RELATIVE.search(requested):
         return None
     named = exact or named_elements(requested, elements, minimum=3)
@@ -115,6 +118,7 @@ def box_of_named(sample: Sample) -> Finding | None:
     if any(_covers(box, e) for box in boxes for e in named):
         return Finding("box_of_named", 10, f"the box is that of {named[0].label[:40]!r}, which is asked for")
     under = _under(boxes[0], elements)
+    # The words may be about what lies under the box, if not by its exact name.
     if not exact and under is not None and under.label and word_f1(under.label, requested) > 0.3:
         return None
     whole = any(plain(e.label) and overlap(boxes[0], e.box) >= 0.8 for e in elements)
@@ -129,6 +133,7 @@ def box_of_named(sample: Sample) -> Finding | None:
 
 def _covers(box: Box, element: Element) -> bool:
     """Box and element are the same thing: they overlap well, or one lies in the other and isn't much larger."""
+    # Boxes of a text and of its button differ much in area, and are still the same thing.
     if overlap(box, element.box) >= 0.4:
         return True
     width = min(box[2], element.box[2]) - max(box[0], element.box[0])
@@ -139,6 +144,7 @@ def _covers(box: Box, element: Element) -> bool:
 
 
 def _under(box: Box, elements: list[Element]) -> Element | None:
+    # The element that the box overlaps best, else the one at its middle.
     best = max(elements, key=lambda e: overlap(box, e.box))
     if overlap(box, best.box) > 0.3:
         return best
@@ -152,6 +158,7 @@ def _snap(sample: Sample, named: list[Element] | None = None) -> dict[str, list[
     if named is None:
         requested = plain(expression_of(sample))
         named = [e for e in sample.screen.elements if e.area > 0 and requested in (plain(e.name), plain(e.text))]
+    # Two elements of the name, and nobody knows to which the box should move.
     return {"snap": list(named[0].box)} if len({e.box for e in named}) == 1 else {}
 
 
@@ -182,6 +189,7 @@ def picture_moved(sample: Sample) -> Move | None:
         return None
     elements = [e for e in sample.screen.elements if e.area > 0]
     moves = [
+        # The nearest element of the box's size is taken for its own; one shift for most boxes then shows.
         min(found, key=_length)
         for row in sample.siblings
         for box in row["target_boxes"]
@@ -189,6 +197,7 @@ def picture_moved(sample: Sample) -> Move | None:
     ]
     if len(moves) < 4:
         return None
+    # The median, as some boxes find a wrong neighbour.
     way = median(move[0] for move in moves), median(move[1] for move in moves)
     agreeing = sum(_alike(move, way) for move in moves)
     return way if _length(way) >= MOVED_FROM and agreeing >= 0.7 * len(moves) else None
@@ -205,6 +214,7 @@ def moved_together(sample: Sample) -> Finding | None:
         return None
     elements = [e for e in sample.screen.elements if e.area > 0]
     own = [_moves(box, elements) for box in boxes_of(sample)]
+    # A box that sits on its element is right, whatever its neighbours do.
     in_place = any(_length(move) < MOVED_FROM for moves in own for move in moves)
     if in_place or not any(_alike(move, way) for moves in own for move in moves):
         return None
@@ -248,6 +258,7 @@ def answer_on_screen(sample: Sample) -> Finding | None:
     if sample.row["objective"] != "vqa" or sample.screen is None:
         return None
     answer, texts = sample.row["answer"], visible_text(sample.screen)
+    # Yes and no stand on no screen; long answers are sentences in words of their own.
     if plain(answer) in _NO_ANSWER or len(texts) < 3 or len(plain(answer).split()) > 12:
         return None
     if any(holds(text, answer) for text in texts) or holds(" ".join(texts), answer):
@@ -257,8 +268,10 @@ def answer_on_screen(sample: Sample) -> Finding | None:
     share = sum(f" {word} " in whole for word in words) / len(words)
     if share >= 0.6:
         return Finding("answer_on_screen", 8, "most words of the answer stand on the screen")
+    # Counts aren't written on the screen: somebody has counted.
     if len(words) == 1 and words[0].isdigit() and int(words[0]) <= 30:
         return None  # may be a count
+    # One text of nearly the same characters is what a slip of the pen was meant to be.
     close = {text for text in texts if similarity(text, answer) >= 0.8}
     repair = {"answer": close.pop()} if len(close) == 1 else {}
     return Finding(
@@ -281,9 +294,11 @@ def answer_at_point(sample: Sample) -> Finding | None:
     if under is None or not plain(under.label):
         return None
     answer = sample.row["answer"]
+    # Captions say more than the label, labels more than short captions: either may hold the other.
     said_of = [text for text in (under.text, under.name) if text]
     if any(holds(answer, text) or holds(text, answer) or word_f1(answer, text) >= 0.4 for text in said_of):
         return Finding("answer_at_point", 10, f"the answer names {under.label[:40]!r}")
+    # It names the kind of element at least ("a button").
     if under.role and holds(answer, under.role):
         return None
     said = f"{under.role} {under.text or under.name}".strip()
@@ -304,6 +319,7 @@ def listed_on_screen(sample: Sample) -> Finding | None:
     if len(lines) < 2 or len(texts) < 2:
         return None
     whole = f" {plain(' '.join(texts))} "
+    # The first word of a line is the element's role.
     spoken = [rest for line in lines if (rest := plain(line.partition(" ")[2]))]
     if not spoken:
         return None
@@ -314,6 +330,7 @@ def listed_on_screen(sample: Sample) -> Finding | None:
 
 
 def _mostly_in(text: str, whole: str) -> bool:
+    # Numbers change between listings (times, badges), so the words decide.
     words = [word for word in text.split() if not word.isdigit()] or text.split()
     return sum(f" {word} " in whole for word in words) >= 0.6 * len(words)
 

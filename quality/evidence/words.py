@@ -59,6 +59,7 @@ def entities(text: str) -> list[Entity]:
 def _entities(text: str) -> tuple[Entity, ...]:
     found: list[Entity] = []
     rest = text
+    # From certain to uncertain: a quoted number is a quote.
     for kind, pattern in (("quoted", _QUOTED), ("address", _ADDRESS), ("number", _NUMBER), ("name", _NAME)):
         for match in pattern.finditer(rest):
             value = next((group for group in match.groups() if group), match.group(0)).strip(" .,;:")
@@ -66,6 +67,7 @@ def _entities(text: str) -> tuple[Entity, ...]:
                 found.append(Entity(value, kind))
         # What was taken once isn't read again as something weaker; the blank keeps the places of the rest.
         rest = pattern.sub(lambda match: " " * len(match.group(0)), rest)
+    # Reversed twice: of entities with the same text the first, most certain, one stays.
     return tuple({plain(entity.text): entity for entity in reversed(found)}.values())[::-1]
 
 
@@ -74,6 +76,7 @@ def holds(text: str, part: str) -> bool:
     whole, piece = plain(text), plain(part)
     if not piece:
         return False
+    # From U+2E80 on are the scripts that put no blanks between words.
     if not piece.isascii() and any(ord(char) > 0x2E80 for char in piece):
         return piece.replace(" ", "") in whole.replace(" ", "")
     return f" {piece} " in f" {whole} "
@@ -108,6 +111,7 @@ def named_elements(text: str, elements: Sequence[Element], minimum: int = 2) -> 
     Empty if no label of at least `minimum` characters occurs. Elements with an equal label all come back: the
     text can't distinguish them.
     """
+    # Quotes in the text decide: who quotes a label means that element.
     labelled = [element for element in elements if plain(element.label)]
     quoted = {plain(entity.text) for entity in entities(text) if entity.kind == "quoted"}
     exact = [e for e in labelled if plain(e.name) in quoted or plain(e.text) in quoted]
@@ -115,6 +119,7 @@ def named_elements(text: str, elements: Sequence[Element], minimum: int = 2) -> 
         return exact
     whole = f" {plain(text)} "
     best: list[Element] = []
+    # The longest label that occurs: "Sound" within "Sound settings" isn't what is named.
     best_size = 0
     for element in labelled:
         for label in {plain(element.name), plain(element.text)}:

@@ -57,15 +57,19 @@ def inputs(risks: Mapping[str, float], gold: Sequence[Row]) -> list[tuple[str, s
     """(base item id, unit, inputs of the regression) of each gold row whose last verdict holds a risk."""
     found: list[tuple[str, str, tuple[float, ...]]] = []
     for row in gold:
+        # The last screen of an episode has no action, so nothing to be right or wrong.
         if row.get("action_text", "") is None:
             continue
         if "sample_id" in row:
             name = base = item_sample(row["sample_id"])
+            # A sample stands alone: there is no episode whose risk would tell of it.
             around = None
         else:
             name = step_id(row)
             base = name.partition("@")[0]
+            # The episode as it was judged with this step's version, else as it was at first.
             around = risks.get(_episode_of(name, row), risks.get(item_episode(row["source"], row["episode_id"])))
+        # A repaired item has a verdict of its own; one without repairs is found by its first id.
         risk = risks.get(name, risks.get(base))
         if risk is not None:
             repaired = float("repairs" in json.loads(row["provenance"] or "{}"))
@@ -81,6 +85,7 @@ def _episode_of(step: str, row: Row) -> str:
 
 
 def _odds(risk: float) -> float:
+    # Away from 0 and 1, where log-odds are infinite.
     risk = min(max(risk, 1e-6), 1 - 1e-6)
     return max(-LARGEST, min(LARGEST, math.log(risk / (1 - risk))))
 
@@ -94,6 +99,7 @@ def fit_claim(risks: Mapping[str, float], gold: Sequence[Row], true: Mapping[str
         if len(own) < LEAST:
             raise ValueError(f"claim: expected at least {LEAST} gold {unit}s of known truth, found {len(own)}")
         x = np.array([values for values, _ in own])
+        # The regression is of being untrue, like the risk.
         fitted[unit] = _logistic(x, np.array([not is_true for _, is_true in own], np.float64))
     return RiskClaim(**fitted)
 
@@ -103,9 +109,11 @@ def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[float, ...]:
 
     def loss(weights: np.ndarray) -> float:
         out = x @ weights
+        # Without a penalty, weights of a feature that separates all items would grow without end.
         return float((np.logaddexp(0, out) - y * out).sum() + 0.5 * PENALTY * (weights[1:] ** 2).sum())
 
     bounds = [(-20.0, 20.0), (0.0, 5.0), (0.0, 5.0), (-5.0, 5.0)]  # more risk is never less
+    # About 5 % untrue, and hardly any influence of the risks, to begin with.
     found = minimize(loss, np.array([-3.0, 0.1, 0.1, 0.0]), method="L-BFGS-B", bounds=bounds)
     return tuple(round(float(value), 6) for value in found.x)
 

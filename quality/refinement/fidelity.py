@@ -96,6 +96,7 @@ class SourceTruth:
                 planted = FidelityDefect(entry["defect"], entry["original"])
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{path.name}:{number}: expected a truth line, found {line[:80]!r}") from error
+            # Unreadable items and copies were planted as well, and say nothing about fidelity.
             if entry.get("low_fidelity", True):
                 self._items[key] = planted
 
@@ -103,6 +104,7 @@ class SourceTruth:
         """What was planted on the native item of a row, itself or with its whole record."""
         where = provenance(row)
         record, index = str(where.get("record")), where.get("native_index")
+        # The item itself, else a defect of its whole record.
         return self._items.get((record, index)) or self._items.get((record, None))
 
 
@@ -143,11 +145,13 @@ def _compare(
             kind = result.kinds.setdefault(planted.defect, KindScore())
             kind.planted += 1
             kind.found += flagged
+    # Pictures are opened by their size alone here: to turn true pixels into units.
     bank = ScreenBank(unified.read("screens", Screens.schema), store)
     ended = _records_that_end(gold)
     for _, row in _native_rows(gold):
         planted = truth.of(row)
         tally["gold"] += 1
+        # An item without a planted defect is clean, whatever was done to it.
         if planted is None:
             tally["gold_clean"] += 1
         elif equals_original(row, planted, bank, ended):
@@ -193,6 +197,7 @@ def equals_original(row: Row, planted: FidelityDefect, bank: ScreenBank, ended: 
     that was exchanged is lost with the defect, so such an item never counts as repaired. A prefix of a trace that
     stopped early equals the original once it no longer claims to be finished.
     """
+    # A trace that stopped early needs no repair to be true: it need only not claim to be finished.
     if not provenance(row).get("repairs"):
         return planted.defect == "premature_finish" and _has_not_ended(row, ended)
     if planted.defect == "premature_finish":
@@ -200,6 +205,7 @@ def equals_original(row: Row, planted: FidelityDefect, bank: ScreenBank, ended: 
     original = planted.original
     if "goal" in original:
         return _same_goal(str(row["instruction"]), original)
+    # The right screenshot is lost with the defect, so nothing can restore it.
     if planted.defect == "off_by_one_screenshot":
         return False
     if "action_text" in row:
@@ -216,11 +222,13 @@ def _same_goal(instruction: str, original: Mapping[str, object]) -> bool:
         return True
     true, untrue = plain(str(original.get("true", ""))), plain(str(original.get("untrue", "")))
     text = f" {plain(instruction)} "
+    # A goal in other words is right if it has the true value and not the planted one.
     return bool(true) and f" {true} " in text and f" {untrue} " not in text
 
 
 def _same_action(row: Row, original: Mapping[str, object]) -> bool:
     action = parse(row["action_text"])
+    # A step too many is right only when it is gone.
     if original.get("extra_step"):
         return False
     if isinstance(action, Type):
@@ -239,6 +247,7 @@ def _same_action(row: Row, original: Mapping[str, object]) -> bool:
 
 def _same_point(point: tuple[int, int], original: Mapping[str, Any], size: tuple[int, int]) -> bool:
     box, true = original.get("box"), original.get("point")
+    # No true box: a point near the true one is as good.
     if box is None and true is not None:
         reach_x, reach_y = SAME_POINT * size[0] / 1000, SAME_POINT * size[1] / 1000
         box = (true[0] - reach_x, true[1] - reach_y, true[0] + reach_x, true[1] + reach_y)
@@ -248,6 +257,7 @@ def _same_point(point: tuple[int, int], original: Mapping[str, Any], size: tuple
         left, top, right, bottom = box_to_unit(tuple(box), size)
     except OffScreen:
         return False
+    # One unit for rounding.
     return contains((left - 1, top - 1, right + 1, bottom + 1), point)
 
 

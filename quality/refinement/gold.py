@@ -120,6 +120,7 @@ def build_gold(
     }
     judged = verdicts.part_hashes
     parts = unified.part_hashes
+    # Verdicts on an older version would judge rows that are different now.
     if missing := sorted(set(parts) - set(judged)):
         raise StoreError(
             f"verdicts/{source} lacks part {missing[0]}; materialise it again for the current unified/{source}"
@@ -137,6 +138,7 @@ def build_gold(
     inputs = {unified.asset: unified.version, verdicts.asset: verdicts.version}
     asset = Nightly(f"gold/{source}", CODE_VERSION, config, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
+    # Calls are plain data, so that any engine's workers can run them.
     def part(spec: PartSpec, version: str) -> GoldPart:
         read = (unified.asset, unified.version), (verdicts.asset, verdicts.version)
         chosen = judge_config or JudgeConfig()
@@ -144,6 +146,8 @@ def build_gold(
         return GoldPart(str(store.home), *read, small, version, spec, chosen, rules, kept)
 
     def run(version: str) -> list[PartResult]:
+        # Judges that ask a model stay in this process: one ceiling, one cache, and they wait more than they
+        # compute.
         if judge_config is not None and not asks_a_model(judge_config):
             rows = rows_by_part(unified)
             calls = [
@@ -172,9 +176,11 @@ def _run(
     def work() -> PartWork:
         part = load_part(unified, key, store)
         first, waiting = read_verdicts(verdicts, key), read_pending(verdicts, key)
+        # Counted before and after, as one rewriter serves all parts.
         before = getattr(rewriter, "unanswered", 0)
         refined = refine_part(part, first, judge, rewriter, rules.max_rounds, waiting, item.overruled)
 
+        # Figures first: the part's items are let go before its samples are derived, which needs the memory.
         counts, screens = {**count(part, refined), "first_keep": first_keep(first)}, part.screens
 
         def write(out: PartWriter) -> dict[str, int]:  # when this is called, the part's items are gone
@@ -255,6 +261,7 @@ def count(part: SourcePart, refined: Refined) -> Counter[str]:
     unrepaired, dropped, review."""
     counts: Counter[str] = Counter()
     counts["items"] = sum(len(episode.actions) for episode in part.episodes) + len(part.native_samples)
+    # Each answer adds a step that the recorded episode didn't have.
     counts["items"] += refined.answered
     counts["answered"] = refined.answered
     counts["episodes"] = len(part.episodes)
@@ -264,6 +271,7 @@ def count(part: SourcePart, refined: Refined) -> Counter[str]:
         repairs = provenance(row).get("repairs", [])
         counts[f"repair:{repairs[-1]}" if repairs else "repair:none"] += 1
         counts[_became(repairs)] += 1
+    # The first word of the reason is what became of the item; the rest is the judge's.
     for reject in refined.rejects:
         word = reject.reason.partition(":")[0].partition(" ")[0]
         counts[word] += 1
@@ -290,6 +298,7 @@ def summary(totals: Counter[str]) -> dict[str, Any]:
     questions that were given the answer which their last screen shows, a step more each.
     """
     items = totals["items"] - totals["pending"]
+    # What still waits for an answer is in no share: it isn't known yet.
     pool = items - totals["discarded"] - totals["dropped"]
     plain: dict[str, Any] = {
         name: totals[name] for name in ("items", "episodes", "gold", *_ENDS, "samples", "overruled", "answered")

@@ -32,9 +32,11 @@ StepRepair = tuple[str, Row | None]
 
 def reconstruct_step(step: Step, findings: Sequence[Finding]) -> StepRepair | None:
     """The first repair that the findings prove; None if none does (the step is then discarded)."""
+    # The gravest first; findings from 8 on speak for the step and prove no repair.
     against = sorted((f for f in findings if f.cap < 8), key=lambda f: f.cap)
     for finding in against:
         for key, make in _STEP_REPAIRS.items():
+            # A repair may decline, and the next finding is asked then.
             if key in finding.repair and (built := make(step, finding)) is not None:
                 return key, built
         if finding.kind == "repeated":
@@ -49,6 +51,7 @@ def _flip(step: Step, finding: Finding) -> Row | None:
         return None
     if action.start is None or action.end is None:
         return with_action(step.row, Scroll(direction=measured))
+    # The way stays, walked the other way round, and the word turns with it.
     swapped = Scroll(action.end, action.start, OPPOSITE[action.direction] if action.direction else "")
     agrees = swapped.direction or _direction(swapped)
     return with_action(step.row, swapped) if agrees == measured else None
@@ -61,6 +64,7 @@ def _direction(scroll: Scroll) -> str:
 def _snap(step: Step, finding: Finding) -> Row | None:
     """The point moves to the centre of the element named, if it lay no further than `SNAP_LIMIT` from it."""
     box, point, action = tuple(finding.repair["snap"]), point_of(step), step.action
+    # Further away it isn't a slip but another element.
     if point is None or action is None or distance(point, box) > SNAP_LIMIT:
         return None
     centre = (round((box[0] + box[2]) / 2), round((box[1] + box[3]) / 2))
@@ -85,6 +89,7 @@ def _type(step: Step, finding: Finding) -> Row | None:
     shown = finding.repair["type"]
     if not isinstance(step.action, Type):
         return None
+    # The screen alone could show an autocompletion; that the instruction asks for it, too, is the proof.
     requested = (step.row["instruction"], step.row["step_instruction"] or "")
     stated = next((text for text in requested if holds(text, shown)), None)
     return with_action(step.row, Type(shown)) if stated is not None else None
@@ -101,6 +106,7 @@ def reconstruct_episode(episode: Episode, findings: Sequence[Finding]) -> tuple[
     """
     kinds = {f.kind for f in findings if f.cap < 8}
     actions = episode.actions
+    # A failed episode has no right beginning that anybody could vouch for.
     if "failed" in kinds or "nothing_done" in kinds:
         return None
     after = repair_of(findings, "cut_after")
@@ -108,8 +114,10 @@ def reconstruct_episode(episode: Episode, findings: Sequence[Finding]) -> tuple[
         return "cut", int(after)
     if episode.is_prefix:
         return None
+    # Only the end is missing: all steps stay, as a prefix.
     if "no_finish" in kinds and kinds <= {"no_finish"}:
         return "cut:no_finish", int(actions[-1].row["step_index"])
+    # The end is claimed too early, and nothing else is wrong: only the claim goes.
     early = kinds <= EARLY and ("entities_unmet" not in kinds or _partly_met(findings))
     if kinds and early and len(actions) > 1 and actions[-1].row["action_type"] == "Finished":
         return "cut:early_finish", int(actions[-2].row["step_index"])
@@ -131,6 +139,7 @@ def reconstruct_sample(sample: Sample, findings: Sequence[Finding]) -> tuple[str
             dx, dy = repair["move"]
             return "move", _with_boxes(sample.row, [(b[0] + dx, b[1] + dy, b[2] + dx, b[3] + dy) for b in boxes])
         if "snap" in repair and len(boxes) == 1:
+            # The middle of the box decides, as it is where an answer would point.
             centre = ((boxes[0][0] + boxes[0][2]) / 2, (boxes[0][1] + boxes[0][3]) / 2)
             if distance(centre, repair["snap"]) <= SNAP_LIMIT:
                 return "snap", _with_boxes(sample.row, [tuple(repair["snap"])])
@@ -143,9 +152,11 @@ def reconstruct_sample(sample: Sample, findings: Sequence[Finding]) -> tuple[str
 
 def _with_boxes(row: Row, boxes: Sequence[Box]) -> Row:
     """The row with other target boxes, and a grounding answer at the centre of the first."""
+    # A box moved back may hang over the border by rounding.
     clamped = [[min(max(value, 0.0), 1000.0) for value in box] for box in boxes]
     new = {**row, "target_boxes": clamped}
     if row["objective"] == "grounding":
         left, top, right, bottom = clamped[0]
+        # Rounded half up, as answers are written elsewhere: Python's round takes 0.5 to the even side.
         new["answer"] = f"[{int((left + right) / 2 + 0.5)},{int((top + bottom) / 2 + 0.5)}]"
     return new

@@ -83,25 +83,31 @@ def refine_part(
     and are left alone, as is an item whose repair isn't judged yet. `kept`: items that people said are right."""
     by_id = {verdict.item_id: verdict for verdict in first}
     habits = Habits.of(part.episodes)
+    # What cleaning takes out is rejected by its rule, and no judge sees it.
     cleaned = cleaning.clean(part)
     judged, unjudged = split_items(cleaned.items, waiting)
     works = [_Work(item, _verdicts_of(item, by_id), item) for item in judged]
     waits = [name for item in unjudged for name in _names(item)]
     refined = Refined(rejects=_taken_out(part, cleaned), pending=waits, answered=cleaned.answered)
+    # What people kept is gold before anything is repaired.
     works = [work for work in works if not _overruled(work, kept or {}, refined)]
     pending = works
     for number in range(1, max_rounds + 1):
         pending = [work for work in pending if _repaired(work, rewriter, habits, number)]
+        # Nothing can be repaired any more: the verdicts are final, however many rounds are left.
         if not pending:
             break
+        # All repairs of a round in one call, so that a judge can batch them.
         fresh, unasked = split_pending(judge.judge([work.item for work in pending], number, habits))
         refined.verdicts += fresh
         refined.rounds = number
         by_id = {verdict.item_id: verdict for verdict in fresh}
         for work in pending:
             work.waiting = bool(split_items([work.item], unasked)[1])
+            # Not judged tonight: the item keeps its old verdicts and waits, repaired.
             if not work.waiting:
                 work.verdicts = _verdicts_of(work.item, by_id)
+        # One that waits isn't repaired a second time without a verdict on the first.
         pending = [work for work in pending if not work.waiting]
     for work in works:
         if work.waiting:
@@ -113,6 +119,7 @@ def refine_part(
 
 def _overruled(work: _Work, retained: Mapping[str, KeepDecision], refined: Refined) -> bool:
     """Whether people kept an item, as it is, that the judge doesn't keep whole: it is gold then."""
+    # Where the judge agrees nothing is overruled, and the item goes its usual way.
     if all(verdict.disposition == "keep" for verdict in work.verdicts.values()):
         return False
     if (found := holds(work.item, retained)) is None:
@@ -175,12 +182,14 @@ def _repair_sample(work: _Work, sample: Sample, rewriter: ItemRewriter, number: 
     findings = look_at_sample(sample)
     row, repair = None, "rewrite"
     if verdict.disposition == "rewrite":
+        # Words first, since they cost nothing of what was recorded; then the box or answer.
         row = rewriter.rewrite_sample(sample, verdict, findings)
     if row is None and (built := reconstruct_sample(sample, findings)) is not None:
         repair, row = built
     if row is None:
         return False
     new = marked(row, sample.item_id, repair, number)
+    # Made again from its row, as everything derived from it is then of the new row.
     [remade] = make_samples([new], sample.bank)
     # The neighbours stay as they were: a shift shared by all of a picture is judged once, on the originals.
     others = tuple(new if other["sample_id"] == new["sample_id"] else other for other in sample.siblings)
@@ -191,18 +200,23 @@ def _repair_sample(work: _Work, sample: Sample, rewriter: ItemRewriter, number: 
 def _repair_episode(work: _Work, episode: Episode, rewriter: ItemRewriter, habits: Habits, number: int) -> bool:
     verdict = work.verdicts[episode.item_id]
     steps = {step.item_id: work.verdicts[step.item_id] for step in episode.actions}
+    # An episode is looked at if it or any of its steps is wanting.
     wanting = [v for v in (verdict, *steps.values()) if v.disposition in ("rewrite", "reconstruct")]
     if not wanting:
         return False
     seen = look_at_episode(episode, habits)
     rows: dict[int, Row] = {step.row["step_index"]: step.row for step in episode.steps}
+    # The goal first: a step's repair keeps whatever goal stands then.
     changed = _repair_whole(work, episode, rows, verdict, seen.whole, rewriter, number)
     for step in episode.actions:
         index = step.row["step_index"]
+        # A cut may have taken the step already.
         if index in rows and _needs_repair(steps[step.item_id]):
             changed |= _repair_step(work, step, rows, steps[step.item_id], seen.steps[step.item_id], rewriter, number)
+    # Nothing could be repaired, so the rest is tried without what is bad.
     if not changed and verdict.disposition != "keep":
         changed = _leave_out(work, episode, rows, steps)
+    # No action left: there is nothing to judge.
     if not changed or not any(row["action_text"] is not None for row in rows.values()):
         return False
     work.item = make_episode(list(rows.values()), episode.bank)
@@ -236,10 +250,12 @@ def _repair_whole(
     if cut is None:
         return False
     repair, last = cut
+    # All behind the cut; a last screen without an action just goes.
     for index in [index for index in rows if index > last]:
         row = rows.pop(index)
         if row["action_text"] is not None:
             work.dropped.append(_dropped(row, repair))
+    # The mark lies on the last step: its digest changes, so the episode is judged again.
     rows[last] = marked(rows[last], step_id(rows[last]), repair, number)
     return True
 
@@ -256,6 +272,7 @@ def _repair_step(
     """Rewrite or reconstruct one step; changes `rows`."""
     index = step.row["step_index"]
     row, repair = None, f"rewrite:{rewriter.name}"
+    # Below 4 no words could make the step right (docs/method.md §3).
     if verdict.alignment is not None and verdict.alignment >= 4:
         row = rewriter.rewrite_step(step, verdict, findings)
     if row is None:
@@ -263,6 +280,7 @@ def _repair_step(
         if built is None:
             return False
         repair, row = built
+    # A repair that is "leave this step out" of the episode.
     if row is None:
         work.dropped.append(_dropped(rows.pop(index), f"{DROP}: {verdict.reason}"))
         return True
@@ -278,7 +296,9 @@ def _leave_out(work: _Work, episode: Episode, rows: dict[int, Row], verdicts: Ma
     scores = [(step, verdicts[step.item_id].alignment) for step in episode.actions]
     bad = [step for step, score in scores if score is not None and score < REWRITE_FROM]
     good = [step for step, score in scores if score is not None and score >= KEEP_FROM]
+    # Few, and fewer than the good: a trace that is mostly bad isn't saved by cutting.
     few = len(bad) <= max(1, FEW * len(scores)) and len(bad) < len(good)
+    # Every other step has to be good: one that is doubtful would be judged in a trace with holes.
     if not bad or not few or len(bad) + len(good) < len(scores):
         return False
     for step in bad:
@@ -299,6 +319,7 @@ def _settle(work: _Work, refined: Refined) -> None:
     for step in work.item.steps:
         index = step.row["step_index"]
         if step.row["action_text"] is None:
+            # The last screen belongs to the action that led to it, and is gold with it.
             if index - 1 in retained:  # the last screen stays with the action that led to it
                 refined.steps.append(step.row)
             continue

@@ -30,6 +30,7 @@ class ItemRewriter(Protocol):
 
 def marked(row: Row, parent: str, repair: str, round_number: int) -> Row:
     """The row as a new item: parent, repairs so far and round go into its provenance."""
+    # The chain of repairs grows: an item that was repaired twice names both.
     plain = provenance(row)
     plain |= {"parent": parent, "repairs": [*plain.get("repairs", ()), repair], "round": round_number}
     return {**row, "provenance": canonical_json(plain)}

@@ -34,6 +34,7 @@ class ProofRewriter:
     def rewrite_episode(self, episode: Episode, verdict: Verdict, findings: Sequence[Finding]) -> list[Row] | None:
         """Put the text typed in the place of the one asked for, if a later screen shows it; else the name of the one
         element clicked in the place of the one name that the trace never meets."""
+        # From the strongest proof to the weakest; the first that holds is the new goal.
         instruction = self._typed(episode, findings) or self._chosen(episode, findings)
         instruction = instruction or self._clicked(episode, findings)
         if instruction is None or instruction == episode.instruction:
@@ -46,6 +47,7 @@ class ProofRewriter:
             return None
         later = [step for step in episode.steps if step.row["step_index"] > proof["step_index"]]
         shown = [text for step in later if step.screen is not None for text in visible_text(step.screen)]
+        # The text typed shows later and the one asked for never does: the trace is about the former.
         if not any(holds(text, proof["typed"]) for text in shown) or any(holds(text, proof["told"]) for text in shown):
             return None
         return replace_once(episode.instruction, proof["told"], proof["typed"])
@@ -57,6 +59,7 @@ class ProofRewriter:
     def _clicked(self, episode: Episode, findings: Sequence[Finding]) -> str | None:
         missing = repair_of(findings, "missing") or []
         clicked = [(step, point) for step in episode.actions if (point := point_of(step)) is not None]
+        # One name unmet and one click: only then it is clear which replaces which.
         if len(missing) != 1 or len(clicked) != 1:
             return None
         step, point = clicked[0]
@@ -92,10 +95,12 @@ class ProofRewriter:
         under = exact_element(sample)
         if under is None or plain(under.label) == plain(expression_of(sample)):
             return None
+        # An element whose name others share can't be asked for by it.
         alike = [e for e in sample.screen.elements if plain(e.label) == plain(under.label)]
         if len({e.box for e in alike}) != 1:
             return None
         text = prompt_text(sample.row["messages"])
+        # The source's own wording around the name stays, where it has one.
         new = grounding_text(under.label) if grounding_text(expression_of(sample)) == text else under.label
         return {**sample.row, "messages": messages("grounding", new, images=len(sample.row["images"]))}
 
@@ -112,6 +117,7 @@ def exact_element(sample: Sample) -> Element | None:
 def replace_once(text: str, old: str, new: str) -> str | None:
     """`text` with its one occurrence of `old` replaced; None if it occurs never or more than once."""
     pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
+    # Twice the word, and nobody knows which of them is meant.
     return pattern.sub(lambda _: new, text) if len(pattern.findall(text)) == 1 else None
 
 
@@ -147,6 +153,7 @@ class OpenAIRewriter:
             self.unanswered += 1
             return None
         new = fields["instruction"].strip()
+        # A model that says the same again has not rewritten anything.
         usable = fields["decision"] == "rewrite" and 0 < len(new) <= MAX_CHARS and new != old
         return new if usable else None
 
@@ -158,6 +165,7 @@ class OpenAIRewriter:
                 data_block("complaint", verdict.reason),
             ]
         )
+        # The last screens show what was reached.
         shown = [step for step in episode.steps if step.screen is not None][-3:]
         pictures = tuple(drawn(step.screen, step.action, None) for step in shown if step.screen is not None)
         new = self._ask(Request(REWRITE_VERSION, REWRITE_RUBRIC, text, pictures, _SCHEMA), episode.instruction)
