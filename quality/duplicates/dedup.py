@@ -96,6 +96,7 @@ def find_duplicates(store: Store, sources: Sequence[str], threshold: float = DEF
     read = [*manifests.values(), *judged.values(), *looks.values(), *([screens] if screens is not None else [])]
     inputs = {manifest.asset: manifest.version for manifest in read}
     data = {manifest.asset: manifest.data_version for manifest in read}
+    # By data versions: a rebuilt source with the same rows changes nothing here.
     spec = PartSpec("all", digest([CODE_VERSION, config, data]))
     before = store.current(ASSET)
     with store.build(ASSET, code_version=CODE_VERSION, config=config, inputs=inputs, parts=[spec]) as build:
@@ -129,8 +130,10 @@ def _write(
 ) -> dict[str, Any]:
     classes = item_classes(items, threshold, embedder)
     known = {item.id for item in items}
+    # Only of items that are in gold, and that aren't duplicates by their texts already.
     recorded = [pair for pair in recordings if {*pair[:2]} <= known and classes.similarity(*pair[:2]) is None]
     retained, displaced, follow = decide(items, classes, recorded)
+    # Each recording pair by both of its ends, as either of them may be the one that yields.
     seen_alike = {frozenset(pair[:2]): pair[2] for pair in recorded}
     by_id = {item.id: item for item in items}
     rows: list[dict[str, Any]] = []
@@ -151,6 +154,7 @@ def _write(
         for name, winner in follow.items()
     ]
     standing = set(retained)
+    # Sorted, as all tables are: the bytes must not depend on the order of the search.
     pairs = sorted([*classes.pairs(), *recorded])
     out.table("pairs", Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in pairs))
     kept_rows = [{"item_id": n, "source": by_id[n].source, "score": by_id[n].score} for n in sorted(retained)]
@@ -167,6 +171,7 @@ def _write(
         "displaced": len(rows),
         "displaced_episodes": sum(row["item_id"].startswith("episode:") for row in rows),
         "displaced_samples": sum(row["item_id"].startswith("sample:") for row in rows),
+        # Pairs among what stays: none is the invariant that the check holds this stage to.
         "kept_pairs": classes.pairs_among(standing)
         + sum(left in standing and right in standing for left, right, _ in recorded),
     }
@@ -185,6 +190,7 @@ def decide(
     episodes = {item.id: item.order for item in items if item.id.startswith("episode:")}
     stay, displaced = keep(episodes, recorded, classes.of, alike)
     samples = [item for item in items if not item.id.startswith("episode:")]
+    # A sample goes with its episode, to which it would be an echo.
     follow = {item.id: displaced[episode] for item in samples for episode in item.episodes if episode in displaced}
     compared = {item.id: item.order for item in samples if item.id not in follow}
     retained, gone = keep(compared, recorded, classes.of, alike)
@@ -199,12 +205,14 @@ def _instructions(
     old_ids: set[str] = set()
     rows: list[tuple[str, str, float]] = []
     if before is not None and _same_measure(before, threshold, embedder):
+        # Pairs of old texts are known only if threshold and model were the same.
         old_ids = set(before.read("texts", TEXTS)["text_id"].to_pylist()) & texts.keys()
         columns = before.read("instruction_pairs", Pairs.schema).to_pydict()
         known = zip(columns["left"], columns["right"], columns["similarity"], strict=True)
         rows = [(left, right, value) for left, right, value in known if left in old_ids and right in old_ids]
     for platform in sorted({platform for platform, _ in texts.values()}):
         mine = sorted(name for name, (where, _) in texts.items() if where == platform)
+        # Old texts first: those aren't compared among themselves again.
         ordered = [n for n in mine if n in old_ids] + [n for n in mine if n not in old_ids]
         new_from = sum(name in old_ids for name in ordered)
         if new_from == len(ordered):
@@ -217,6 +225,7 @@ def _instructions(
     rows.sort(key=lambda row: row[:2])
     pairs = Pairs.table({"left": a, "right": b, "similarity": s} for a, b, s in rows)
     out.table("instruction_pairs", pairs)
+    # Not hashed: it says how the table was made, and isn't part of it.
     out.bytes("measure.json", digest(_measure(threshold, embedder)).encode(), hashed=False)
     return {"instructions": len(texts), "instruction_pairs": len(rows)}
 
@@ -261,6 +270,7 @@ def _phashes(looks: Mapping[str, Manifest], copies: Mapping[str, str]) -> dict[s
     for manifest in looks.values():
         seen = manifest.read("screens", Screens.schema, ["screenshot_sha256", "phash"])
         found.update(zip(seen["screenshot_sha256"].to_pylist(), seen["phash"].to_pylist(), strict=True))
+    # A near copy has the hash of its owner, so that keys of both agree.
     return found | {sha: found[owner] for sha, owner in copies.items() if owner in found}
 
 
@@ -286,6 +296,7 @@ def _episodes(
     for episode_id, rows in episodes.items():
         first = rows[0]
         sha = first["screenshot_sha256"]
+        # Without a known hash the picture's own digest: equal bytes at least are one picture.
         trace = [looks.get(sha, sha), [coarse(row["action_text"]) for row in rows]]
         if sha is None:
             trace.append(episode_id)  # without a picture nobody can say that two episodes are one
@@ -301,6 +312,7 @@ def coarse(action_text: str | None) -> str | None:
     """An action with its points rounded down to cells: what two recordings of one deed share."""
     if action_text is None:
         return None
+    # Cells, so that two recordings of one click needn't hit the same pixel.
     return _POINT.sub(lambda m: f"({int(m[1]) // POINT_CELL},{int(m[2]) // POINT_CELL})", action_text)
 
 
@@ -311,11 +323,14 @@ def _samples(
     items = []
     for row in manifest.read("samples", Samples.schema, columns).to_pylist():
         name = item_sample(row["sample_id"])
+        # A sample without pictures is compared by its own id, so with no other sample.
         text, shown = prompt_text(row["messages"]), row["images"] or [row["sample_id"]]
         shown = [copies.get(sha, sha) for sha in shown]
         key = digest(["sample", row["split"], literals(text), row["objective"], shown, row["answer"]])
+        # A derived sample has no verdict of its own; it is as good as the worst step behind it.
         score = scores.get(name, min((scores[p] for p in row["parents"] if p in scores), default=None))
         steps = (p.removeprefix("step:").rpartition("/")[0] for p in row["parents"] if p.startswith("step:"))
+        # Only navigation repeats what its episode teaches; other objectives ask something else of the screen.
         episodes = tuple(f"episode:{step}" for step in steps) if row["objective"] == "navigation" else ()
         items.append(DuplicateCandidate(name, source, row["platform"], text, key, score, rank, episodes))
     return items

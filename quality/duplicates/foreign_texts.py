@@ -33,6 +33,7 @@ def understood(text: str, embedder: Embedder) -> Meaning:
     """A text's meaning, as far as this encoder reads it: the embedded one Latin letters alone, any other whatever
     it has pieces for. Symbols, which encoders hardly tell apart, have to be equal in either case."""
     found = meaning(text)
+    # The embedded model reads Latin letters; any other model what its tokenizer has pieces for.
     if embedder.model == EMBEDDED or found.readable or embedder.unknown_share(text) > UNKNOWN:
         return found
     symbols = tuple(token for token in found.unread if any(unicodedata.category(char)[0] == "S" for char in token))
@@ -53,6 +54,7 @@ def apart(one: str, two: str, embedder: Embedder) -> bool:
     """Whether two texts that aren't spelled alike can't say the same, however near their vectors are."""
     if conflict(understood(one, embedder), understood(two, embedder)):
         return True
+    # Much of the same n-grams: one text with a part changed, and nobody here knows what that part means.
     return (foreign(one) or foreign(two)) and shared_ngrams(one, two) >= ALIKE
 
 
@@ -61,6 +63,7 @@ def characters(text: str) -> str:
     """A text by its characters alone: no blanks (but between numbers), no punctuation, one form of case, width and
     digits; empty where nothing is left."""
     wording = meaning(text).wording
+    # Blanks between numbers stay: "1 12" isn't "11 2".
     return _BLANK.sub("", "".join(_digit(char) for char in wording))
 
 
@@ -77,4 +80,5 @@ def shared_ngrams(one: str, two: str) -> float:
 
 @lru_cache(maxsize=65536)
 def _ngrams(text: str) -> frozenset[str]:
+    # A text shorter than an n-gram is one by itself.
     return frozenset(text[start : start + NGRAM] for start in range(max(len(text) - NGRAM + 1, 1)))

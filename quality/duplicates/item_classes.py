@@ -34,6 +34,7 @@ class DuplicateCandidate:
     @property
     def order(self) -> tuple[int, int, str]:
         """The total order of `keep`: a lower priority number, then a higher score, then the id."""
+        # An item that nobody judged comes after every judged one.
         return self.priority, -(self.score if self.score is not None else -1), self.id
 
     @property
@@ -67,6 +68,7 @@ class ItemClasses:
     def pairs_among(self, items: AbstractSet[str]) -> int:
         """How many pairs of duplicates there are among some items."""
         left = [sum(item in items for item in members) for members in self.members]
+        # Pairs of a class among those left, and for two alike classes each with each.
         return sum(n * (n - 1) // 2 for n in left) + sum(left[a] * left[b] for a, b in self.alike)
 
 
@@ -74,6 +76,7 @@ def item_classes(items: Sequence[DuplicateCandidate], threshold: float, embedder
     """Items → their classes; alike are those of one platform and key whose texts' similarity is at least `threshold`.
     Only texts that meet another are embedded."""
     keys: dict[tuple[str, str], dict[str, list[DuplicateCandidate]]] = {}
+    # In the order of `keep`, so the first member of a class is its owner.
     for item in sorted(items, key=lambda item: item.order):
         texts = keys.setdefault((item.platform, item.key), {})
         texts.setdefault(normalise(item.text), []).append(item)
@@ -82,11 +85,13 @@ def item_classes(items: Sequence[DuplicateCandidate], threshold: float, embedder
     for key in sorted(keys):
         first = len(members)
         members += [tuple(item.id for item in keys[key][text]) for text in sorted(keys[key])]
+        # Every two texts of one key: keys are narrow, so these are few.
         candidates += combinations(zip(range(first, len(members)), sorted(keys[key]), strict=True), 2)
     values = similarities([(one, two) for (_, one), (_, two) in candidates], embedder).tolist()
     alike = {
         (left, right): float(value)
         for ((left, _), (right, _)), value in zip(candidates, values, strict=True)
+        # Rounded as the cosines are, or a threshold like 0.8 would miss by its last bit.
         if value >= round(threshold, 12)
     }
     return ItemClasses(tuple(members), {name: n for n, names in enumerate(members) for name in names}, alike)

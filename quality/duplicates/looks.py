@@ -71,6 +71,7 @@ class PictureLook:
 def look(image: Image.Image) -> PictureLook:
     """A decoded picture → its look."""
     grey, *colours = image.convert("YCbCr").split()
+    # BOX averages all pixels of a cell, so noise of a lossy encoder cancels out.
     cells = np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BOX), np.uint8)
     chroma = [np.asarray(c.resize((CHROMA_SIDE, CHROMA_SIDE), Image.Resampling.BOX), np.uint8) for c in colours]
     return PictureLook(cells, np.stack(chroma), image.width, image.height)
@@ -78,6 +79,7 @@ def look(image: Image.Image) -> PictureLook:
 
 def edges(cells: np.ndarray) -> int:
     """Cells that differ clearly from a neighbour."""
+    # Signed, for differences.
     grey = cells.astype(np.int16)
     right = np.abs(np.diff(grey, axis=1)) >= EDGE_LEVELS
     below = np.abs(np.diff(grey, axis=0)) >= EDGE_LEVELS
@@ -88,6 +90,7 @@ def difference(left: np.ndarray, right: np.ndarray) -> tuple[int, float]:
     """(largest, mean) grey levels by which a cell lies outside of what the other picture shows within one cell."""
     a, b = left.astype(np.int16), right.astype(np.int16)
     (low_a, high_a), (low_b, high_b) = _around(a), _around(b)
+    # How far a cell lies above the highest, or below the lowest, that the other shows around it, either way.
     gap = np.maximum(np.maximum(a - high_b, low_b - a), np.maximum(b - high_a, low_a - b))
     gap = np.maximum(gap, 0)
     return int(gap.max()), float(gap.mean())
@@ -95,6 +98,7 @@ def difference(left: np.ndarray, right: np.ndarray) -> tuple[int, float]:
 
 def one_screen(left: PictureLook, right: PictureLook) -> bool:
     """Whether two pictures show the same screen (symmetrical)."""
+    # Multiplied crosswise instead of divided: exact for whole numbers.
     shapes = left.width_px * right.height_px, right.width_px * left.height_px
     if abs(shapes[0] - shapes[1]) > SHAPE_TOLERANCE * max(shapes):
         return False
@@ -103,6 +107,7 @@ def one_screen(left: PictureLook, right: PictureLook) -> bool:
     if int(np.abs(left.chroma.astype(np.int16) - right.chroma.astype(np.int16)).max()) > MAX_CHROMA:
         return False
     largest, mean = difference(left.cells, right.cells)
+    # The smallest side of either picture decides how coarse a cell is.
     side = min(left.width_px, left.height_px, right.width_px, right.height_px)
     allowed = MAX_SMALL_CELL if side < SIDE * SMALL_CELL_PX else MAX_CELL
     return largest <= allowed and mean <= MAX_MEAN
@@ -110,6 +115,7 @@ def one_screen(left: PictureLook, right: PictureLook) -> bool:
 
 def _around(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Least and greatest of each cell's 3 x 3 neighbourhood."""
+    # The border repeats, so that it has neighbours as well.
     padded = np.pad(cells, 1, mode="edge")
     views = [padded[y : y + SIDE, x : x + SIDE] for y in range(3) for x in range(3)]
     return np.min(views, axis=0), np.max(views, axis=0)
@@ -129,7 +135,9 @@ class LookBook:
     def get(self, shas: Iterable[str]) -> dict[str, PictureLook]:
         """Looks of pictures. One that can't be read is left out: it is like nothing, and no shard can hold it."""
         wanted = sorted(set(shas))
+        # The first half of the hash is the key: 128 bits are enough to tell pictures apart.
         missing = [sha for sha in wanted if sha[:32] not in self._cache]
+        # In segments of 512: what a kill can lose.
         for start in range(0, len(missing), 512):
             chunk = missing[start : start + 512]
             looks = {sha: one for sha in chunk if (one := self._make(sha)) is not None}
@@ -138,6 +146,7 @@ class LookBook:
             built = list(looks.values())
             sizes = np.array([[one.width_px, one.height_px] for one in built], np.uint32)
             flat = np.stack([np.frombuffer(one.to_bytes(), np.uint8) for one in built])
+            # Width and height lie behind the cells, as bytes of the same row.
             self._cache.put([sha[:32] for sha in looks], np.concatenate([flat, sizes.view(np.uint8)], axis=1))
         wanted = [sha for sha in wanted if sha[:32] in self._cache]
         if not wanted:

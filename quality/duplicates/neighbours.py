@@ -31,9 +31,11 @@ class TooManyPairs(ValueError):
 
 def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Row-wise cosine of two float32 [n, d] in float64, rounded to `ROUND` decimals; the one definition used."""
+    # float64 here and nowhere else: FAISS and the pruning only propose.
     a, b = left.astype(np.float64), right.astype(np.float64)
     norms = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
     dots = (a * b).sum(axis=1)
+    # A vector of zeros has no direction; it is like nothing.
     return np.round(np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0), ROUND)
 
 
@@ -56,6 +58,7 @@ def similar_pairs(
     `TooManyPairs` as soon as more than `most` are found.
     """
     if pruned is None:
+        # With a threshold at or below 0 no bound excludes anything.
         pruned = threshold > 0 and (len(vectors) - new_from) * len(vectors) >= PRUNED_FROM
     if pruned:
         proposed = pruned_neighbours.candidates(vectors, threshold, new_from)
@@ -69,6 +72,7 @@ def similar_pairs(
             similarity = cosines(vectors[i], vectors[j])
             true = similarity >= round(threshold, ROUND)
             if believed is not None:
+                # Asked only about those that the cosine lets pass, as believing costs more.
                 true[true] = believed(i[true], j[true])
             found.append((i[true], j[true], similarity[true]))
             count += len(found[-1][0])
@@ -77,6 +81,7 @@ def similar_pairs(
     if not found:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
     i, j, similarity = (np.concatenate([part[column] for part in found]) for column in range(3))
+    # Sorted here, as blocks come in the order of the search.
     order = np.lexsort((j, i))
     return i[order], j[order], similarity[order]
 
@@ -94,10 +99,12 @@ def _propose(
     for start in range(new_from, len(vectors), block):  # the index grows with the queries: each pair is met once
         queries = np.ascontiguousarray(vectors[start : start + block], np.float32)
         index.add(queries)
+        # Wider by the margin, so that no rounding of float32 loses a pair.
         limits, _, hits = index.range_search(queries, float(threshold) - MARGIN)
         counts = limits[1:].astype(np.int64) - limits[:-1].astype(np.int64)
         j = np.repeat(np.arange(start, start + len(queries)), counts)
         i = hits.astype(np.int64)
+        # The index holds the block itself as well: each pair once, and no text with itself.
         below = i < j
         yield i[below], j[below]
 
@@ -127,9 +134,12 @@ def keep(
     displaced: dict[str, str] = {}
     for item in sorted(order, key=lambda name: order[name]):
         mine = class_of.get(item, -1)
+        # Items above this one in the order that it is a duplicate of: of each class at most the one that
+        # stays.
         above = [of_class[one] for one in (mine, *near.get(mine, ())) if one in of_class]
         above += [other for other in neighbours.get(item, ()) if other in standing]
         if above:
+            # The first in the order wins, so that an item's winner doesn't depend on the order of pairs.
             displaced[item] = min(above, key=lambda name: order[name])
         else:
             retained.append(item)

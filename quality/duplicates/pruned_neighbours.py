@@ -73,10 +73,12 @@ def candidates(vectors: np.ndarray, threshold: float, new_from: int = 0) -> Iter
     unit, alive = _unit(vectors)
     if not len(alive) or alive[-1] < new_from:
         return
+    # Seeded: bounds are right for any centres, but the time shouldn't vary between runs.
     rng = np.random.default_rng(0)
     sample = unit[np.sort(rng.choice(alive, min(SAMPLE, len(alive)), replace=False))]
     axes = _axes(sample, threshold)
     heads = _heads(unit, axes)
+    # Centres are for both sets, so that a chunk can be compared with either.
     centres = _centres(heads, alive, rng)
     old = _chunks(heads, alive[alive < new_from], centres)
     new = _chunks(heads, alive[alive >= new_from], centres)
@@ -91,6 +93,7 @@ def _unit(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.empty(len(vectors))
     for start in range(0, len(vectors), TARGETS):
         block = vectors[start : start + TARGETS].astype(np.float64)
+        # In double precision, as lengths decide whether rows are scaled.
         lengths[start : start + TARGETS] = np.sqrt((block * block).sum(axis=1))
     if not np.isfinite(lengths).all():
         raise ValueError(f"neighbours: row {int(np.argmin(np.isfinite(lengths)))} isn't finite")
@@ -107,10 +110,12 @@ def _unit(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _axes(sample: np.ndarray, threshold: float) -> np.ndarray:
     """V: principal axes (about the origin) of a sample, float64 [d, k]; k by the cost that the sample lets expect."""
     whole = sample.astype(np.float64)
+    # eigh gives the smallest first.
     _, axes = np.linalg.eigh(whole.T @ whole)
     axes = axes[:, ::-1]
     turned = whole @ axes
     half = len(turned) // 2
+    # Two halves of the sample, so that no vector meets itself.
     left, right = turned[:half][:1024], turned[half : 2 * half][:1024]
     dimension = axes.shape[1]
     best, least = dimension, float(dimension + 16)
@@ -119,6 +124,7 @@ def _axes(sample: np.ndarray, threshold: float) -> np.ndarray:
             break
         rest = [np.sqrt(np.maximum(1 - (side[:, :k] ** 2).sum(axis=1), 0)) for side in (left, right)]
         bound = left[:, :k] @ right[:, :k].T + np.outer(*rest)
+        # A product of k terms, some overhead, and what the candidates cost that the bound lets through.
         cost = k + 16 + min(GATHERED * float((bound >= threshold).mean()), 1.5 * dimension)
         if cost < least:
             best, least = k, cost
@@ -133,6 +139,7 @@ def _heads(unit: np.ndarray, axes: np.ndarray) -> np.ndarray:
         lengths = np.sqrt((block * block).sum(axis=1, keepdims=True))
         head = np.divide(block, lengths, out=np.zeros_like(block), where=lengths > 0) @ axes
         built[start : start + TARGETS, :-1] = head
+        # Rounded up (1e-12): the rest must never come out too short, or a pair would be missed.
         built[start : start + TARGETS, -1] = np.sqrt(np.maximum(1 - (head * head).sum(axis=1), 0) + 1e-12)
     return built
 
@@ -147,6 +154,7 @@ def _centres(heads: np.ndarray, alive: np.ndarray, rng: np.random.Generator) -> 
         sums = np.zeros(centres.shape)
         np.add.at(sums, nearest, sample)
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        # A cell whose vectors cancel out keeps its old centre.
         centres = np.where(lengths > 0.5, sums / np.maximum(lengths, 0.5), centres).astype(np.float32)
     return np.asarray(centres)
 
@@ -166,12 +174,15 @@ def _chunks(heads: np.ndarray, rows: np.ndarray, centres: np.ndarray) -> Chunks:
     """Rows by cell, in a cell from its centre outwards, in chunks of at most CHUNK."""
     cell, cosine = _nearest(heads[rows], centres)
     ring = (np.arccos(np.clip(cosine, -1, 1)) / RING).astype(np.int64)
+    # Within a cell from the centre outwards, so that a chunk's radius is small.
     order = np.lexsort((rows, -cosine, ring, cell))
     rows, cell, cosine, ring = rows[order], cell[order], cosine[order], ring[order]
     edges = np.flatnonzero((np.diff(cell) != 0) | (np.diff(ring) != 0)) + 1
     bounds = zip([0, *edges.tolist()], [*edges.tolist(), len(rows)], strict=True)
+    # Cut where the cell or the ring changes, and at most CHUNK vectors.
     starts = np.array([*(cut for first, last in bounds for cut in range(first, last, CHUNK)), len(rows)], np.int64)
     farthest = np.minimum.reduceat(cosine, starts[:-1]) if len(rows) else cosine
+    # The smallest cosine of a chunk, less what rounding can hide, is its radius.
     radii = np.arccos(np.clip(farthest.astype(np.float64) - slack(heads.shape[1]), -1, 1))
     return Chunks(rows, heads[rows], starts, cell[starts[:-1]], radii)
 
@@ -184,14 +195,18 @@ def _block(
     rows = targets.rows[start : start + TARGETS]
     margin = slack(heads.shape[1])
     reach = float(np.arccos(np.clip(threshold - 1e-11, -1, 1))) + 1e-9
+    # Angles beyond pi don't exist; cos of more would grow again.
     least = (np.cos(np.minimum(new.radii + reach, np.pi)) - margin - 1e-9).astype(np.float32)
     cosines = centres @ heads.T
+    # Chunks whose cell has any vector of the block within reach.
     met = cosines.max(axis=1)[new.cells] >= least
+    # Among the new ones themselves a chunk that begins behind the block has no later position in it.
     if targets is new:
         met &= new.starts[:-1] < start + TARGETS
     for chunk in np.flatnonzero(met):
         own = slice(new.starts[chunk], new.starts[chunk + 1])
         near = np.flatnonzero(cosines[new.cells[chunk]] >= least[chunk])
+        # Only later positions: each pair is met from its first.
         if targets is new and own.start >= start:
             near = near[near > own.start - start]
         bound = new.heads[own] @ heads[near].T
@@ -211,6 +226,7 @@ def _whole(
     least = np.float32(threshold - slack(dimension) - 3 * UNIT)
     used, mine = np.unique(left, return_inverse=True)
     met, theirs = np.unique(right, return_inverse=True)
+    # By the costs above: many candidates of few rows are a matrix product, few of many are single products.
     if len(left) * GATHERED > len(used) * len(met) * dimension:  # so dense that the product of all is cheaper
         products = (unit[rows[used]] @ unit[others[met]].T)[mine, theirs]
     else:

@@ -30,8 +30,10 @@ def similarities(pairs: Sequence[tuple[str, str]], embedder: Embedder) -> np.nda
     listed = [(normalise(left), normalise(right)) for left, right in pairs]
     open_pairs = []
     for place, (left, right) in enumerate(listed):
+        # Equal as they are written: nothing to embed, and certainly one.
         if left == right or spelled_alike(left, right):
             continue
+        # Cheaper than embedding, so it comes first.
         if apart(left, right, embedder):
             values[place] = 0.0
         else:
@@ -51,11 +53,13 @@ def alike_pairs(
     """All (i, j, similarity), i < j, of texts that say the same: similarity >= threshold, sorted.
 
     Texts before `new_from` aren't compared among themselves. Raises `TooManyPairs` for more than `most`."""
+    # What the encoder can't read has no vector worth comparing.
     readable = [n for n, text in enumerate(texts) if understood(text, embedder).readable]
 
     def believed(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         chosen = zip(left.tolist(), right.tolist(), strict=True)
         named = ((texts[readable[i]], texts[readable[j]]) for i, j in chosen)
+        # Equal spelling is found below, once; here it would be a pair twice.
         return np.array([not (spelled_alike(one, two) or apart(one, two, embedder)) for one, two in named], bool)
 
     found: list[tuple[int, int, float]] = []
@@ -88,6 +92,7 @@ class DistinctTexts:
         The similarity is -1 where there is no text that could mean the same."""
         found = []
         for text, vector in zip(texts, self._embedder.encode(texts), strict=True):
+            # Against those taken in so far, so a text is compared with earlier ones of the same call, too.
             value, place = self._nearest(text, vector, len(self.texts))
             found.append((value < self.epsilon, value, self.texts[place] if place >= 0 else ""))
             if value < self.epsilon:
@@ -104,6 +109,7 @@ class DistinctTexts:
     def _nearest(self, text: str, vector: np.ndarray, among: int) -> tuple[float, int]:
         """(similarity, place) of the nearest of the first `among` texts that may mean the same; (-1, -1) if none."""
         near = self._vectors[:among] @ vector if among else np.zeros(0)  # float32 orders them, float64 decides
+        # The nearest that may mean the same: what conflicts is passed over, however near it is.
         for place in np.argsort(-near, kind="stable").tolist():
             if spelled_alike(text, self.texts[place]):
                 return 1.0, place

@@ -31,12 +31,14 @@ Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def hamming(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Number of differing bits of uint64 arrays of one shape, uint8."""
+    # Differing bits are those of the exclusive or.
     return np.asarray(np.bitwise_count(left ^ right), dtype=np.uint8)
 
 
 def near_pairs(queries: np.ndarray, base: np.ndarray, radius: int) -> Pairs:
     """Every (i, j) with hamming(queries[i], base[j]) <= radius. Raises `ValueError` for a radius outside 0..63."""
     _check(radius)
+    # Equal hashes once: groups of them are expanded at the end.
     left, left_of = np.unique(_words(queries), return_inverse=True)
     right, right_of = np.unique(_words(base), return_inverse=True)
     if len(left) * len(right) <= BRUTE_PAIRS:
@@ -61,6 +63,7 @@ def near_pairs_within(hashes: np.ndarray, radius: int) -> Pairs:
     found = _expand(
         left, right, np.concatenate([distance, distance, np.zeros(len(unique), np.uint8)]), inverse, inverse
     )
+    # Each pair once, in the order of rows.
     keep = found[0] < found[1]
     return found[0][keep], found[1][keep], found[2][keep]
 
@@ -89,8 +92,11 @@ def plan(count: int, radius: int) -> tuple[int, int]:
         blocks = radius + chosen
         if blocks > BITS:
             break
+        # Bits of a key: the more, the fewer hashes share one.
         width = BITS * chosen / blocks
+        # Keys of up to 16 bits are sorted by counting, which is several times as fast.
         sort = _RADIX if width <= 16 else _SORT
+        # Sorting each table, and comparing the pairs that share a key by chance.
         work = math.comb(blocks, chosen) * (count * sort + count * count / 2 ** (width + 1) * _COMPARE)
         costs.append((work, blocks, chosen))
     _, blocks, chosen = min(costs)
@@ -124,6 +130,7 @@ def _by_tables(left: np.ndarray, right: np.ndarray, radius: int) -> Pairs:
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         low, high = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
+        # Queries whose key occurs in the base; each turn compares one candidate of every query.
         active = np.flatnonzero(low < high)
         step = 0
         while len(active):
@@ -140,6 +147,8 @@ def _within(hashes: np.ndarray, keys: np.ndarray, order: np.ndarray, radius: int
     """Pairs of equal key in a table sorted by key: every row against its k-th successor, k = 1, 2, ..."""
     found = []
     last = np.searchsorted(keys, keys, "right") if len(keys) else np.zeros(0, np.int64)
+    # Rows with a successor of equal key; all are moved on together, so the work is vectors of shrinking
+    # length.
     active = np.flatnonzero(last - np.arange(len(keys)) > 1)
     step = 1
     while len(active):
@@ -155,6 +164,7 @@ def _within(hashes: np.ndarray, keys: np.ndarray, order: np.ndarray, radius: int
 
 def _keys(hashes: np.ndarray, blocks: int, picked: tuple[int, ...]) -> np.ndarray:
     """The picked blocks of each hash as one small integer."""
+    # Blocks of nearly one size: their edges are rounded down.
     edges = [BITS * n // blocks for n in range(blocks + 1)]
     key, width = np.zeros(len(hashes), np.uint64), 0
     for block in picked:
@@ -162,6 +172,7 @@ def _keys(hashes: np.ndarray, blocks: int, picked: tuple[int, ...]) -> np.ndarra
         part = (hashes >> np.uint64(BITS - edges[block + 1])) & np.uint64((1 << bits) - 1)
         key = (key << np.uint64(bits)) | part
         width += bits
+    # The narrowest type that holds the key: narrow keys sort faster.
     return key.astype(np.uint16 if width <= 16 else np.uint32 if width <= 32 else np.uint64)
 
 
@@ -175,6 +186,7 @@ def _joined(found: list[Pairs]) -> Pairs:
 def _once(found: list[Pairs], width: int) -> Pairs:
     """Pairs met in several tables, once each, sorted."""
     i, j, distance = _joined(found)
+    # Pair as one number, by which a pair that several tables found is one.
     _, first = np.unique(i * max(width, 1) + j, return_index=True)
     return i[first], j[first], distance[first]
 
@@ -182,6 +194,7 @@ def _once(found: list[Pairs], width: int) -> Pairs:
 def _expand(i: np.ndarray, j: np.ndarray, distance: np.ndarray, left_of: np.ndarray, right_of: np.ndarray) -> Pairs:
     """Pairs of unique hashes → pairs of rows."""
     left, right = _rows_of(left_of), _rows_of(right_of)
+    # Each pair of unique hashes stands for all pairs of their rows.
     a, b = left[1][i + 1] - left[1][i], right[1][j + 1] - right[1][j]
     times = a * b
     place = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)

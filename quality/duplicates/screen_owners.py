@@ -149,6 +149,7 @@ def _write(
     screens, holders = _screens(order, unified)
     near, capped, compared = _near(store, screens, config)
     by_sha = {screen.sha: screen for screen in screens}
+    # In the order of sources, and of hashes within one, which is the total order of `keep`.
     ranked = {screen.sha: (screen.rank, screen.sha) for screen in screens}
     _, displaced = keep(ranked, [(left, right) for left, right, _ in near])
     bits = {frozenset((left, right)): distance for left, right, distance in near}
@@ -181,6 +182,7 @@ def _write(
         "recordings": len(recordings),
         "capped": capped,
         "busy_screens": busy,
+        # Winners that were themselves displaced: none, as `keep` is greedy without chains.
         "chained": sum(winner in displaced for winner in displaced.values()),
         "inside": sum(by_sha[a].rank == by_sha[b].rank for a, b, _ in near),
     }
@@ -205,9 +207,11 @@ def _near(store: Store, screens: Sequence[_Screen], config: OwnerConfig) -> tupl
     groups: dict[int, list[_Screen]] = {}
     for screen in sorted(screens, key=lambda one: (one.rank, one.sha)):
         groups.setdefault(screen.phash, []).append(screen)
+    # Counted, not hidden: of such a group not all are compared.
     capped = sum(len(group) > config.max_alike for group in groups.values())
     unique = np.array(sorted(groups), np.uint64)
     i, j, distance = near_unique(unique, config.radius)
+    # Screens of one hash are candidates, too; different pictures may share it.
     meeting = [(group, group, 0) for group in groups.values() if len(group) > 1]
     meeting += [
         (groups[int(unique[a])], groups[int(unique[b])], int(d)) for a, b, d in zip(i, j, distance, strict=True)
@@ -215,6 +219,7 @@ def _near(store: Store, screens: Sequence[_Screen], config: OwnerConfig) -> tupl
     candidates = sorted({pair for one, two, d in meeting for pair in _cross(one, two, d, config.max_alike)})
     looks = LookBook(store.home / "cache" / "looks", store.screen_bytes)
     found = []
+    # In chunks, as looks of all candidates needn't be in memory at once.
     for start in range(0, len(candidates), 20_000):
         chunk = candidates[start : start + 20_000]
         known = looks.get(sha for left, right, _ in chunk for sha in (left, right))
@@ -225,6 +230,7 @@ def _near(store: Store, screens: Sequence[_Screen], config: OwnerConfig) -> tupl
 def _cross(one: Sequence[_Screen], two: Sequence[_Screen], distance: int, limit: int) -> Iterator[tuple[str, str, int]]:
     """Pairs of two groups whose owners differ; left < right."""
     for a in one[:limit]:
+        # Within one source screens may well look alike: they follow each other.
         for b in two[:limit]:
             if a.rank != b.rank:
                 yield (*sorted((a.sha, b.sha)), distance)  # type: ignore[misc]
@@ -245,6 +251,7 @@ _LOOSE = frozenset(("Scroll", "Drag", "Finished", "CallUser", "Wait"))
 """Actions whose words sources write differently: a direction beside points or not, a closing remark or none."""
 
 
+# Words without the points, which are compared with a tolerance of their own.
 def _step(sha: str, action_text: str) -> _OwnedStep:
     kind, point = action_text.partition("(")[0], _POINT.search(action_text)
     words = "" if kind in _LOOSE else plain(_POINT.sub("", action_text))
@@ -275,15 +282,18 @@ def _recordings(
     meeting: set[tuple[str, str, str]] = set()
     busy = 0
     for (split, _), held in shows.items():
+        # A home screen leads from every recording to every other.
         if len(held) > config.max_episodes:
             busy += 1
             continue
         ordered = [(name, _source(name)) for name in sorted(held)]
+        # Episodes of different sources that share a screen: only these can be one recording.
         meeting |= {(split, a, b) for n, (a, one) in enumerate(ordered) for b, two in ordered[n + 1 :] if one != two}
     found = []
     for split, left, right in sorted(meeting):
         one, two = traces[split, left], traces[split, right]
         both = _shared(one, two)
+        # Of the shorter one: the other may have been recorded further.
         share = len(both) / min(len(one), len(two))
         if share >= config.share and len(set(both)) >= config.min_steps:
             found.append((left, right, round(share, 6)))
@@ -297,6 +307,7 @@ def _shared(one: Sequence[_OwnedStep], two: Sequence[_OwnedStep]) -> list[str]:
         left.setdefault(step.sha, []).append(step)
     both = []
     for step in one:
+        # Matched once, so that a repeated step needs its like as often.
         match = next((other for other in left.get(step.sha, ()) if _agree(step, other)), None)
         if match is not None:
             left[step.sha].remove(match)

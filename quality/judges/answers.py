@@ -69,14 +69,17 @@ def answered_rows(episode: Episode) -> list[Row] | None:
     """Rows of an unanswered episode with the answer before its end; None where its last screen doesn't prove one. The
     answer has the place that Finished had, which moves on by one."""
     end = episode.actions[-1]
+    # Where another screen follows the ending, nobody knows on which one the answer was to be given.
     if end is not episode.steps[-1] or (answer := answer_of(episode.instruction, end)) is None:
         return None
     said = CallUser(answer)
+    # A repair like any other: its parent and name stand in the provenance.
     plain_provenance = provenance(end.row) | {"parent": end.item_id, "repairs": [REPAIR]}
     asked = {
         **end.row,
         "action_type": type(said).__name__,
         "action_text": format(said),
+        # Thought and conclusion belong to the ending; an invented step has none.
         "thought": None,
         "conclusion": None,
         "provenance": canonical_json(plain_provenance),
@@ -89,10 +92,13 @@ def answer_of(goal: str, end: Step) -> str | None:
     """The one text of the last screen that is proven to answer; None if there is none, or several."""
     if end.screen is None or end.follows_gap:
         return None
+    # A button named like the answer isn't one.
     shown = [element for element in end.screen.elements if element.role.casefold() not in _ACTIVE]
     told = " ".join(end.row[name] or "" for name in ("thought", "conclusion"))
+    # The recording's own words are the stronger proof, so they are asked first.
     for candidates in (_said(goal, told, shown), _labelled(goal, shown)):
         fitting = {plain(text): text for text in candidates if _fits(goal, text)}
+        # Several texts would answer: that is no proof of any.
         if len(fitting) == 1:
             return next(iter(fitting.values()))
     return None
@@ -103,6 +109,7 @@ def _fits(goal: str, text: str) -> bool:
     if not plain(text) or len(text) > LONGEST or holds(goal, text):
         return False
     kinds = [answer for question, answer in _KINDS if question.search(goal)]
+    # The first kind that fits the question decides; "how much" goes before what it names.
     return all(kind.search(text) for kind in kinds[:1])
 
 
@@ -126,6 +133,7 @@ def _labelled(goal: str, shown: Sequence[Element]) -> Iterator[str]:
 def _names(words: set[str], label: str) -> bool:
     """Whether a question has all words of a label, and one at least says something."""
     named = set(plain(label).split())
+    # At least one word that says something: "the" alone names no label.
     return named <= words and bool(named - _SMALL) and not all(_NUMBER.fullmatch(word) for word in named)
 
 
@@ -134,6 +142,7 @@ def _value_of(label: Element, shown: Sequence[Element]) -> Element | None:
     others = [one for one in shown if one is not label and one.text.strip()]
     row = [one for one in others if _row(label, one)]
     if row:
+        # The nearest to the right; where a row has none, the nearest below.
         return min(row, key=lambda one: one.box[0])
     below = [one for one in others if _below(label, one)]
     return min(below, key=lambda one: one.box[1]) if below else None
@@ -148,4 +157,5 @@ def _row(label: Element, other: Element) -> bool:
 def _below(label: Element, other: Element) -> bool:
     height = label.box[3] - label.box[1]
     aligned = min(label.box[2], other.box[2]) > max(label.box[0], other.box[0])
+    # Nearly touching, and no further than one and a half lines.
     return aligned and 0 <= other.box[1] - label.box[3] + 1 <= 1.5 * height

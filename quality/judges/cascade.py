@@ -112,9 +112,11 @@ def veto(findings: Sequence[Finding]) -> str | None:
     """The kind of the finding that proves the item wrong (joint ones with `+`); None if nothing does."""
     proven = {finding.kind for finding in findings if finding.cap <= PROVEN}
     for kind in VETOES:
+        # In the order of the table, so that the same findings always name the same veto.
         if kind in proven:
             return kind
     kinds = {finding.kind for finding in rules.objections(findings)}
+    # One of the pair has to be proof-like by itself.
     joint = [pair for pair in JOINT_VETOES if pair <= kinds and pair & proven]
     return "+".join(sorted(joint[0])) if joint else None
 
@@ -154,6 +156,7 @@ class CascadeJudge:
         self.config = config or CascadeConfig()
         self.model = model.model if second is None else f"{model.model}+{second.model}"
         parts = [
+            # All that changes a score enters the rubric's version, so that edited rules judge anew.
             VERSION,
             rules_judge.rubric_version,
             openai_judge.RUBRIC_VERSION,
@@ -202,8 +205,10 @@ class CascadeJudge:
             found = look(item, habits)
             seen |= found
             settled |= self._settle(item, found)
+        # Only what the rules left open is asked.
         requests = requests_of(items, {id_ for id_ in item_ids(items) if id_ not in settled})
         first = ask(self.first, requests)
+        # After all first answers, so that second ones run side by side as well.
         second = self._second_opinions(requests, first, seen)
         opinions = settled | {
             id_: self._opinion(seen[id_], answer, second.get(id_), id_ in second) for id_, answer in first.items()
@@ -215,6 +220,7 @@ class CascadeJudge:
         """What the rules decide alone."""
         settled: dict[str, Opinion] = {}
         self.counts.add("calls_without", len(found))
+        # Steps of a vetoed trace inherit its reachability: their own score couldn't lift them.
         whole_vetoed = isinstance(item, Episode) and veto(found[item.item_id].findings) is not None
         for id_, seen in found.items():
             kind = veto(seen.findings)
@@ -249,12 +255,14 @@ class CascadeJudge:
             if isinstance(answer, CheckedAnswer) and self._needs_second(answer, seen[id_])
         }
         self.counts.add("second_opinions", len(wanted))
+        # The same model asked the same at temperature 0 would say the same.
         if self.second is self.first:
             wanted = {id_: second_request(request) for id_, request in wanted.items()}
         return ask(self.second, wanted)
 
     def _needs_second(self, answer: CheckedAnswer, seen: AxisFindings) -> bool:
         score = score_of(answer)
+        # Next to a cut a point more or less decides what happens to the item.
         if score in self.config.second_near:
             return True
         objection = seen.objection
@@ -268,6 +276,7 @@ class CascadeJudge:
         wanted: bool,
     ) -> Opinion:
         """First and second answer and the rules' objection → one opinion."""
+        # Without the second answer that is needed the item waits, and the first stays in the cache.
         if first is None or (wanted and second is None):
             known = tuple(answer for answer in (first, second) if answer is not None)
             return Opinion(None, "", 0.0, known, waits=True)
@@ -282,12 +291,15 @@ class CascadeJudge:
             return Opinion(score, reason, confidence, (first,), seen.kinds)
         other = score_of(second)
         reason = f"{reason}; second opinion {other} after {score}: {second.fields['reason'][:200]}"
+        # Sure only as far as the two agree.
         confidence = (confidence + second.fields["confidence"] / 10) / 2 * (1 - abs(score - other) / 10)
         both, objection = (first, second), seen.objection
         if objection is not None:
+            # Of three opinions the middle one: neither the model nor the rules win alone.
             combined = median_low([score, other, objection])
             reason = f"{reason}; rules: {seen.words}"
         elif abs(score - other) >= self.config.apart:
+            # Two readings that far apart mean that one is wrong, and nobody knows which.
             self.counts.add("second_abstained")
             return Opinion(None, f"two opinions far apart: {reason}", confidence, both, seen.kinds)
         else:

@@ -97,8 +97,10 @@ def clean(part: SourcePart) -> Cleaned:
 
     def take(found: Iterator[TakenItem]) -> None:
         for one in found:
+            # The first rule that takes an item names it; later ones may find it as well.
             taken.setdefault(one.item_id, one)
 
+    # Samples go by picture and expression, so rules get all of a part; episodes come one by one.
     for rule in SAMPLE_RULES.values():
         take(rule(part.native_samples))
     for episode in part.episodes:
@@ -110,6 +112,7 @@ def clean(part: SourcePart) -> Cleaned:
         left = _without(episode, taken)
         if left is not None:
             items.append(left)
+            # One step more than recorded: the answer was inserted.
             answered += len(left.actions) > len(episode.actions)
     items += [sample for sample in part.native_samples if sample.item_id not in taken]
     return Cleaned(items, taken, answered)
@@ -120,6 +123,7 @@ def _without(episode: Episode, taken: dict[str, TakenItem]) -> Episode | None:
     its steps taken) if none with an action is left, or it is taken as a whole."""
     whole = taken.get(episode.item_id)
     gone = [step.item_id for step in episode.actions if step.item_id in taken]
+    # All of its steps went one by one: then the episode goes by the first one's reason.
     if whole is None and len(gone) == len(episode.actions) and gone:
         first = taken[gone[0]]
         whole = taken[episode.item_id] = replace(first, item_id=episode.item_id)
@@ -142,6 +146,8 @@ def box_shift(samples: Sequence[Sample]) -> Iterator[TakenItem]:
         boxed = [sample for sample in on_picture if boxes_of(sample)]
         boxes = sorted({box for sample in boxed for box in boxes_of(sample)})
         screen = boxed[0].screen if boxed else None
+        # Where elements of the source tell of the shift, the judge sees and repairs it; here only the picture
+        # tells.
         if screen is None or picture_moved(boxed[0]) is not None or _placed_apart(boxes, screen.elements):
             continue
         move = boxes_moved(screen.grey_full, boxes)
@@ -168,9 +174,11 @@ def ambiguous_prompt(samples: Sequence[Sample]) -> Iterator[TakenItem]:
     for expression, group in _by_expression(samples):
         screen = group[0].screen
         known = {e.box for e in screen.elements if expression in (plain(e.name), plain(e.text))} if screen else set()
+        # One known element of that name says which box is meant, and the judge can repair the others.
         if len(known) == 1:
             continue
         boxes = [boxes_of(sample)[0] for sample in group]
+        # Apart, and not one within the other: nested boxes are a rule of their own.
         if any(not _nested(a, b) and overlap(a, b) < SAME_BOX for a in boxes for b in boxes):
             detail = f"{expression[:60]!r} stands for {len(set(boxes))} places of this picture"
             yield from (TakenItem(sample.item_id, "ambiguous_prompt", detail) for sample in group)
@@ -184,6 +192,7 @@ def nested_boxes(samples: Sequence[Sample]) -> Iterator[TakenItem]:
         inner = boxes_of(innermost)[0]
         for sample in group:
             box = boxes_of(sample)[0]
+            # Boxes that are nearly the same are one box drawn twice, not an outer one.
             if sample is not innermost and _nested(box, inner) and overlap(box, inner) < SAME_BOX:
                 yield TakenItem(
                     sample.item_id, "nested_boxes", f"{expression[:60]!r} has a smaller box within this one"
@@ -195,6 +204,8 @@ def nested_boxes(samples: Sequence[Sample]) -> Iterator[TakenItem]:
                 requested[boxes_of(sample)[0]].append(sample)
         for box, group in requested.items():
             names = {plain(expression_of(sample)) for sample in group}
+            # A small button with several wordings is paraphrased; a large region with many names is none of
+            # them.
             if len(names) > MANY_NAMES and _area(box) > CONTAINER_AREA:
                 detail = f"one box of {_area(box) / 1e4:.0f} % of the screen goes by {len(names)} names"
                 yield from (TakenItem(sample.item_id, "nested_boxes", detail) for sample in group)
@@ -210,6 +221,7 @@ def short_trace(episode: Episode) -> Iterator[TakenItem]:
     acted = [step.action for step in episode.actions]
     idle = all(isinstance(action, Finished | CallUser | Wait) for action in acted)
     silent = not any(getattr(action, "content", "") for action in acted)
+    # A silent ending without any deed; one that answers has done something.
     if acted and idle and silent and isinstance(acted[-1], Finished | CallUser) and _recorded_whole(episode.source):
         yield TakenItem(episode.item_id, "short_trace", f"{len(acted)} steps, none of which does or answers anything")
 
@@ -253,6 +265,7 @@ def _step_credential(step: Step) -> str | None:
         if text and (kind := credential_in(text)) is not None:
             return kind
     box = step.row["target_box"]
+    # Typed into a field that the screen calls a password's, whatever the text looks like.
     if isinstance(action, Type) and action.content and box is not None and step.screen is not None:
         fields = [e for e in step.screen.elements if overlap(e.box, tuple(box)) > 0.5]
         if any(_SECRET_FIELD.search(f"{e.role} {e.name} {e.text}") for e in fields):

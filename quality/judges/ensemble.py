@@ -54,6 +54,7 @@ def calibrated_weights(band_accuracies: Sequence[float]) -> tuple[float, ...]:
     for share in band_accuracies:
         if not 0 <= share <= 1:
             raise ValueError(f"ensemble: band accuracy: expected 0..1, found {share!r}")
+    # No finite bench makes a member infallible: its weight would be infinite.
     bounded = [min(share, 0.99) for share in band_accuracies]
     return tuple(max(math.log((CLASSES - 1) * p / (1 - p)), 0.0) if p > 0 else 0.0 for p in bounded)
 
@@ -61,6 +62,7 @@ def calibrated_weights(band_accuracies: Sequence[float]) -> tuple[float, ...]:
 def weighted_median(scores: Sequence[int], weights: Sequence[float]) -> int:
     """The lowest score at which half of the weight is reached: the median, the lower of two in the middle."""
     half, reached = sum(weights) / 2, 0.0
+    # By score; the first at which half of the weight is reached is the median.
     pairs = sorted(zip(scores, weights, strict=True))
     for score, weight in pairs:
         reached += weight
@@ -100,6 +102,7 @@ class EnsembleJudge:
     @property
     def requests_sent(self) -> int:
         """Requests of all members; a client that members share is counted once."""
+        # Members may share a client, whose requests would else count twice.
         clients = {id(c): c for member in self.members if (c := getattr(member, "client", None)) is not None}
         others = [member for member in self.members if getattr(member, "client", None) is None]
         sent = sum(client.requests_sent for client in clients.values())
@@ -116,11 +119,13 @@ class EnsembleJudge:
         ballots = []
         for member, label in zip(self.members, self.labels, strict=True):
             ballot = member.judge(items, round_number, habits)
+            # An answer about other items would be a score on the wrong ones.
             if [verdict.item_id for verdict in ballot] != ids:
                 raise ModelError(f"ensemble: member {label} answered about other items than it was asked about")
             ballots.append(ballot)
         stamp = Stamp(self.name, self.model, self.rubric_version, round_number)
         combined: list[Verdict] = []
+        # One column an item: the verdicts of all members on it.
         columns = iter(zip(*ballots, strict=True))
         for item in items:
             whole = self._combine(next(columns), stamp, None)
@@ -133,6 +138,7 @@ class EnsembleJudge:
         """Members' verdicts on one item → its verdict; `whole` is the episode's for a step."""
         item_id, cost = votes[0].item_id, total(vote.cost for vote in votes)
         self.counts.add("items")
+        # A member without a vote may be late; one with a vote is waited for.
         waits = any(vote.pending for vote, weight in zip(votes, self.weights, strict=True) if weight > 0)
         if waits or (whole is not None and whole.pending):
             self.counts.add("pending")
@@ -174,6 +180,7 @@ class EnsembleJudge:
             f"{label} {'abstains' if score is None else score}"
             for label, score in zip(self.labels, scores, strict=True)
         )
+        # Too few judged this axis: no vote, but who said what still shows.
         if not given or len(given) < self.rule.quorum * len(voting):
             return EnsembleVote(None, 0.0, split if any(score is not None for score in scores) else "")
         known, weights = [score for score, _ in given], [weight for _, weight in given]
@@ -185,6 +192,7 @@ class EnsembleJudge:
         than the median, not a calibrated probability."""
         given = []
         for vote, weight in zip(votes, self.weights, strict=True):
+            # A judge without risks has its score, turned around.
             risk = vote.risk if vote.risk is not None else None if vote.score is None else 1 - vote.score / 10
             if risk is not None and weight > 0:
                 given.append((risk, weight))

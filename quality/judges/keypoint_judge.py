@@ -66,11 +66,13 @@ class KeypointJudge:
             goal = trace.episode.instruction
             requests["goal", goal] = kp.keypoint_request(goal, self.config)
         answers = ask(self.client, requests)
+        # An answer that several traces share is billed to the first of them.
         billed: set[str] = set()
         for trace in traces.values():
             goal = trace.episode.instruction
             self._start(trace, answers["goal", goal], goal not in billed)
             billed.add(goal)
+        # Each stage runs for all traces at once: one after the other would leave the server idle.
         self._read_windows(list(traces.values()))
         self._decide(list(traces.values()))
         singles = {id_: answer for (kind, id_), answer in answers.items() if kind == "item"}
@@ -111,6 +113,7 @@ class KeypointJudge:
             if trace.waits or trace.lost or trace.keypoints is None:
                 continue
             count = len(trace.keypoints.statements)
+            # A view with holes can confirm the goal; it can't refute it.
             incomplete = trace.episode.is_prefix or kp.is_cut(kp.shown_steps(trace.episode), trace.windows)
             trace.outcome = kp.rule(trace.readings, count, incomplete) if count else None
             if trace.outcome is not None:

@@ -141,6 +141,7 @@ def keypoint_request(goal: str, config: KeypointConfig) -> Request:
 def read_keypoints(answer: CheckedAnswer, config: KeypointConfig) -> Keypoints:
     """Statements in order, without empty and repeated ones."""
     texts = (answer.fields[f"keypoint_{k + 1}"].strip()[:MAX_STATEMENT] for k in range(config.max_keypoints))
+    # Models repeat themselves to fill fields.
     return Keypoints(tuple(dict.fromkeys(text for text in texts if text)), answer.fields["question"] == "yes")
 
 
@@ -155,9 +156,11 @@ def windows_of(steps: Sequence[Step], config: KeypointConfig) -> list[list[Step]
     if not steps:
         return []
     stride = config.window - config.overlap
+    # The last stride may hold nothing but what the window before showed; one window there always is.
     starts = list(range(0, max(len(steps) - config.overlap, 1), stride))
     if len(starts) > config.max_windows:
         head = config.max_windows // 3
+        # A third from the beginning, two thirds from the end, where goals are reached.
         starts = starts[:head] + starts[head - config.max_windows :]
     return [list(steps[start : start + config.window]) for start in starts]
 
@@ -204,6 +207,7 @@ def read_window(answer: CheckedAnswer, count: int, window: Sequence[Step]) -> Re
     sightings = []
     for k in range(count):
         verdict, at = answer.fields[f"verdict_{k + 1}"], place(answer.fields[f"seen_{k + 1}"])
+        # A statement without the screenshot that shows it is an opinion.
         sightings.append(Sighting(verdict, at) if at is not None else Sighting("cant_tell", None))
     return Reading(tuple(sightings), place(answer.fields["blocked"]))
 
@@ -215,6 +219,7 @@ def status_of(sightings: Sequence[Sighting]) -> str:
         return "unknown"
     if "met" not in said:
         return "not_met"
+    # Met and refuted later: the trace undid it, unless it was met once more.
     return "met" if said[-1] == "met" else "undone"
 
 
@@ -231,6 +236,7 @@ def rule(readings: Sequence[Reading], count: int, incomplete: bool) -> JudgedOut
     met = states.count("met")
     if not states or "unknown" in states or "undone" in states:
         return None
+    # All shown, and a screen that rules the goal out: the two contradict, so the final judgement decides.
     if met == count:
         return (
             JudgedOutcome("completed", f"all {count} keypoints are shown", RULE_CONFIDENCE) if blocked is None else None
@@ -255,6 +261,7 @@ def key_frames(steps: Sequence[Step], readings: Sequence[Reading], limit: int) -
     blocked = [reading.blocked for reading in readings if reading.blocked is not None]
     indices = [int(step.row["step_index"]) for step in steps]
     spread = [indices[round(k * (len(steps) - 1) / max(limit - 1, 1))] for k in range(limit)]
+    # In the order of their worth, cut at the limit, and shown in the order of the trace.
     wanted = list(dict.fromkeys([indices[-1], *blocked, *named, indices[0], *spread]))[:limit]
     return [step for step in steps if step.row["step_index"] in wanted]
 
@@ -280,6 +287,7 @@ def final_request(
             data_block("goal", episode.instruction),
             data_block("findings", findings),
             data_block("ruled_out_at", [r.blocked for r in readings if r.blocked is not None]),
+            # The last sixty: an ending is judged by what led to it.
             data_block("actions", [[s.row["step_index"], deed(s, keypoints.question)] for s in episode.actions][-60:]),
             data_block("frames", [step.row["step_index"] for step in frames]),
             data_block("answer", answers[-1] if answers else ""),

@@ -62,23 +62,28 @@ class Nightly:
         """
         how = {"code_version": self.code_version, "config": self.config, "inputs": self.inputs}
         with store.build(self.asset, **how, parts=self.specs) as build:  # type: ignore[arg-type]
+            # First under the usual name: which parts stay unfinished is known only when they have run.
             results = run(build.version)
             left = [self._left(build.root, spec) for spec in self.specs]
             totals: Counter[str] = Counter()
             for result in results:
                 totals.update(result.counts)
+            # Nothing was left over, so the version that was begun is the one.
             if left == list(self.specs):
                 return _commit(build, results, counts(totals), checks(totals))
+        # Something was left, so the version is another: its name says which parts are tonight's.
         with store.build(self.asset, **how, parts=left) as build:  # type: ignore[arg-type]
             return _commit(build, results, counts(totals), checks(totals))
 
     def run_part(self, root: Path, version: str, spec: PartSpec, work: Callable[[], PartWork]) -> PartResult:
         """Work out and write one part of a version, unless it is there as this night can leave it."""
+        # Finished, without answers, or as this night left it: the first that is there.
         for known in self.receipts(spec):
             if (found := find_part(root, known)) is not None:
                 return found
         built = work()
         if built.pending:
+            # A folder of the night's own: files of a version that names the finished part aren't overwritten.
             night = digest([version, *self._night()])[:16]
             return run_part(root, night, self.unfinished(spec), built.write)
         if built.unanswered:
@@ -99,6 +104,7 @@ class Nightly:
 
     def unfinished(self, spec: PartSpec) -> PartSpec:
         """The spec of the part as this night leaves it, if items of it are pending."""
+        # Only once people had asked again, so that digests from before stay as they are.
         again = ["again", self.ask_again] if self.ask_again else []
         return PartSpec(spec.key, digest([spec.inputs_digest, "pending", *self._night(), *again]))
 
@@ -107,6 +113,7 @@ class Nightly:
         return PartSpec(spec.key, digest([spec.inputs_digest, "unanswered", self.ask_again]))
 
     def _night(self) -> list[Any]:
+        # The ceiling is part of it: under another one the part is run again the same night.
         money = [] if self.ceiling.money is None else [self.ceiling.money, *asdict(self.ceiling.prices).values()]
         return [self.ceiling.night, self.ceiling.requests, self.ceiling.tokens, *money]
 
@@ -141,6 +148,7 @@ def _commit(build: Any, results: Sequence[PartResult], counts: Any, checks: Any)
 def clients_of(judge: Judge) -> list[ModelClient]:
     """The clients through which a judge asks, its members' last; each once."""
     of_members = [client for member in getattr(judge, "members", ()) for client in clients_of(member)]
+    # By identity, as several names of a judge may stand for one client.
     return list({id(client): client for client in (*_own_clients(judge), *of_members)}.values())
 
 
@@ -167,5 +175,6 @@ def ceiling_of(judge: Judge) -> Ceiling:
         if isinstance(found := getattr(holder, "ceiling", None), Ceiling):
             return found
     members = [ceiling_of(member) for member in getattr(judge, "members", ())]
+    # A member without limits says nothing of the ensemble's.
     limited = [one for one in members if (one.requests, one.tokens, one.money) != (None, None, None)]
     return (limited or members or [Ceiling()])[0]

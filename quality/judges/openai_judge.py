@@ -78,7 +78,9 @@ class OpenAIJudge:
 
     def _verdicts(self, item: Item, answers: Iterator[CheckedAnswer | NoAnswer | None], number: int) -> list[Verdict]:
         steps = [] if isinstance(item, Sample) else item.actions
+        # Answers come in the order of requests: the whole first, then each step.
         whole, *each = found = [next(answers) for _ in range(1 + len(steps))]
+        # One answer is missing, so all of the episode waits: a judged half would be refined without the rest.
         if whole is None or any(answer is None for answer in each):
             return [
                 self._pending(item_id, answer, number)
@@ -157,6 +159,7 @@ def _requests(item: Item) -> list[Request]:
 
 def step_request(episode: Episode, step: Step) -> Request:
     """Alignment of one step."""
+    # Five actions are enough to know where in the task a step stands.
     before = [str(s.row["action_text"])[:200] for s in episode.actions if s.row["step_index"] < step.row["step_index"]]
     text = "\n".join(
         [
@@ -206,6 +209,7 @@ def sample_request(sample: Sample) -> Request:
 def drawn(screen: Screen, action: Action | None, row: dict | None) -> RequestPicture:  # type: ignore[type-arg]
     """A screenshot with its action (and the target box of its row) drawn, made only if it is really sent."""
     box = row["target_box"] if row else None
+    # The drawing is part of the key: the same screen with another action is another question.
     key = digest([screen.sha256, DRAWING_VERSION, str(action), box])
     return RequestPicture(key, lambda: to_png(draw_action(screen.data(), action, box)))
 

@@ -84,6 +84,8 @@ def without_orders(text: str) -> str:
         return text
     before = text[: orders[0].start()]
     sentences = [end.end() for end in _END.finditer(before)]
+    # The whole sentence with the order, where something stands before it; else what stands before the order
+    # itself.
     whole = before[: sentences[-1]] if sentences else ""
     for kept in (_trimmed(whole), _trimmed(before)):
         if any(char.isalnum() for char in kept):
@@ -95,6 +97,7 @@ def without_orders(text: str) -> str:
 def _trimmed(text: str) -> str:
     """Text without the marks that led to what was cut off; of quotes only one that it opens and doesn't close."""
     end, unclosed = len(text), {mark for mark in "\"'" if text.count(mark) % 2}
+    # A quote that was opened just before the cut goes with what it would have held.
     while end and (text[end - 1] in " ,;:-–—\n" or text[end - 1] in unclosed):
         unclosed.discard(text[end - 1])
         end -= 1
@@ -116,11 +119,13 @@ class QuietBank(BankView):
 
     def elements(self, sha256: str) -> list[Element]:
         listed = self._bank.known_elements(sha256)
+        # All texts of a screen in one search for hints: nearly every screen has none.
         if not _may_order("\n".join(f"{element.text}\n{element.name}" for element in listed)):
             return listed
         found = []
         for element in listed:
             text, name = without_orders(element.text), without_orders(element.name)
+            # An element that only held an order would otherwise be a nameless one, which rules object to.
             if text or name or not element.label:  # an element that says nothing but an order isn't one
                 found.append(Element(element.box, element.role, text, name))
         return found
@@ -137,6 +142,7 @@ def heard(item: Item, banks: dict[int, QuietBank]) -> Item:
         shown = [step.screen for step in item.steps if step.screen is not None]
     else:
         rows, shown = [item.row, *item.siblings], item.screens
+    # The same object back, so that nothing is built again for items without orders, nearly all.
     if all(_quiet(row, names) is row for row in rows) and not any(map(bank.orders, shown)):
         return item
     return rebanked(item, bank, lambda row: _quiet(row, names))
@@ -156,6 +162,7 @@ def _reworded(name: str, text: str, row: Row) -> str:
     if name == "action_text":
         action = parse(text)
         if isinstance(action, SelectOption):
+            # An option can't be empty; a question mark fits no element.
             return format(replace(action, option=without_orders(action.option) or "?"))
         if isinstance(action, Type | Finished | CallUser | TakeNote):
             return format(replace(action, content=without_orders(action.content)))

@@ -25,6 +25,7 @@ class ReadingJudge:
     def judge(self, items: Sequence[Item], round_number: int = 0, habits: Habits | None = None) -> list[Verdict]:
         """See `Judge.judge`."""
         banks: dict[int, ReadBank] = {}
+        # One bank for all items of a part, so that a screen is read once.
         seen = [rebanked(item, banks.setdefault(id(item.bank), ReadBank(item.bank, self._reader))) for item in items]
         return [
             replace(verdict, rubric_version=f"{verdict.rubric_version}+{self._reader.version}")

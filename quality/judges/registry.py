@@ -82,6 +82,7 @@ def build_member(config: JudgeConfig, what: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except TypeError as error:
+        # Python's own words about the option, without the name of the class.
         said = str(error).partition("() ")[2] or str(error)
         raise ValueError(f"judge {config.name}: {what}: {said}") from None
 
@@ -156,6 +157,7 @@ def judge_of(config: JudgeConfig) -> Judge:
     """The same, but a worker's next part gets the judge that its last one had."""
     key = repr(config)
     if key not in _built:
+        # One judge at a time: a worker's parts are of one stage, and judges hold models.
         _built.clear()
         _built[key] = build_judge(config)
     return _built[key]

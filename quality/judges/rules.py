@@ -62,6 +62,7 @@ MOST_SEEN = 4096
 
 def look_at_episode(episode: Episode, habits: Habits) -> EpisodeFindings:
     """All findings about an episode and its steps, which are looked at once while the episode is there."""
+    # By identity: an id may be that of another object by now, which the weak reference tells.
     known = _SEEN.get(id(episode))
     if known is not None and known[0]() is episode and known[1] == habits:
         return known[2]
@@ -77,6 +78,7 @@ def _look(episode: Episode, habits: Habits) -> EpisodeFindings:
     for gather in (*STEPWISE_EVIDENCE.values(), late_screens):
         for item_id, finding in gather(episode).items():
             steps[item_id].append(finding)
+    # Order and the episode's own evidence are about all steps together, and cap its reachability.
     looks = (*EPISODE_EVIDENCE.values(), in_order)
     whole = [found for look in looks if (found := look(episode, habits)) is not None]
     # A step that went astray or is missing explains an unmet goal better than a wrong goal does.
@@ -100,6 +102,7 @@ def look_at_sample(sample: Sample) -> list[Finding]:
 def axis_score(findings: Iterable[Finding]) -> int:
     """Lowest cap, else 8 plus up to two for confirmations (a confirmation has a cap of 8 or more)."""
     listed = list(findings)
+    # One serious objection is enough, however many things speak for the item.
     lowest = min((f.cap for f in listed if f.cap < 8), default=None)
     return lowest if lowest is not None else min(UNSEEN_SCORE + sum(f.cap >= 9 for f in listed), 10)
 
@@ -134,6 +137,7 @@ class RulesJudge:
         habits = habits or Habits.of([item for item in items if isinstance(item, Episode)])
         verdicts: list[Verdict] = []
         banks: dict[int, QuietBank] = {}
+        # Without what speaks to judges: a text mustn't earn its item a score.
         for item in (heard(item, banks) for item in items):
             if isinstance(item, Sample):
                 verdicts.append(self._sample(item, round_number))
@@ -159,6 +163,7 @@ class RulesJudge:
 
     def _sample(self, sample: Sample, number: int) -> Verdict:
         findings = look_at_sample(sample)
+        # Without a screen only an objection counts: nothing else was checked.
         unseen = sample.screen is None and not objections(findings)
         return self._verdict(sample.item_id, None if unseen else axis_score(findings), None, findings, number)
 
@@ -173,5 +178,6 @@ class RulesJudge:
             unseen = step.screen is None and not findings
             alignment = None if unseen else axis_score(findings)
             reached = None if unseen and not against else reach
+            # A step inherits what speaks against its episode, and names it.
             verdicts.append(self._verdict(step.item_id, alignment, reached, [*findings, *against], number))
         return verdicts

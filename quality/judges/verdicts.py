@@ -77,12 +77,14 @@ def judge_source(
     """
     unified = store.require(f"unified/{source}")
     known = identity(judge)
+    # Judge and part alone: neither where it runs nor what it costs changes a verdict.
     specs = [PartSpec(key, digest([CODE_VERSION, known, files])) for key, files in unified.part_hashes.items()]
     inputs = {unified.asset: unified.version}
     current = store.current(f"verdicts/{source}")
     asset = Nightly(f"verdicts/{source}", CODE_VERSION, known, inputs, specs, ceiling_of(judge), ask_again_of(judge))
 
     def run(version: str) -> list[PartResult]:
+        # Judges that ask no model compute, so worker processes pay; the others wait, in threads of this one.
         if config is not None and not asks_a_model(config):
             rows, small = rows_by_part(unified), asset.without_parts()
             parts = [
@@ -147,6 +149,7 @@ def _work(part: SourcePart, judge: Judge) -> PartWork:
 def judge_part(part: SourcePart, judge: Judge) -> list[Verdict]:
     """Verdicts on all items of a part, round 0: what cleaning takes out isn't shown to the judge."""
     cleaned = cleaning.clean(part)
+    # Habits are read off all episodes of the part, also those that cleaning takes out.
     verdicts = judge.judge(cleaned.items, 0, Habits.of(part.episodes)) if cleaned.items else []
     return [*verdicts, *(taken.verdict() for _, taken in sorted(cleaned.taken.items()))]
 
@@ -158,6 +161,7 @@ def write_verdicts(out: PartWriter, verdicts: Sequence[Verdict]) -> None:
     if waiting:
         out.table("pending", Pending.table({"item_id": item_id} for item_id in sorted(waiting)))
     costs = [row for verdict in verdicts if (row := verdict.cost_row()) is not None]
+    # Time and money never enter a hash, or no rerun would be equal.
     out.table("costs", JudgeCosts.table(costs), hashed=False)
 
 
@@ -191,6 +195,7 @@ def last_verdicts(rows: Iterable[Row]) -> dict[str, tuple[int, int | None, float
     last: dict[str, tuple[int, int | None, float]] = {}
     for row in rows:
         base = base_id(row["item_id"])
+        # A later round judged a repaired version of the same item.
         if base not in last or row["round"] >= last[base][0]:
             last[base] = (row["round"], row["score"], row["confidence"])
     return last
@@ -206,6 +211,7 @@ def count(verdicts: Iterable[Verdict]) -> Counter[str]:
             counts["answers"] += 1
             counts["prompt_tokens"] += verdict.cost.prompt_tokens
             counts["completion_tokens"] += verdict.cost.completion_tokens
+        # An episode is its steps: counting both would count it twice.
         if verdict.item_id.startswith("episode:"):
             counts["episodes"] += 1
             continue
@@ -241,6 +247,7 @@ def _against(current: Manifest | None, inputs: dict[str, str], totals: Counter[s
     """The scores against those of the current version; of the same items, what was found when it became current."""
     if current is None:
         return []
+    # The same source again: against the version before it, as it was compared then.
     if current.inputs == inputs:
         return [check for check in current.checks if check.name == "scores_against_current"]
     now: dict[str, Any] = dict(shares(totals))

@@ -96,6 +96,7 @@ class Engine:
     def ask_many(self, requests: Sequence[Request]) -> list[CheckedAnswer | ModelError]:
         """Answers in order; a request that failed, has to wait or can't be answered stands as its error. Other errors
         are raised."""
+        # By content: equal questions of one call are asked once.
         keys = [request.key(self.endpoint.model, self.endpoint.max_tokens) for request in requests]
         found: dict[str, CheckedAnswer | ModelError] = {}
         left = iter(dict(zip(keys, requests, strict=True)).items())  # whoever is ready takes the next one
@@ -112,6 +113,7 @@ class Engine:
                 except Exception as error:  # a picture that can't be made, a full disk: no failure of the endpoint
                     wrong.append(error)
 
+        # More in work than in flight: while some are sent, others are drawn or wait to be tried again.
         number = min(len(requests), READY * self.endpoint.concurrency)
         senders = self._started(min(-(-number // SHARED), SENDERS))
         turns = itertools.islice(itertools.cycle(senders), number)
@@ -126,6 +128,7 @@ class Engine:
     def _control(self, found: dict[str, CheckedAnswer | ModelError], requested: Mapping[str, Request]) -> None:
         """Ask about nothing where the endpoint hasn't answered since it left questions without an answer; what it then
         doesn't answer either is its own fault."""
+        # Unanswered questions since the endpoint's last good answer: it may be the endpoint, not they.
         doubtful = self.waiting.doubtful(found)
         if not doubtful:
             return
@@ -158,6 +161,7 @@ class Engine:
             await asyncio.sleep(0)  # a long row of known answers lets others through
             return known
         with self._lock:
+            # The first one asks, the others of the same content wait for its answer.
             if (same := self._same.get(key)) is None:
                 mine = self._same[key] = Future()
         if same is not None:
@@ -174,6 +178,7 @@ class Engine:
             mine.set_result(result)
             return result
         finally:
+            # Whatever happens, whoever waits for this answer is told.
             if not mine.done():
                 mine.set_result(ModelError(f"{self.endpoint.name}: an equal question failed"))
             with self._lock:
@@ -202,6 +207,7 @@ class Engine:
         content, estimate = await self._drawn(request)
         began = time.monotonic()
         question = _Question(request, key, sender, content, estimate, began + self.retry.deadline_s)
+        # A place is held for a call alone, never while a question pauses.
         for attempt in range(self.retry.attempts):
             waiting = time.monotonic()
             async with self._places:
@@ -222,6 +228,8 @@ class Engine:
         self.breaker.failed_request(began, time.monotonic(), question.said)
         tried = f"no valid answer in {attempt + 1} attempts; {question.said}"
         message = f"{self.endpoint.name}: {tried}"
+        # Fewer failures by the question than attempts: the endpoint failed, so nothing is said of the
+        # question.
         if question.to_blame <= attempt:
             raise ModelError(message)
         spent = question.usage
@@ -270,6 +278,7 @@ class Engine:
     def _failed(self, question: _Question, failure: Failure, began: float) -> None:
         """Tell the breaker, and keep all quiet while the server asks for it."""
         question.said = failure.said
+        # Key, model or URL are wrong: every other call would fail the same way.
         if failure.final:
             self.breaker.stop(f"{self.endpoint.name}: {failure.said}")
         elif failure.endpoint:
@@ -288,12 +297,14 @@ class Engine:
         self._check_alive()
         if self.limiter is not None:
             await self.breaker.sleep(self.limiter.take(question.estimate))
+        # Asked for by one reply, kept by all: the server speaks for itself, not for one question.
         while (quiet := self._quiet_until - time.monotonic()) > 0:
             await self.breaker.sleep(quiet)
             self._check_alive()
         try:
             return await self._count(question)
         except ModelError:
+            # Not sent, so its share of the rate limit is given back.
             if self.limiter is not None:
                 self.limiter.correct(question.estimate, 0, requests=1)
             raise
@@ -302,6 +313,7 @@ class Engine:
         ceiling = self.endpoint.ceiling
         while True:
             self._check_alive()
+            # Counting and flying are one step: two threads mustn't both take the ceiling's last call.
             with self._lock:
                 alone = self._flying == 0
                 if (call := self.book.open(ceiling, self.endpoint.model, question.estimate)) is not None:
@@ -328,6 +340,7 @@ class Engine:
         entry: tuple[str, str] | None = None,
     ) -> None:
         self.book.book(call, outcome, usage, sent=sent, entry=entry)
+        # A call that was sent and has no bill may have cost all of its estimate.
         if self.limiter is None or (usage is None and sent):
             return
         billed = usage or Usage()

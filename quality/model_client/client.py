@@ -106,6 +106,7 @@ class ModelClient:
         results = self._started().ask_many(requests)
         failures = [result for result in results if isinstance(result, ModelError)]
         failures = [failure for failure in failures if not isinstance(failure, CeilingReached | Unanswerable)]
+        # Once the endpoint is dead, every failure says so; which question was first says nothing.
         if failures and (dead := self._started().breaker.dead):
             raise ModelError(dead)
         if failures:

@@ -21,6 +21,7 @@ def key_for(base_url: str) -> str:
     found = urlsplit(base_url)
     own = (found.scheme, found.hostname, found.port or 443) == ("https", "api.openai.com", 443)
     paired = (os.environ.get(OPENAI_URL) or "").rstrip("/")
+    # Both must agree to the letter, or a key would go where nobody meant it to.
     return (os.environ.get(OPENAI_KEY) if own or paired == base_url.rstrip("/") else None) or NO_KEY
 
 

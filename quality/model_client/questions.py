@@ -118,11 +118,13 @@ def read_answer(text: str | None, schema: Mapping[str, object]) -> dict[str, obj
         plain = json.loads(text or "")
     except (ValueError, RecursionError) as error:
         raise Garbage(f"no JSON: {(text or '')[:80]!r}") from error
+    # All fields and no other: one that is left out isn't guessed.
     if not isinstance(plain, dict) or set(plain) != set(schema):
         found = sorted(plain) if isinstance(plain, dict) else type(plain).__name__
         raise Garbage(f"expected the fields {sorted(schema)}, found {str(found)[:120]}")
     for name, kind in schema.items():
         value = plain[name]
+        # `type`, as bool is an int to Python.
         if kind is int and not (type(value) is int and 0 <= value <= 10):
             raise Garbage(f"{name}: expected an integer 0..10, found {value!r:.40}")
         if kind is str and not (isinstance(value, str) and _encodable(value)):
@@ -155,6 +157,7 @@ class Usage:
 def read_usage(body: object) -> Usage | None:
     """`usage` of a response body; None where it is missing or no pair of sane counts."""
     plain = body.get("usage") if isinstance(body, dict) else None
+    # A server may say anything here, and bills are added up from it.
     if not isinstance(plain, dict):
         return None
     prompt, completion = plain.get("prompt_tokens"), plain.get("completion_tokens")
@@ -169,6 +172,7 @@ def read_body(body: object, schema: Mapping[str, object]) -> dict[str, object]:
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict) or not isinstance(message := choice.get("message"), dict):
         raise Garbage("no choices")
+    # Cut by max_tokens or a filter: half an answer is none.
     if choice.get("finish_reason") != "stop":
         raise Garbage(f"incomplete: finish_reason {choice.get('finish_reason')!r:.40}")
     content = message.get("content")
@@ -181,6 +185,7 @@ def estimate_tokens(text: str, pictures: list[bytes], max_tokens: int) -> int:
     """Upper guess of a request's tokens before it is sent: a token per 3 bytes of text and per 32 x 32 px, and the
     longest answer."""
     seen = sum(_picture_tokens(png) for png in pictures)
+    # 32 for the tags and roles around the text.
     return len(text.encode(errors="replace")) // BYTES_PER_TOKEN + 32 + seen + max_tokens
 
 
@@ -188,6 +193,7 @@ def _picture_tokens(png: bytes) -> int:
     if png[12:16] != b"IHDR":
         return len(png) // 100
     width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+    # Partial squares count whole; 2 for the marks around a picture.
     return -(-width // PIXELS_PER_TOKEN) * -(-height // PIXELS_PER_TOKEN) + 2
 
 

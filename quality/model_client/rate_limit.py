@@ -40,12 +40,14 @@ def filled(level: Level | None, now: float, per_s: float, capacity: float) -> Le
     """A bucket's level now; a new one is full. A clock set back adds nothing."""
     if level is None:
         return Level(capacity, now)
+    # A clock that was set back must not empty the bucket.
     return Level(min(capacity, level.held + max(now - level.at, 0.0) * per_s), now)
 
 
 def take(level: Level | None, amount: float, now: float, per_s: float, capacity: float) -> tuple[Level, float]:
     """Take an amount: (new level, seconds to wait before it may be used)."""
     left = Level(filled(level, now, per_s, capacity).held - amount, now)
+    # In debt the call waits until the debt is filled, so calls start in the order in which they asked.
     return left, max(-left.held / per_s, 0.0)
 
 
@@ -74,6 +76,7 @@ class RateLimiter:
     def correct(self, estimated: int, billed: int, requests: int = 0) -> None:
         """Give back what was taken too much (or take what was too little): tokens, and requests not sent at all."""
         for name in self._per_s:
+            # Tokens by the bill; requests only where nothing was sent.
             amount = billed - estimated if name.startswith("tokens") else -requests
             if amount:
                 self._take(name, amount)
@@ -82,6 +85,7 @@ class RateLimiter:
         per_s, waits = self._per_s[name], [0.0]
 
         def change(level: Level | None) -> Level:
+            # At least one whole request fits, however low the limit.
             left, waits[0] = take(level, amount, self._clock(), per_s, max(per_s * self._burst_s, 1.0))
             return left
 

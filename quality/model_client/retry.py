@@ -39,6 +39,7 @@ class Retry:
     def pause_s(self, attempt: int, asked_s: float | None) -> float:
         """Seconds before the next attempt: full jitter, on top of what the server asked for, so that those who were
         told the same time don't come back at once."""
+        # Full jitter: those that failed together come back apart.
         return (asked_s or 0.0) + random.uniform(0, min(self.cap_s, self.base_s * 2**attempt))
 
 
@@ -65,6 +66,7 @@ def sort_failure(error: Exception) -> Failure | None:
         said = f"HTTP {status}: {_one_line(error.message)}"
         if status in RETRIED_STATUS or status >= 500:
             requested = _retry_after(error.response.headers.get("retry-after"))
+            # 429 is the server's word about us, and no sign that it is dying.
             return Failure(said, endpoint=status != 429, asked_s=requested, sent=False)
         if status in REFUSED_STATUS:
             return Failure(f"the request was refused, {said}", retried=False, endpoint=False, sent=False, question=True)
@@ -74,6 +76,7 @@ def sort_failure(error: Exception) -> Failure | None:
         return Failure("no complete answer in time")
     if isinstance(error, openai.APIConnectionError):
         cause: Any = error.__cause__ or error
+        # Never connected, so nothing can have been billed.
         if _transport(cause) & {"ConnectError", "ConnectTimeout", "UnsupportedProtocol"}:
             return Failure(f"no connection: {_one_line(cause)}", sent=False)
         return Failure(f"connection lost: {_one_line(cause)}")
@@ -98,6 +101,7 @@ def _retry_after(value: str | None) -> float | None:
         seconds = float(value) if value else None
     except ValueError:
         return None
+    # Negative or endless waits are nonsense, and are passed over.
     return seconds if seconds is not None and 0 <= seconds < 1e9 else None
 
 
@@ -140,6 +144,7 @@ class Breaker:
     def _count(self, kind: str, began: float, now: float) -> int:
         with self._lock:
             number, since = self._rows.get(kind, (0, now))
+            # Calls that began before the row did were in flight with its first failure: one incident.
             if number == 0 or began >= since:
                 number += 1
             self._rows[kind] = number, since

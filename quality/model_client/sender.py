@@ -47,12 +47,14 @@ class Sender:
     async def post(self, body: Mapping[str, object], timeout_s: float) -> bytes:
         """The body of the reply. Ends by `timeout_s`, whatever the server does; raises an error of the SDK,
         `TimeoutError`, or `Garbage` for a body without end."""
+        # Around all of it: a server that drips bytes keeps a read timeout from ever running out.
         async with asyncio.timeout(timeout_s):
             calls = self._client.chat.completions.with_streaming_response
             # What stands in extra_body replaces the arguments; the SDK walks through those, which takes half its time.
             async with calls.create(model=self._model, messages=[], extra_body=body, timeout=timeout_s) as response:
                 data = bytearray()
                 async for chunk in response.iter_bytes():
+                    # Counted as it arrives, as a length in a header may be a lie.
                     data += chunk
                     if len(data) > MAX_BODY_BYTES:
                         raise Garbage(f"a body of more than {MAX_BODY_BYTES} bytes")
@@ -90,6 +92,7 @@ class CallSlots:
         here = asyncio.get_running_loop()
         with self._lock:
             own = self._waiting.get(here)
+            # Own loop first, which needs no wake-up; else the one where most are waiting.
             loop = here if own else max(self._waiting, key=lambda other: len(self._waiting[other]), default=here)
             waiting = self._waiting.get(loop)
             if not waiting:
@@ -99,4 +102,5 @@ class CallSlots:
         if loop is here:
             turn.set_result(None)
         else:
+            # Futures belong to their loop, and are resolved from there.
             loop.call_soon_threadsafe(turn.set_result, None)
