@@ -29,6 +29,7 @@ from dagster_project.stages import experiments, graph, hygiene, sources
 
 def build(settings: deployment.Deployment, here: Collection[str] = ()) -> dg.Definitions:
     """Definitions of a deployment. `here`: see `factory.build`."""
+    # One list of stages for assets, jobs and sensors, so that none of them knows an asset that isn't there.
     stages = graph.stages(settings)
     jobs = asset_jobs.jobs(stages)
     promotions, promoting = feedback.trainers()

@@ -38,6 +38,7 @@ class CheckedRunLauncher(DefaultRunLauncher):
 
         client = self._get_grpc_client_for_termination(run.run_id)
         if client is None:
+            # Without a client there is nothing to ask, and the run is looked at again later.
             return CheckRunHealthResult(WorkerStatus.RUNNING, "it has ended, or wasn't given to a code location yet")
         try:
             reply = client.can_cancel_execution(CanCancelExecutionRequest(run_id=run.run_id), timeout=10)
@@ -60,6 +61,7 @@ def keep_watching_runs() -> None:
         return
     DagsterApiServer = server_module.DagsterApiServer
     look = DagsterApiServer._check_for_orphaned_runs
+    # Once a process, as definitions may be loaded several times.
     if getattr(look, "goes_on", False):
         return
 
@@ -67,6 +69,7 @@ def keep_watching_runs() -> None:
         try:
             look(server)
         except Exception as error:
+            # Whatever the database says, the thread must not end: nobody would start it again.
             log.warning("run workers couldn't be looked after, trying again: %s: %s", type(error).__name__, error)
 
     check.goes_on = True  # type: ignore[attr-defined]

@@ -54,6 +54,7 @@ def results(stage: GraphStage, manifest: Manifest) -> list[dg.AssetCheckResult]:
     if not stage.checks:
         return [_result(ALL, _all(manifest), manifest)]
     made = {check.name: check for check in manifest.checks}
+    # A check that the graph doesn't know of would fail unseen.
     if unknown := sorted(set(made) - {spec.name for spec in stage.checks}):
         listed = ", ".join(map(repr, unknown))
         raise UndeclaredCheck(
@@ -62,6 +63,8 @@ def results(stage: GraphStage, manifest: Manifest) -> list[dg.AssetCheckResult]:
         )
     found = []
     for spec in stage.checks:
+        # Made only sometimes, and this version has nothing for it; but a manifest without any check isn't
+        # that.
         if spec.name not in made and spec.sometimes and made:
             found.append(dg.AssetCheckResult(check_name=spec.slug, passed=True, description=NOT_NOW))
         else:
@@ -82,6 +85,7 @@ def _result(spec: CheckSpec, check: Check, manifest: Manifest) -> dg.AssetCheckR
     return dg.AssetCheckResult(
         check_name=spec.slug,
         passed=check.passed,
+        # A blocking check may only warn for one version: the manifest says so.
         severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
         description=markdown_text(words),  # the UI reads it as Markdown, and names of files are in it
         metadata=facts,
@@ -94,6 +98,7 @@ def _all(manifest: Manifest) -> Check:
     found = "; ".join(f"{check.name}: found {check.found}, expected {check.expected}" for check in failed)
     passed = not failed and bool(manifest.checks)
     none = "no checks in the manifest" if not manifest.checks else f"{len(manifest.checks)} passed"
+    # A manifest without any checks is one that nobody looked at, and doesn't pass.
     blocking = not manifest.checks or not manifest.checks_passed
     return ALL.check(passed, found or none, "all checks passed", len(failed), 0, blocking=blocking)
 

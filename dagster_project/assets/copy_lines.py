@@ -19,6 +19,7 @@ def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
     folder, name = manifest.directory, f"{manifest.asset}@{manifest.version[:8]}"
     model = next((e.path for e in manifest.files if e.path.endswith(f"/{MODEL}")), None)
     if model is not None:
+        # Weights may lie in a folder below the version, which is what a loader wants.
         weights = folder / model.partition("/")[2].removesuffix(MODEL)
         python = (
             "from transformers import AutoModelForImageTextToText\n"
@@ -30,10 +31,12 @@ def copy_lines(stage: GraphStage, manifest: Manifest) -> str:
         return _blocks(loading, "") if form.language == "python" else _blocks("", loading)
     tables = sorted({entry.table for entry in manifest.files if entry.table})
     if manifest.asset == SHARDS:
+        # Shards beside tables of the index: only the former are rows to train on.
         patterns = {"samples": "*-[0-9][0-9][0-9].parquet"}
     elif stage.table in tables:
         patterns = {table: f"*.{table}.parquet" for table in tables}
     else:
+        # Neither weights nor tables: there may be items of it to browse.
         return _blocks("", browse_line(manifest.asset))
     lines = ["from datasets import load_dataset"]
     lines += [

@@ -71,6 +71,7 @@ def _freshness(stage: GraphStage, late: Mapping[str, float]) -> dg.FreshnessPoli
     if hours is None or stage.partitioned:
         return None
     fail = datetime.timedelta(hours=hours)
+    # Amber at three quarters, so that somebody can look before it is late.
     warn = fail * 0.75
     return dg.FreshnessPolicy.time_window(fail, warn if warn >= datetime.timedelta(minutes=1) else None)
 
@@ -104,9 +105,11 @@ def _asset(
     }
     metadata: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
 
+    # Pictures of a stage may stand on another's page, which says where to look.
     beside = "".join(
         f"\n\n`{other.key}` shows it, here under Events." for other in stages.values() if other.shown_on == stage.key
     )
+    # The upstream of raw files: a new revision makes the raw asset stale.
     observed = [upstream.key_of(name) for name in upstream.names_of({stage.key: stage})]
 
     @dg.asset(
@@ -120,6 +123,7 @@ def _asset(
         tags=dict(stage.tags),
         metadata=metadata,
         check_specs=checks.specs(stage),
+        # Only the training tail starts by itself; without inputs there is nothing to wait for.
         automation_condition=TAIL if stage.job in ("train", "evaluate_suites") and stage.deps else None,
         freshness_policy=freshness,
         pool=stage.pool,
@@ -132,26 +136,32 @@ def _asset(
         _notify("start", name, {})
         began = time.monotonic()
         try:
+            # Settings and preflight before anything is spent: a wrong word ends the run in a second.
             given = _given(stage, stages, context, shown)
             _preflight(stage, stages, context, work(store, judge, given))
             if own_process:
+                # Its own process gives memory back when it ends, and can be killed without the daemon.
                 manifest = _in_own_process(stage, partition, context, store, judge, given)
             else:
                 report = Reporter(context.log.info, show_on(context))
                 told = replace(work(store, judge, given), on_event=report, progress=sys.stderr.isatty())
                 manifest = stage.run(replace(told, partition=partition))
+            # Cards are beside the version's files and none of them: failing to write one is a warning.
             if unwritten := write_cards(store.open(), manifest):
                 context.log.warning(unwritten)
             result = _result(stage, manifest, store, context, time.monotonic() - began)
         except Exception as error:
+            # Told to listeners and raised again: Dagster decides what follows.
             _notify("failed", name, {"reason": f"{type(error).__name__}: {error}"})
             raise
+        # Where one source lags behind, its last good version is used and said to be.
         left_out = (result.metadata or {}).get("not fresh")
         if isinstance(left_out, dg.TextMetadataValue):
             context.log.warning(
                 f"{name}: without what is new of {left_out.value}: no good version, or a newer one failed"
             )
         warned = [check.name for check in manifest.checks if not check.passed and not check.blocking]
+        # On the other asset's page as an observation: nothing of that asset was made.
         if stage.shown_on and manifest.checks_passed:
             seen = {title: dg.MetadataValue.md(text) for title, text in pictures(manifest, store.open()).items()}
             said = f"{name}, version {manifest.version}"
@@ -174,6 +184,7 @@ def _given(
     wrong value ends the run before anything is made."""
     config = context.run.run_config
     try:
+        # The first stage of a run looks at the settings of all, the others have seen it do so.
         for other in stages.values() if context.run.run_id not in _known else ():
             given_to(other, config, shown)
         return given_to(stage, config, shown)
@@ -192,8 +203,10 @@ def _preflight(
     from dagster_project.preflight import probes  # what it asks (devices, worlds, the trainer) is a second of start-up
 
     if context.run.run_id not in _known:
+        # Of the last run only: what is installed may change between runs.
         _known.clear()
     known = _known.setdefault(context.run.run_id, {})
+    # What the run has selected, as the last stages' needs are asked before the first one starts.
     chosen = {key.to_user_string() for key in context.job_def.asset_layer.executable_asset_keys}
     lines = probes.missing(stages, given, stage.key, chosen, known)
     if lines:
@@ -219,6 +232,7 @@ def _result(
     last = _last(context)
     return dg.MaterializeResult(
         metadata=of_the_run(metadata, context.run_id, seconds, last),
+        # Equal data, equal data version: what is downstream isn't stale after a rerun.
         data_version=dg.DataVersion(manifest.data_version),
         check_results=checks.results(stage, manifest),
     )
@@ -241,6 +255,7 @@ def _confirmed(instance: dg.DagsterInstance, keys: Iterable[str]) -> dict[str, C
         built = event.asset_materialization if event is not None else None
         if event is not None and built is not None:
             version = (built.tags or {}).get("dagster/data_version", "")
+            # Which version the record is of: an older one is still read where the newest failed its checks.
             found[record.asset_entry.asset_key.to_user_string()] = Confirmed(event.timestamp, version)
     return found
 
@@ -284,16 +299,20 @@ def _in_own_process(
                 *([str(ranks)] if ranks > 1 else []),
             ],
             context=context,
+            # All of ours, as the stage reads the deployment and its secrets from it.
             env={**os.environ, **environment},
         )
     except Exception as error:
         ended = ENDED.search(str(error))
         if ended is None:
             raise
+        # Killed by a signal: nothing of the stage is to blame, and what was whole is found by the next
+        # attempt.
         if int(ended[1]) < 0:  # by whom ever: what is whole is kept, so the next attempt goes on from there
             raise dg.RetryRequested(max_retries=ATTEMPTS - 1, seconds_to_wait=WAIT_S) from error
         unreported = f"{error} and told no reason; its last words are in the step's stderr"
         raise dg.Failure(reasons[0] if reasons else unreported) from error  # of several ranks the one that failed first
+    # The version alone comes back: everything else lies in the store.
     for message in done.get_custom_messages():
         if "version" in message:
             return store.open().version(stage.stored_as(partition), message["version"])

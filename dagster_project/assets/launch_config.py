@@ -39,6 +39,7 @@ class Shown:
 
     def field(self, path: str) -> tuple[Any, Any]:
         """The form of one setting (`trainer.midtrain`) or of a whole section (`judge`)."""
+        # Made once: hundreds of fields, and several stages share a section.
         if path not in self.forms:
             section, _, name = path.partition(".")
             model = self.sections[section]
@@ -55,6 +56,7 @@ def config_of(stage: GraphStage, shown: Shown) -> type[dg.Config] | None:
     """The launchpad's form of a stage's settings, None if it has none. `shown`: see `defaults`."""
     if not stage.settings:
         return None
+    # Dagster's forms have plain names; the section is known by the stage.
     fields: dict[str, Any] = {path.rpartition(".")[2]: shown.field(path) for path in stage.settings}
     return create_model(_title(stage.key), __base__=dg.Config, **fields)
 
@@ -66,6 +68,7 @@ def defaults(deployment: Deployment) -> Shown:
         given = trainer_config()
         trainer = over(configured(str(given.get("preset", ""))), given)
     except (TypeError, ValueError):
+        # Settings that can't be read: show the preset, as preflight will refuse to run with them anyway.
         trainer = configured()
     sections: dict[str, Settings] = {
         "trainer": trainer,
@@ -81,6 +84,7 @@ def given_to(stage: GraphStage, run_config: Mapping[str, Any], shown: Shown) -> 
 
     Raises `SettingsError` that names the op, the setting, what was expected and what was found.
     """
+    # How Dagster names the op of an asset.
     op = stage.key.replace("/", "__")
     said = (run_config.get("ops") or {}).get(op, {}).get("config") or {}
     found: Given = {}
@@ -89,6 +93,7 @@ def given_to(stage: GraphStage, run_config: Mapping[str, Any], shown: Shown) -> 
         here = said.get(name or section)
         if here is None:
             continue
+        # Whole section or one setting of it, as the stage has named it.
         default = getattr(shown.sections[section], name) if name else shown.sections[section]
         changed = _changed(here, default)
         if changed is not _SAME:
@@ -103,6 +108,7 @@ def _require(found: Given, where: str) -> None:
     over(configured(str(trainer.get("preset", ""))), trainer, where=where)
     for section in found.keys() - {"trainer"}:
         model = type(getattr(Deployment(), section))
+        # Each section in its own words, which name what was expected.
         model.parsed(found[section], f"{where}: {section}")
     deployments.load(**found)  # together with what the deployment says there may be a contradiction
 
@@ -121,12 +127,14 @@ def _changed(said: Any, default: object) -> Any:
         parts = {name: _changed(value, known.get(name)) for name, value in said.items()}
         kept = {name: value for name, value in parts.items() if value is not _SAME}
         return kept or _SAME
+    # The form gives lists for our tuples.
     plain = list(default) if isinstance(default, tuple) else default
     return _SAME if said == plain else said
 
 
 def _config(name: str, settings: Settings, key: str) -> type[dg.Config]:
     model = type(settings)
+    # Some settings take what they don't know, such as options of a part of one's own.
     base = dg.PermissiveConfig if model.model_config.get("extra") == "allow" else dg.Config
     fields = {
         field.alias or word: _field(word, field, getattr(settings, word), f"{key}_{name}")
@@ -144,8 +152,10 @@ def _field(name: str, field: FieldInfo, default: object, key: str) -> tuple[Any,
     options = options_of(field.annotation)
     kind = _kind(options[0], f"{key}_{name}") if len(options) == 1 else Any
     if default is None:
+        # None is shown as empty, and means "nothing said".
         return (Any if kind is Any else kind | None), Field(default=None, description=said)
     if isinstance(kind, type) and issubclass(kind, Enum):
+        # Dagster shows a choice as an enum, whose default must be one of its members.
         return kind, Field(default=kind(default), description=said)
     plain = list(default) if isinstance(default, tuple) else default
     return kind, Field(default=_plain(plain), description=said)
@@ -163,11 +173,13 @@ def _kind(annotation: Any, title: str) -> Any:
     """The type that Dagster knows for one of ours; `Any` where it knows none (what it holds is checked even so)."""
     if typing.get_origin(annotation) is typing.Annotated:
         return _kind(typing.get_args(annotation)[0], title)
+    # Literals of words become a choice; of anything else Dagster has no form.
     if typing.get_origin(annotation) is Literal:
         choices = typing.get_args(annotation)
         return Enum(_title(title), {one: one for one in choices}) if all(isinstance(c, str) for c in choices) else Any
     if typing.get_origin(annotation) is tuple:
         inner = {_kind(one, title) for one in typing.get_args(annotation) if one is not Ellipsis}
+        # One kind of members makes a list; a tuple of several kinds is taken as it comes.
         return list[inner.pop()] if len(inner) == 1 else Any  # type: ignore[misc]
     return annotation if annotation in (int, float, bool, str) else Any
 

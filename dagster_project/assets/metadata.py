@@ -49,6 +49,7 @@ def describe(
 ) -> dict[str, Any]:
     """All metadata of a materialisation. `confirmed`: what is known of its inputs, by key."""
     inputs = input_rows(manifest, store, confirmed or {})
+    # Of all the gold that it could read: what is missing is said on its page.
     gold = [dep for dep in stage.deps if dep.startswith("gold/")] if stage.reads_gold else []
     left_out = [dep for dep in gold if dep not in manifest.inputs]
     metadata: dict[str, Any] = {  # pictures first: they are what people open the page for
@@ -62,12 +63,15 @@ def describe(
     }
     if lines := copy_lines(stage, manifest):
         metadata["to copy"] = dg.MetadataValue.md(lines)
+    # The night's bill is of all sources together, whichever of them is being looked at.
     if stage.pool == "judge":
         limits = deployment.load().judge
         metadata |= tonight(store, Prices(limits.price_prompt, limits.price_completion))
+    # The oldest input says how fresh the whole can be.
     if ages := [row["age_h"] for row in inputs if row["age_h"] is not None]:
         metadata["oldest input (h)"] = float(max(ages))
     if gold:  # what sees all sources says whom it does without
+        # A note stands where a newer version failed, or a person went back.
         broken = [row["asset"] for row in inputs if row["asset"].startswith("gold/") and row["note"]]
         metadata |= {"sources on their last good version": len(broken), "sources without gold": len(left_out)}
         if broken or left_out:
@@ -102,9 +106,11 @@ def of_the_run(
     already (`last` is of the same, with the same counts), the costs of the run that did, and that nothing was done."""
     known = last.metadata if last is not None else {}
     same = [name for name in ("version", "counts") if name in known and _value(metadata[name]) == _value(known[name])]
+    # Another version, or none before: this run's time is what it cost.
     if len(same) < 2 or "made by" not in known:
         own = {f"{COST}seconds": round(seconds, 2), "made by": dg.MetadataValue.dagster_run(run_id)}
         return _sorted({**metadata, **own})
+    # Nothing was done here, so the costs are still those of the run that did it.
     spent = {name: value for name, value in known.items() if name.startswith(COST)}
     made = known["made by"]
     done = dg.MetadataValue.text(f"nothing: this version was there; its costs are those of run {_value(made)[:8]}")
@@ -136,6 +142,7 @@ def _uri(manifest: Manifest, store: Store) -> str:
 
 def pictures(manifest: Manifest, store: Store) -> dict[str, str]:
     """Name → Markdown of what there is to see of a version; where it can't be drawn, why not."""
+    # An asset without a picture is an asset; one whose picture fails says why.
     try:
         drawn = asset_pictures.of(manifest, store)
         listed = quarantine_table(manifest, store) if manifest.asset.startswith("unified/") else ""
@@ -148,6 +155,7 @@ def _readable(value: int | float) -> int | float:
     """A fraction with four digits."""
     if isinstance(value, int):
         return value
+    # Four digits: more would only wobble from night to night.
     return round(value, 1) if abs(value) >= 1000 else float(f"{value:.4g}")
 
 
@@ -170,10 +178,12 @@ def input_rows(manifest: Manifest, store: Store, confirmed: Mapping[str, Confirm
         seen, note = confirmed.get(asset), ""
         path = Path(store.root(asset)) / version / "manifest.json"
         built = path.stat().st_mtime if path.exists() else None
+        # Made and found good are two times: a rerun that found nothing to do still confirms it.
         if seen is not None and seen.data_version and built is not None:
             if store.version(asset, version).data_version == seen.data_version:
                 built = max(built, seen.at)
             elif seen.at > built:
+                # Newer by Dagster's record, and other data: that attempt isn't what is used here.
                 newest = f"{(now - seen.at) / 3600:.1f} h old"
                 note = f"the newest ({newest}) isn't used: its checks failed, or somebody set it aside"
         age = None if built is None else round(max(now - built, 0) / 3600, 2)

@@ -46,15 +46,18 @@ def _named(named: NamedFunction) -> tuple[Path, int] | None:
     if not path.is_file():
         return None
     text = path.read_text(encoding="utf-8")
+    # By text: to import it would take what the function needs, torch included.
     begun = re.search(rf"^def {re.escape(name)}\(", text, re.MULTILINE)
     return path, text.count("\n", 0, begun.start()) + 1 if begun else 1
 
 
 def _defined(function: Callable[..., object]) -> tuple[Path, int] | None:
     """Of a function that is here; of a partial, or one that wraps another, of that; of an object, of what calls it."""
+    # Whatever wraps the function, its own file and line are what a reader wants.
     while isinstance(function, functools.partial):
         function = function.func
     function = function if hasattr(function, "__code__") else type(function).__call__
+    # A lambda that calls another function holds it in its closure.
     held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     inner = next((one for one in held if callable(one) and hasattr(one, "__code__")), function)
     code = getattr(inner, "__code__", None)
@@ -69,6 +72,7 @@ def column_lineage(stage: GraphStage, stages: Mapping[str, GraphStage]) -> dg.Ta
     for name in stage.columns.schema.names if stage.columns is not None else ():
         for one in inputs:
             there = one.columns.schema.names if one.columns is not None else []
+            # The same name, or the one that a sample's column has among steps.
             taken = name if name in there else STEP_COLUMNS.get(name, "")
             if taken in there:
                 found.setdefault(name, []).append(dg.TableColumnDep(asset_key(one.key), taken))

@@ -27,6 +27,7 @@ def plotted(manifest: Manifest) -> dict[str, Number]:
 
 def figures_of(asset: str) -> Callable[[Counts], dict[str, Number]] | None:
     """What makes an asset's numbers of its counts; None for one that nobody follows."""
+    # In the order of the table: `gold/generated` before `gold`.
     return next((figures for name, figures in FOLLOWED.items() if asset == name or asset.startswith(f"{name}/")), None)
 
 
@@ -54,6 +55,7 @@ def _of(counts: Counts, **names: str) -> dict[str, Number]:
 
 
 def _is_number(value: object) -> bool:
+    # bool is an int, and NaN is unequal to itself.
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
@@ -65,6 +67,7 @@ def _share(part: Any, whole: Any, name: str) -> dict[str, Number]:
 def _strata(counts: Counts) -> dict[str, Number]:
     """Tasks, all and by stratum; a stratum without any isn't counted, so it is nought here."""
     tasks = _of(counts, tasks="yield: tasks")
+    # None was counted, which is a number to follow; a gap in the plot would be none.
     return {**tasks, **{f"yield: {name} tasks": counts.get(name, 0) for name in STRATA if tasks}}
 
 
@@ -107,6 +110,7 @@ def _unified(counts: Counts) -> dict[str, Number]:
 
 def _verdicts(counts: Counts) -> dict[str, Number]:
     scores = {int(score): number for score, number in counts.get("scores", {}).items()}
+    # Scores 0 to 10, weighted by how often each was given.
     total = sum(score * number for score, number in scores.items())
     return {
         **_of(counts, share_keep="quality: share to keep"),

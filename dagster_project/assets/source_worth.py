@@ -19,6 +19,7 @@ def observations(manifest: Manifest) -> Iterator[dg.AssetObservation]:
         return
     costs = {(row["kind"], row["subject"]): row for row in manifest.read("costs").to_pylist()}
     found: dict[str, dict[str, float | int | str]] = {}
+    # Two studies of a source: left out of all, and added alone to a base.
     for row in manifest.read("worth").to_pylist():
         cost, name = costs[row["kind"], row["subject"]], NAMES[row["kind"]]
         facts = found.setdefault(row["subject"], {"version": manifest.version})
@@ -28,6 +29,7 @@ def observations(manifest: Manifest) -> Iterator[dg.AssetObservation]:
         facts |= {"cost: rows": row["rows"], "cost: judge tokens": cost["judge_tokens"]}
         facts |= {
             "cost: judge minutes": cost["judge_minutes"],
+            # The name without "worth: ", as both studies have probes of their own.
             f"cost: minutes of probes {name[7:]}": cost["probe_minutes"],
         }
     for source, facts in found.items():

@@ -61,10 +61,12 @@ def assets(stages: Mapping[str, GraphStage], settings: Deployment) -> list[Any]:
     def observe(context: dg.AssetExecutionContext, store: StoreResource) -> Iterator[dg.ObserveResult]:
         work = StageWork(store.open(), deployment.load())
         names = sorted(key.path[-1] for key in context.selected_asset_keys)
+        # Asked side by side: a slow hub must not hold up the others.
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for seen in pool.map(lambda name: look(work, name), names):
                 if seen.problem:
                     context.log.warning(f"{GROUP}/{seen.name}: {seen.problem}")
+                # Unknown now means unchanged: an observation that isn't yielded would skip what follows.
                 version = seen.version or _last(context.instance, key_of(seen.name))
                 metadata = {"origin": seen.origin, **({"problem": seen.problem} if seen.problem else {})}
                 yield dg.ObserveResult(
@@ -92,6 +94,7 @@ def look(work: StageWork, name: str) -> UpstreamVersion:
             return UpstreamVersion(
                 name, upstream.hub_version(followed.download, followed.revision, endpoint=followed.endpoint), origin
             )
+        # Drawn here, so its settings are its upstream.
         if work.deployment.native_folder(name) is None and work.deployment.embedded.enabled:
             return UpstreamVersion(name, embedded_version(work.deployment), origin)
         found = upstream.files_version(work.store.home, name, raw_folder(work, name))

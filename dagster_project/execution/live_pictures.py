@@ -25,6 +25,7 @@ def show_on(context: dg.AssetExecutionContext) -> Show:
 
     def show(message: Message) -> None:
         try:
+            # The partition, or the observation would stand beside the round instead of on it.
             partition = context.partition_key if context.has_partition_key else None
             context.log_event(dg.AssetObservation(context.asset_key, partition=partition, metadata=_metadata(message)))
         except Exception as error:  # nothing to look at is worth a run
@@ -65,6 +66,7 @@ class _LiveMessages:
 
     def handle_message(self, message: Mapping[str, Any]) -> None:
         said = message["params"].get("payload") if message["method"] == "report_custom_message" else None
+        # Passed on at once and not also at the end: a picture must not appear twice.
         if isinstance(said, Mapping) and any(name in said for name in LIVE):
             self._show(said)
         else:

@@ -53,14 +53,17 @@ def own_group() -> None:
     """Lead a process group, and end all of it on SIGTERM or when the parent dies."""
     parent = os.getppid()
     with contextlib.suppress(PermissionError):  # already the leader of a session
+        # A group of its own, so that one signal ends loaders and browsers with it.
         os.setpgid(0, 0)
 
     signal.signal(signal.SIGTERM, lambda number, frame: _end(128 + number))
+    # The parent may die by -9, which tells nobody; the kernel sends the signal then.
     die_with_parent(parent, signal.SIGTERM, lambda: _end(1))
 
 
 def _end(code: int) -> NoReturn:
     """Kill the group, and this process with it; one that leads none exits with `code`."""
+    # SIGKILL to all: what is whole has its receipt, and what isn't is done again.
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(code)
@@ -71,6 +74,7 @@ def output_lock(home: Path, key: str) -> Iterator[None]:
     """Hold the output's lock, which ends with the process, however that ends. Raises `RuntimeError` if it is held."""
     path = home / "cache" / "locks" / f"{key.replace('/', '-')}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
+    # "a+" makes the file and keeps what stands in it: the number of the process that holds it.
     with path.open("a+") as stream:
         for attempt in range(11):  # a killed process gives its lock back when the last of its threads has ended
             try:
@@ -82,6 +86,7 @@ def output_lock(home: Path, key: str) -> Iterator[None]:
         else:
             stream.seek(0)
             raise RuntimeError(f"{key}: process {stream.read().strip() or '?'} is making it already")
+        # Whoever is refused reads from here who holds the lock.
         stream.truncate(0)
         stream.write(str(os.getpid()))
         stream.flush()
@@ -104,9 +109,11 @@ class Reporter:
     def __call__(self, event: Mapping[str, Any]) -> None:
         kind = event.get("kind", "event")
         self._measured(event)
+        # Steps come several times a second; everything else is worth a line each.
         if kind in ("step", "update", "world_success", "part") and time.monotonic() - self._last < LOG_EVERY_S:
             return
         self._last = time.monotonic()
+        # Bytes of a picture would fill the log.
         said = {key: value for key, value in event.items() if key != "picture"}
         line = f"{kind}: " + ", ".join(f"{k} {_short(v)}" for k, v in said.items() if k != "kind")
         self._log(line)
@@ -121,9 +128,11 @@ class Reporter:
         from trainer.runtime.tracking import scalars_of
 
         found = scalars_of(event)
+        # JSON has no NaN, and one would end the plot.
         new = {tag: float(found[tag]) for tag in FIGURES if tag in found and math.isfinite(found[tag])}
         if not new or self._show is None:
             return
+        # Collected between two reports, newest first: fast stages report what was last measured.
         self._figures |= {"step": float(event.get("step", event.get("update", 0))), **new}
         if time.monotonic() - self._told >= FIGURES_EVERY_S:
             self._told, stated, self._figures = time.monotonic(), self._figures, {}
@@ -136,7 +145,9 @@ def _small(png: bytes) -> bytes:
 
     with Image.open(io.BytesIO(png)) as image:
         image.thumbnail(PICTURE_PX)
+        # In place, and only ever smaller.
         buffer = io.BytesIO()
+        # 64 colours are enough for a screenshot to be recognised, in a tenth of the bytes.
         image.convert("RGB").quantize(64).save(buffer, "PNG", optimize=True)
     return buffer.getvalue() if buffer.tell() <= PICTURE_BYTES else b""
 
@@ -156,8 +167,11 @@ def run(key: str, report: Any) -> Any:
     from pipelines.store import Store
 
     settings = deployment.load()
+    # Before the stage begins, as its start is an event as well.
     openlineage_client.follow()
+    # Experiments beside the mainline: this process is told a key of either.
     stages = {**graph.stages(settings), **experiments.stages()}
+    # The last part of a key may be a round or an experiment.
     stage, _, partition = key.rpartition("/")
     if key in stages and not stages[key].partitioned:
         stage, partition = key, ""
@@ -168,6 +182,7 @@ def run(key: str, report: Any) -> Any:
     store = Store(deployment.home())
     with output_lock(store.home, key):
         made = stages[stage].run(StageWork(store, settings, judge, report, sys.stderr.isatty(), partition))
+        # Items of the new version are found by `vesper explain` from here on.
         index_version(made)
         return made
 
@@ -189,9 +204,11 @@ def start_ranks(count: int, words: Sequence[str]) -> None:
     try:
         torchrun(parse_args([*where, *words]))
     except SignalException:
+        # Cancelled or timed out: as a stage of one process would, this one ends by the same signal.
         _end(1)
     except ChildFailedError as error:
         print(error, file=sys.stderr, flush=True)
+        # Killed from outside, so the asset is to be tried again; a rank that failed by itself isn't.
         if killed(failure.exitcode for failure in error.failures.values()):
             _end(1)
         sys.exit(1)
@@ -213,6 +230,7 @@ def _rank(key: str) -> None:
     from trainer.stages.launch import on_ranks
     from trainer.stages.settings import stage_settings
 
+    # Pipes speaks to Dagster only where a rank opens it.
     def report(error: Exception) -> None:
         with open_dagster_pipes() as pipes:
             _report_failure(pipes, error)
@@ -247,6 +265,7 @@ def main() -> None:
     if count:
         start_ranks(int(count[0]), ["-m", "dagster_project.execution.run_stage", key])
     elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        # torchrun has started this process as one of its ranks.
         _rank(key)
     else:
         _run_and_report(key, lambda report: report)

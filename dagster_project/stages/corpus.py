@@ -24,6 +24,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
     """The fan-in over the sources `names`. What has no gold yet is passed over, and shown as such."""
     owners = deployment.owners
     recorded = tuple(f"gold/{name}" for name in names)
+    # Rounds of generation are a source like any other from here on.
     whole = [*names, GENERATED_SOURCE]
     all_gold = (*recorded, gold.ASSET)
 
@@ -36,6 +37,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         filled = {"job": "build_corpus", "kinds": ("parquet",), "owners": owners, **more}
         return GraphStage(key=key, deps=deps, run=run, description=description, **filled)  # type: ignore[arg-type]
 
+    # Before the shards, which leave out what these find; the scan of the shards comes after them.
     yield from hygiene.stages(deployment, whole)
     yield stage(
         shards.ASSET,
@@ -48,9 +50,11 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
         code_version=shards.CODE_VERSION,
         checks=shards.CHECKS,
     )
+    # Between shards and mixture: the mixture refuses shards that haven't passed.
     yield hygiene.scan(deployment, whole)
     yield stage(
         mixture.ASSET,
+        # SAFETY is only waited for, and not read: nothing trains before the data was looked at.
         (shards.ASSET, DUPLICATES, SCAN, SAFETY),
         _mixture,
         "Which rows of which shards train, and how often: token shares by objective.",
@@ -88,6 +92,7 @@ def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
     yield stage(
         "cards/corpus",
         (*cards_of, mixture.ASSET),
+        # Recorded sources only: generated trajectories have no native files to tell of.
         lambda work: card.build_corpus_card(work.store, names),
         "The card of the whole corpus: sources, licences, actions, objectives.",
         kinds=("markdown",),

@@ -13,11 +13,13 @@ from schemas.settings import nearest
 def check_sources(deployment: Deployment) -> None:
     """Look at the names of sources, companions and suites. Raises `DeploymentError` for one that is unknown, for a
     setting that has no effect on it, and for a companion that is said to lie in two places."""
+    # Companions and suites may be named as well, though not everything can be said of them.
     trained, retained = sources.registry(), suites.registry()
     companions = {name for adapter in trained.values() for name in adapter.descriptor.companions}
     for name, said in deployment.sources.items():
         if name not in {*trained, *companions, *retained}:
             raise _unknown("unknown source", name, (*trained, *companions, *retained), trained)
+        # Neither a companion nor a suite trains, so there is nothing to switch on or off.
         if said.enabled is not None and name not in trained:
             what = (
                 "a companion, here for the sources that use it"
@@ -50,10 +52,12 @@ def check_freshness(
     found = [name for name in deployment.freshness if name not in _dated(stages)]
     if not found:
         return
+    # As if every source had files and no licence were refused: what is only waiting may be named.
     here = {name: SourceSettings(raw=".") for name in (*sources.registry(), *suites.registry())}
     every = graph_of(deployment.changed(sources=here, licences=LicencePolicy(), freshness={}))
     known = _dated(every)
     for name in found:
+        # It exists, and is made round by round, so no hour makes it late.
         if name not in known and any(name in (stage.key, stage.group) for stage in every.values()):
             raise DeploymentError(
                 f"deployment: freshness: expected groups or assets that can be late, found {name}, "

@@ -23,6 +23,7 @@ def stages() -> dict[str, GraphStage]:
     made = {
         key: GraphStage(
             key=key,
+            # Inputs that the experiment makes itself, else those of the mainline.
             deps=(*inputs_of(name), *(f"{GROUP}/{dep}" for dep in inputs_of(name) if f"{GROUP}/{dep}" in MADE)),
             job="run_experiment",
             run=functools.partial(_run, name),
@@ -41,6 +42,7 @@ def stages() -> dict[str, GraphStage]:
         key=COMPARISON,
         deps=(),
         job="train",
+        # No edges: it reads whatever experiments there are.
         run=_compared,
         description="Every experiment beside the mainline: figures with paired intervals, curves, samples where "
         "the two differ.",

@@ -24,6 +24,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             raise DeploymentError(f"deployment: exports: unknown form {said.form[:80]!r}; {nearest(said.form, CORPUS)}")
         yield GraphStage(
             key=corpus.asset_of(said.form),
+            # After the scan, whose findings never leave; the mixture only where the export is one of it.
             deps=(SHARDS, SCAN, *([MIXTURE] if said.mixture else [])),
             job="build_corpus",
             run=_Export(said),
@@ -40,6 +41,7 @@ class _Export:
 
     def __init__(self, said: ExportSettings) -> None:
         self._form = said.form
+        # The rest of the settings are the filters' own names.
         self._filters = Filters(**{name: value for name, value in said.given().items() if name != "form"})
 
     def __call__(self, work: StageWork) -> Manifest:

@@ -78,8 +78,11 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             checks=checks,
             owners=deployment.owners,
             by_round=True,
+            # Devices outlive a crash of the stage, so its process is one that can be killed with all that it
+            # started.
             external=key == TRAJECTORIES,
             pool="devices" if key == TRAJECTORIES else None,
+            # Only execution needs devices and worlds; proposing and verifying read tables.
             needs=("ground",) if key == TRAJECTORIES else (),
             settings=("generation",),
         )

@@ -33,6 +33,8 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
     names = sources.enabled(deployment)
     requested = list(suites.stages(deployment))
     found: dict[str, GraphStage] = {}
+    # In an order in which each stage comes after what it depends on, so that edges can be checked as they
+    # come.
     listed = (
         *sources.stages(deployment),
         *hygiene.prints(deployment, names),
@@ -51,6 +53,7 @@ def stages(deployment: Deployment) -> dict[str, GraphStage]:
         *own.stages(deployment),  # last, so that they may depend on any of the others
     )
     for stage in listed:
+        # A key that comes too early is mostly a circle in the making.
         missing = [dep for dep in stage.deps if dep not in found]
         if missing or stage.key in found:
             raise ValueError(f"stage {stage.key}: defined twice, or before what it depends on: {missing}")

@@ -23,6 +23,7 @@ from schemas.tables import Pairs
 def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:
     """`raw/<suite>` → `fingerprints/<suite>` for the suites whose files are here, and the test splits of sources."""
     for name, suite in suites.registry().items():
+        # Suites without files are shown as waiting (`absent`), not as stages that can't run.
         if deployment.native_folder(name) is None:
             continue
         yield GraphStage(
@@ -39,6 +40,7 @@ def prints(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]
             description=f"{suite.card.title}: evaluation data, never trained on.\n\n{suite.card.origin}",
         )
         yield _prints(name, f"raw/{name}", functools.partial(_suite, name), deployment)
+    # A source's own test split is evaluation data as well, and comes from its unified rows.
     for name in split_sources(names):
         split = fingerprints.split_name(name)
         yield _prints(split, f"unified/{name}", functools.partial(_split, name), deployment)
@@ -79,6 +81,7 @@ def absent(deployment: Deployment) -> dict[str, str]:
 def stages(deployment: Deployment, names: Sequence[str]) -> Iterator[GraphStage]:
     """Contamination and duplicates over the gold of `names`; the scan comes after the shards (`scan`)."""
     gold = tuple(f"gold/{name}" for name in names)
+    # The same list as the stages above, so that no suite is held against nothing.
     evaluations = tuple(stage.key for stage in prints(deployment, names) if stage.group == "fingerprints")
     yield GraphStage(
         key=contamination.ASSET,
@@ -146,6 +149,7 @@ def scan(deployment: Deployment, names: Sequence[str]) -> GraphStage:
 
 def with_gold(work: StageWork, names: Sequence[str]) -> list[str]:
     """Sources that have a last good `gold`. Raises `StoreError` if none has."""
+    # A source that has none yet joins in as soon as it has: the fan-in waits for nobody.
     found = [name for name in names if work.store.current(f"gold/{name}") is not None]
     if not found:
         raise StoreError("no source has gold yet; run refresh_sources first")
@@ -155,6 +159,7 @@ def with_gold(work: StageWork, names: Sequence[str]) -> list[str]:
 def _wanted(work: StageWork, names: Sequence[str]) -> list[str]:
     """Suites that the gold of `names` has to be held against: all of them, and of Vesper's own data, which no suite was
     made from, the test splits beside it."""
+    # Data that Vesper drew itself can't have leaked from any published suite.
     native = any(work.deployment.native_folder(name) is not None for name in names)
     return _suites() if native else [fingerprints.split_name(name) for name in split_sources(names)]
 

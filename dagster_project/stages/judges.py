@@ -44,6 +44,7 @@ def stages() -> Iterator[GraphStage]:
         description="A judge that works offline: small heads on pixels, UI tree and sentence embeddings, trained on "
         "what of the bench isn't held out.",
     )
+    # One asset a judge: only the nano judge has weights to wait for.
     for name in MEASURED:
         deps = (BENCH, *((NANO,) if name == "nano" else ()))
         yield GraphStage(

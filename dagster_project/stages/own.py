@@ -15,11 +15,13 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
     it gives something else."""
     for name in deployment.assets:
         try:
+            # No table of names: one's own stages are always named by module or path.
             function: Any = find_part("assets", name, {})
         except ValueError as error:
             raise DeploymentError(f"deployment: {error}") from error
         if not callable(function):
             raise DeploymentError(f"deployment: assets: expected a function at {name}, found {type(function).__name__}")
+        # What comes of other people's code is looked at before it is in the graph.
         for stage in function(deployment):
             if not isinstance(stage, GraphStage):
                 raise DeploymentError(f"deployment: assets: expected {name} to give GraphStages, found {stage!r:.80}")

@@ -54,6 +54,7 @@ def refusals(deployment: Deployment, names: Sequence[str]) -> GraphStage:
 def answers_mark(home: Path) -> str:
     """A digest of what people have settled in a store's review; "" if that is nothing yet."""
     path = answers_path(home)
+    # A missing file is a review that hasn't begun, and isn't made by looking.
     if not path.is_file():
         return ""
     answers = VerdictStore(path)
@@ -61,4 +62,5 @@ def answers_mark(home: Path) -> str:
         settled = consensus(answers.verdicts())
     finally:
         answers.close()
+    # Sorted, so that the mark follows what was settled and not in which order.
     return digest(sorted(settled.items()))[:16] if settled else ""

@@ -24,6 +24,7 @@ def stage(deployment: Deployment, names: Sequence[str]) -> GraphStage:
         table="findings",
         columns=safety.Findings,
         checks=safety.CHECKS,
+        # It comes after gold without reading it, so sources without gold aren't reported as left out.
         reads_gold=False,
         owners=deployment.owners,
         description="Screens with a planted trigger (blocking), personal data and credentials in what was asked and "
@@ -34,6 +35,7 @@ def stage(deployment: Deployment, names: Sequence[str]) -> GraphStage:
 def _scan(work: StageWork, names: Sequence[str]) -> Manifest:
     present = safety.require_unified(work.store, names)
     said: Any = work.deployment.personal_data
+    # A policy for a source that isn't here says nothing, and mustn't change the version.
     of_source = {name: policy for name, policy in said.items() if name in present}
     config = safety.SafetyConfig(said.get("default", "report"), of_source)
     return safety.scan_sources(work.store, present, config, work.deployment.licences.refuses, work.execution)

@@ -37,6 +37,7 @@ def enabled(deployment: Deployment) -> list[str]:
     chosen = []
     for name, adapter in known.items():
         state = deployment.state(name, adapter.descriptor.licence)
+        # Waiting ones only where somebody said that they are to be in: their stages then ask for files.
         if state in ("native", "embedded") or (state == "waiting" and deployment.source(name).enabled):
             chosen.append(name)
     return chosen
@@ -62,6 +63,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
     """The chains of all enabled sources; companions (such as Rico's screens) come first."""
     known = adapters.registry()
     names = enabled(deployment)
+    # A companion may serve several sources, and is one asset.
     for companion in sorted({c for name in names for c in known[name].descriptor.companions}):
         yield GraphStage(
             key=f"raw/{companion}",
@@ -77,6 +79,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
             owners=deployment.source(companion).owners or deployment.owners,
         )
     for name in names:
+        # Its action space is the deployment's, and part of the mapping's version.
         mapping = adapters.get(name, deployment.action_space).mapping_version
         yield from _chain(known[name].descriptor, mapping, deployment)
 
@@ -85,12 +88,15 @@ def _chain(card: Descriptor, version: str, deployment: Deployment) -> Iterator[G
     settings = deployment.source(card.id)
     owners = settings.owners or deployment.owners
     tags = {"source": card.id, "licence": slug(card.licence), "language": slug(card.language)}
+    # Keys without values, since Dagster's tags can't hold lists.
     tags |= {f"platform/{slug(name)}": "" for name in card.platforms}
     tags |= {f"objective/{slug(name)}": "" for name in card.objectives}
     if settings.revision:
         tags["revision"] = slug(settings.revision)
     common: dict[str, Any] = {"job": "refresh_sources", "owners": owners, "tags": tags}
+    # Companions are inputs like the native files: their pictures are read while mapping.
     native = (f"raw/{card.id}", *(f"raw/{name}" for name in card.companions))
+    # The table that people look at first: steps where the source has them, else samples.
     step_source = "navigation" in card.objectives
     yield GraphStage(
         key=f"raw/{card.id}",
@@ -162,6 +168,7 @@ def judge_pool() -> str | None:
 
 def slug(text: str) -> str:
     """Text as a Dagster tag value: letters, digits, `_`, `-` and `.`, at most 63 of them."""
+    # Cut first, then stripped once more: the cut may end in a dash.
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._")[:63].strip("-._") or "unknown"
 
 
@@ -189,6 +196,7 @@ def follow(settings: Deployment, name: str) -> Followed | None:
         return None
     said = settings.source(name)
     folder = settings.native_folder(name) or settings.raw_root / name
+    # An empty folder, or none, follows the hub only where the source was asked for by name.
     empty = not folder.is_dir() or not any(folder.iterdir())
     if pulled_before(folder) or (empty and said.enabled):
         return Followed(download, folder, said.revision, settings.upstream.endpoint)

@@ -120,6 +120,7 @@ class GraphStage:
     def stored_as(self, partition: str) -> str:
         """The store's key of a part; that of the stage itself where `partition` is ""."""
         if self.by_experiment and partition:
+            # `experiments/<name>/checkpoints/…`: an experiment's assets lie in a folder of its own.
             first, _, rest = self.key.partition("/")
             return f"{first}/{partition}/{rest}"
         return f"{self.key}/{partition}" if partition else self.key

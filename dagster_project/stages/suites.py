@@ -27,6 +27,7 @@ def _is_here(one: Suite, deployment: Deployment) -> bool:
     if one.kind == "grounding":
         return deployment.native_folder(one.raw) is not None
     if one.kind == "steps":
+        # Embedded episodes are drawn by Vesper, so they measure nothing that others know.
         return deployment.state(one.raw, adapters.registry()[one.raw].descriptor.licence) == "native"
     return one.kind == "worlds" and (not one.domain or one.domain in domains())
 
@@ -60,6 +61,7 @@ def stages(deployment: Deployment) -> Iterator[GraphStage]:
 
 
 def _run(name: str, work: StageWork) -> Manifest:
+    # Suites of steps read the unified source, and worlds have no files.
     folder = work.deployment.native_folder(SUITES[name].raw) if SUITES[name].kind == "grounding" else None
     return build_suite(
         work.store, name, given_config(work), folder, lambda event: work.on_event(event), progress=work.progress

@@ -72,9 +72,11 @@ FEWER = MapConfig(page_platforms=("phone",), miniwob_seeds=1)
 def maps_of(deployment: Deployment) -> MapConfig:
     """How many tasks of functional maps are tried. Where computers have a specialist, it gets tasks: on pages, and, but
     for a first look, in the programs of a desktop that are here."""
+    # A first look has desktop pages, too, where computers have a specialist: it would have no tasks else.
     tiny, computer = deployment.embedded.size == "tiny", "computer" in domains()
     if tiny:
         return replace(FEWER, page_platforms=("phone", "desktop")) if computer else FEWER
+    # Without the desktop's base packages no program can be opened.
     if not computer or find_base_missing():
         return MapConfig()
     return MapConfig(desktop_programs=tuple(name for name, program in PROGRAMS.items() if program.installed()))
@@ -92,6 +94,7 @@ def _static_tasks(work: StageWork) -> Manifest:
 
 def _dynamic_tasks(work: StageWork, names: list[str]) -> Manifest:
     said = work.deployment.task_pool
+    # The client's connections are closed whatever becomes of the build.
     with contextlib.ExitStack() as stack:
         more: dict[str, Any] = {"config": pool_config(work.deployment), "most_unopened": said.most_unopened}
         if said.proposer:

@@ -32,6 +32,7 @@ def title(name: str) -> str:
 
 def stages() -> Iterator[GraphStage]:
     """All stages of the trainer, in its order, and the staircase."""
+    # Settings that nobody can read keep no graph from loading: preflight refuses them before a run.
     try:
         config: Mapping[str, object] | None = trainer_config()
     except (ValueError, TypeError):
@@ -49,6 +50,7 @@ def stages() -> Iterator[GraphStage]:
         yield GraphStage(
             key=asset,
             deps=_deps(name, config),
+            # What doesn't lead to the agent has a job of its own, so that `train` doesn't wait for it.
             job="train_others" if name in aside else "train",
             run=functools.partial(_run, name),
             description=description,
@@ -57,6 +59,7 @@ def stages() -> Iterator[GraphStage]:
             checks=stage_checks.EVALUATION if evaluation else ENTRIES[name].checks,
             external=True,
             owners=("team:training",),
+            # An evaluation's rows are its records; a checkpoint is files.
             table="records" if evaluation else None,
             columns=Records if evaluation else None,
             pool="trainer",
@@ -87,9 +90,11 @@ def trainer_config(given: Mapping[str, object] | None = None) -> dict[str, objec
     """What is set of the trainer's settings: the deployment's `action_space`, its `trainer`, $VESPER_TRAINER over
     these, and over all what a command is given, settings within settings one by one. Raises `SettingsError` that names
     the file, the variable or the flag."""
+    # Each layer checked by itself, so that the error names where the wrong setting stands.
     over(configured(), Environment.read().trainer, where="VESPER_TRAINER")
     over(configured(), given or {}, where="--config")
     deployment = deployments.load(trainer=given) if given else deployments.load()
+    # Said only where it isn't the default, so that versions from before there was a choice stay.
     spoken = {} if deployment.action_space == ACTION_SPACE else {"action_space": deployment.action_space}
     config = {**spoken, **deployment.trainer}
     over(configured(), config, where="deployment: trainer")
@@ -165,6 +170,7 @@ def _run(name: str, work: StageWork) -> Manifest:
 
 def _staircase(work: StageWork) -> Manifest:
     def report(event: Mapping[str, object]) -> None:
+        # Of its many events those that change something on the page.
         if event.get("kind") in ("stage_done", "evaluated"):
             work.on_event(event)
 

@@ -22,6 +22,7 @@ PROMOTED = "production"
 def stages(names: Sequence[str]) -> Iterator[GraphStage]:
     """The three studies over the gold of the sources `names`."""
     gold = tuple(f"gold/{name}" for name in names)
+    # Generated trajectories come verified, and have neither native rows nor verdicts.
     judged = tuple(f"{stage}/{name}" for name in names if name != GENERATED_SOURCE for stage in ("unified", "verdicts"))
     studies = {
         SOURCES: (gold, "What each source is worth to the agent: left out of all, and added alone to the base."),
@@ -61,6 +62,7 @@ def with_promoted(store: Store, config: MixtureConfig) -> MixtureConfig:
     names shares, nothing was promoted, or the promoted version proposes none."""
     version = aliased(store.root(MIXTURE)).get(PROMOTED)
     if version is None or "shares" in config.given():
+        # Shares that the deployment names were chosen by a person, too, and nearer.
         return config
     shares = store.version(MIXTURE, version).counts.get("shares")
     return config.changed(shares=shares) if shares else config
