@@ -98,6 +98,7 @@ class Alert:
 def deliver(alert: Alert, alerts: Alerts) -> list[str]:
     """Send an alert to everyone; returns the names of those that it reached. One that can't be reached stops no other;
     then raises `AlertError` naming it."""
+    # The environment goes first: the URL of a chat room is a secret.
     webhook = Environment.read().alert_webhook or alerts.webhook
     ways: dict[str, Callable[[], None]] = {}
     if webhook:
@@ -111,6 +112,7 @@ def deliver(alert: Alert, alerts: Alerts) -> list[str]:
                 way()
                 break
             except Exception as error:  # whatever it is, the other way is still gone
+                # Delivered to some: a second try would reach them twice.
                 if attempt == ATTEMPTS - 1 or isinstance(error, PartlyDelivered):
                     # an error that isn't ours may hold the secret URL or password, so its type has to do
                     text = str(error) if isinstance(error, AlertError) else f"not sent ({type(error).__name__})"
@@ -140,6 +142,7 @@ def post(url: str, alert: Alert) -> None:
         with urllib.request.build_opener(_NoRedirect).open(requested, timeout=TIMEOUT_S):
             pass
     except urllib.error.HTTPError as error:
+        # Closed here, as nobody reads the answer's body.
         error.close()
         raise AlertError(f"{host} answered with HTTP {error.code}") from None
     except (OSError, ValueError, http.client.HTTPException) as error:  # the last one: what answers speaks no HTTP
@@ -178,10 +181,12 @@ def failure_of(context: dg.RunFailureSensorContext, alerts: Alerts) -> Alert:
     run = context.dagster_run
     failed = []
     blocked = defaultdict(list)  # by step: what Dagster itself says of them has their names on later lines
+    # A failed check's own words say more than Dagster's "check failed".
     for step, one in failed_checks(context.instance, run, dg.AssetCheckSeverity.ERROR):
         blocked[step].append(f"{one.asset_check_key.name}: {_said(one)}")
     for event in context.get_step_failure_events():
         data = event.step_failure_data
+        # Our own failures have a description; others the error that they came from.
         said = data.user_failure_data.description if data.user_failure_data is not None else None
         error = data.error.cause or data.error if data.error is not None else None
         reason = said or (error.message if error is not None else "") or "no reason given"
@@ -244,6 +249,7 @@ def _said_before(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: 
 def name_of(run: dg.DagsterRun) -> str:
     """A run's job; of a run that was started for assets alone (by a condition, or from the lineage view) these assets,
     or their groups where they are many, instead of the name that Dagster gives all such runs."""
+    # Names with two underscores are Dagster's own for runs of assets.
     if not run.job_name.startswith("__"):
         return run.job_name
     keys = sorted(key.to_user_string() for key in run.asset_selection or ())

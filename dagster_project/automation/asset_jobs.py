@@ -40,6 +40,7 @@ def jobs(stages: Mapping[str, GraphStage]) -> dict[str, Any]:
     }
     seen = [upstream.key_of(name) for name in upstream.names_of(stages)]
     chosen = {name: [asset_key(stage.key) for stage in stages.values() if stage.job == name] for name in facts}
+    # The observation comes first within the run, so raw is built from what is there now.
     chosen["refresh_sources"] += seen  # so that raw is built from what was seen last
     facts["observe_upstream"] = "Looks for new revisions of the sources; makes nothing."
     chosen["observe_upstream"] = seen

@@ -73,9 +73,11 @@ def compare_two(context: dg.OpExecutionContext, config: Comparison, store: Store
     try:
         found = compare(manifests, config.before, config.after)
     except ValueError as error:
+        # A wrong name stays wrong: trying again would only delay the message.
         raise dg.Failure(str(error), allow_retries=False) from None
     page = dg.MetadataValue.md(diff_page(found))
     context.add_output_metadata({"difference": page})
+    # On the page of the asset, whichever of the two versions was named.
     asset = found.after[0].partition("@")[0]
     context.log_event(
         dg.AssetObservation(

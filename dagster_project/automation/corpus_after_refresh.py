@@ -46,7 +46,9 @@ def decide(instance: dg.DagsterInstance, refresh: str, corpus: str, now: float) 
     corpus run of all assets that began after it had ended, whatever became of that. The request's key names the refresh
     that ended last, so asking twice starts one run.
     """
+    # A run of single assets settles nothing: it left the rest of the corpus as it was.
     built = [run for run in _runs(instance, corpus) if not run.dagster_run.asset_selection]
+    # It reads when it starts, and so sees all that has ended until then.
     if any(run.dagster_run.status in WAITING for run in built):
         return dg.SkipReason("a corpus run is queued already and will see what has ended")
     last = max((run.start_time for run in built if run.start_time is not None), default=0.0)
@@ -54,6 +56,7 @@ def decide(instance: dg.DagsterInstance, refresh: str, corpus: str, now: float) 
     ended = sorted(_ended_since(refreshes, last))
     if not ended:
         return dg.SkipReason("no refresh has ended since the corpus was built")
+    # From the first that ended: a night that never becomes quiet keeps nobody waiting longer than this.
     waited_s, still_open = now - ended[0][0], sum(_is_open(run.dagster_run) for run in refreshes)
     if still_open and waited_s < PATIENCE_S:
         return dg.SkipReason(
@@ -69,6 +72,7 @@ def _runs(instance: dg.DagsterInstance, job: str) -> Sequence[dg.RunRecord]:
 def _ended_since(refreshes: Sequence[dg.RunRecord], last: float) -> Iterator[tuple[float, str]]:
     """(when it ended, its id) of refreshes that were begun and ended after `last`."""
     for run in refreshes:
+        # A run that Dagster takes up again hasn't ended, whatever its status says.
         over = run.dagster_run.status in ENDED and not run.dagster_run.is_complete_and_waiting_to_retry
         if over and run.start_time is not None and run.end_time is not None and run.end_time > last:
             yield run.end_time, run.dagster_run.run_id

@@ -34,6 +34,7 @@ def new_experiment(deployment: Deployment) -> dg.JobDefinition:
         **{path.rpartition(".")[2]: shown.field(path) for path in SETTINGS},
     }
     form = create_model("NewExperiment", __base__=dg.Config, **fields)
+    # No stage of the graph: it has the settings that an experiment may set, for the form's sake.
     asked = GraphStage(OP, (), "run_experiment", lambda work: work.store.require(""), "", (), "1", settings=SETTINGS)
 
     @dg.op(
@@ -48,6 +49,7 @@ def new_experiment(deployment: Deployment) -> dg.JobDefinition:
             made = define(store.open(), Experiment(said["name"], tuple(said["stages"]), settings, said["why"]))
         except ValueError as error:
             raise dg.Failure(str(error), allow_retries=False) from None
+        # The partition at once, so that it shows before the sensor's next look.
         context.instance.add_dynamic_partitions(str(EXPERIMENTS.name), [said["name"]])
         context.add_output_metadata({"version": made.version, "settings": dg.MetadataValue.json(settings)})
 
@@ -86,11 +88,13 @@ def start_experiments(job: Any) -> dg.SensorDefinition:
         requests = []
         for name in names(opened):
             wanted = set(read(opened, name).wanted)
+            # What the experiment wants made, not all that an experiment could make.
             chosen = [asset_key(key) for key, stage in MADE.items() if stage in wanted]
             version = opened.require(f"{GROUP}/{name}/definition").version
             # a run key is started once, so a definition that changes runs again, and one that failed waits for a person
             key = f"experiment-{name}-{version}"
             requests.append(dg.RunRequest(run_key=key, partition_key=name, asset_selection=chosen))
+        # All names, as adding one that is there changes nothing.
         adding = [EXPERIMENTS.build_add_request(names(opened))] if requests else []
         return dg.SensorResult(run_requests=requests, dynamic_partitions_requests=adding)
 

@@ -61,6 +61,7 @@ class Promotion:
     def event(self, store: Store, mark: str) -> str:
         """What promoting the digest `mark` would change, as a word; "" for nothing."""
         before = self.digest(store)
+        # With what it follows: the same digest may be promoted again after another one.
         return f"{mark}-after-{before}" if mark and mark != before else ""
 
     def asset(self) -> object:
@@ -132,9 +133,11 @@ def new_human_verdicts(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         review.answers_mark(deployment.home()),
         read_cursor(context.cursor),
     )
+    # A night is part of the event, so the same answers are asked for once a night at most.
     asked_for = read_request(retained, job).event.partition("@")[0]
     if not mark or (mark == asked_for and not _failed(context.instance, job)):
         return dg.SensorResult(skip_reason="no new answers", cursor=json.dumps(retained))
+    # Different since the last look: somebody is at work, so wait for the next one.
     if mark != retained.get("seen"):
         retained, _, _ = ask(
             context.instance, job, "", retained, time.time()
@@ -200,6 +203,7 @@ def _uncollected(store: Store) -> str:
     are built from just these, or there are none."""
     rounds = {found.asset: found.version for found in verified_rounds(store).values()}
     built = [store.current(asset) for asset in (GOLD, GENERATED)]
+    # Both are built from exactly these rounds, or are to be built.
     return "" if all(one is not None and one.inputs == rounds for one in built) or not rounds else digest(rounds)[:16]
 
 
@@ -216,10 +220,12 @@ def next_round(generate: Any, rounds: Any) -> Any:
     )
     def sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
         wanted, opened = deployment.load().generation.rounds, store.open()
+        # The first round without verdicts, so a gap is filled before new ones are begun.
         number = next(rounds_to_make(opened))
         if number > wanted:
             return dg.SkipReason(f"{number - 1} rounds are made, {wanted} are wanted (generation.rounds)")
         known = promoted(opened)["rounds"]
+        # A round learns from all before it, which have to be promoted first.
         if waiting := [name for name in map(round_name, range(1, number)) if name not in known]:
             return dg.SkipReason(f"{waiting[0]} is verified and not promoted yet; promote_verified does that")
         name = round_name(number)

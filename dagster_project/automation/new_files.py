@@ -91,7 +91,9 @@ def look(names: list[str], known: Mapping[str, Mapping[str, Any]], now_s: float)
         if folder is None:
             continue
         state = folder_state(folder, now_s)
+        # While a file comes in there is nothing that could be compared.
         seen = "" if state.arriving else state.mark
+        # The same as at the last look, and not what was already refreshed.
         if seen and seen == before.get("seen") and seen != done:
             found.requests[name] = done = seen
             requested += 1
@@ -99,6 +101,7 @@ def look(names: list[str], known: Mapping[str, Mapping[str, Any]], now_s: float)
             found.waiting.append(f"{name} ({state.arriving} comes in)" if state.arriving else name)
         if state.left:
             found.left[name] = state.left
+        # Remembered whether or not anything was requested, so that the next look can compare.
         found.now[name] = {"seen": seen, "done": done, "asked": requested}
     return found
 
@@ -122,13 +125,16 @@ def folder_state(folder: Path, now_s: float) -> FolderState:
     for path in sorted(folder.rglob("*")):
         with contextlib.suppress(FileNotFoundError):  # a pull gives its files their names, and removes others
             status, inside = path.stat(), path.relative_to(folder)
+            # Links and folders are no data.
             if not stat.S_ISREG(status.st_mode):
                 continue
+            # Hidden files are a pull's own records.
             if not any(part.startswith(".") for part in inside.parts):
                 data.append([inside.as_posix(), status.st_size, status.st_mtime_ns])
             if path.name.endswith(ARRIVING) or _being_unpacked(inside):
                 unfinished.append((status.st_mtime, inside.as_posix()))
     mark = digest(data)[:16] if data else ""
+    # The newest of the unfinished: as long as one grows, the pull is alive.
     newest_s, name = max(unfinished, default=(0.0, ""))
     arrives = now_s - newest_s < LEFT_AFTER_S
     return FolderState(mark, name if arrives else "", "" if arrives else name)
@@ -144,6 +150,7 @@ def chain_of(stages: Mapping[str, GraphStage], name: str) -> list[dg.AssetKey]:
     """A source's raw to gold; for a companion its own raw and the chains of the sources that use it. What is upstream
     of its raw files is looked at first."""
     own = [key for key in (f"{part}/{name}" for part in ("raw", "unified", "verdicts", "gold")) if key in stages]
+    # Of a companion: the sources that read it are refreshed with it.
     users = [s.key.partition("/")[2] for s in stages.values() if s.group == "unified" and f"raw/{name}" in s.deps]
     others = [f"{part}/{user}" for user in users if user != name for part in ("unified", "verdicts", "gold")]
     return [upstream.key_of(name), *map(asset_key, (*own, *others))]

@@ -54,6 +54,7 @@ def read_cursor(cursor: str | None) -> dict[str, Any]:
 def read_request(kept: Mapping[str, object], job: str) -> LastRequest:
     """What was asked of a job by a cursor's plain data; nothing if that doesn't say."""
     found = kept.get(job)
+    # Another version of the sensor may have written something else here.
     return LastRequest(**found) if isinstance(found, dict) else LastRequest()
 
 
@@ -67,11 +68,14 @@ def ask(
     job is open nothing is requested: a queued one will see what is new, and after one at work the state shows it.
     """
     before = read_request(kept, job)
+    # Nothing new: the count stays, so that no run key ever comes again.
     if not event:
         return {job: asdict(LastRequest(count=before.count))}, None, f"{job}: nothing new"
     same = {job: asdict(before)}
+    # An open run either hasn't read yet, or shows in the state when it ends.
     if instance.get_runs_count(dg.RunsFilter(job_name=job, statuses=list(OPEN))):
         return same, None, f"{job}: a run is queued or in progress"
+    # The same event as before is a second try, which is made late and not for ever.
     again = event == before.event
     if again and before.tries >= TRIES:
         return same, None, f"{job}: asked for {TRIES} times in vain; look at its last runs, then start it by hand"

@@ -50,6 +50,8 @@ class CorpusVersions:
         inputs = [node for manifest in made for node in manifest.inputs.items()]
         for node, above in manifests.upstream(inputs, past_agents=False).items():
             if above is not None:
+                # `upstream` gives the nearest first, so the first of an asset is the one that was really
+                # read.
                 found.setdefault(node[0], above)
         return cls(manifests.store, found)
 
@@ -75,6 +77,7 @@ class CorpusVersions:
 
     def removed(self, asset: str) -> Removed:
         """What `hygiene/contamination` or `hygiene/safety` keeps out here."""
+        # As that corpus read it: the current version may hold other ids by now.
         manifest = self.get(asset)
         return Removed() if manifest is None else removed_items(_Pinned(self.store, manifest), asset)
 

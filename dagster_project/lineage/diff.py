@@ -87,6 +87,7 @@ class Diff:
         """Changes by direction, reason and source, with how many and a few ids; the largest first."""
         found: dict[tuple[str, str, str, str], list[ItemChange]] = {}
         for change in self.changes:
+            # A duplicate's words name another item, so no two would share a group.
             word = brief(change.detail) if change.reason not in ("duplicate", "was a duplicate") else ""
             found.setdefault((change.direction, change.reason, word, change.source), []).append(change)
         return [
@@ -99,6 +100,7 @@ class Diff:
                 "examples": [change.id for change in changes[:3]],
                 "detail": changes[0].detail,
             }
+            # By direction, and the largest group first within it.
             for key, changes in sorted(found.items(), key=lambda pair: (pair[0][0], -len(pair[1]), pair[0]))
         ]
 
@@ -114,6 +116,7 @@ def brief(detail: str) -> str:
     """The rule in a stage's words: `unrepaired: blank_box: the box ...` → `unrepaired: blank_box`. Ids, which differ
     from item to item, are left out."""
     parts = detail.split(": ")
+    # A detail without a colon is a rule's own word, unless it looks like an id.
     if len(parts) == 1:
         return "" if any(char in detail for char in "/@:") or len(detail) > 40 else detail
     return ": ".join(parts[: 2 if len(parts) > 2 else 1])[:60]
@@ -138,6 +141,7 @@ def compare(manifests: Manifests, before: str, after: str) -> Diff:
             "or two checkpoints"
         )
     asset = old[0].asset
+    # Files of equal digests cancel out before anything is read, which is nearly all of most corpora.
     shared = {_mark(unit) for m in old for unit in _units(m)} & {_mark(unit) for m in new for unit in _units(m)}
     members = _reader(asset)
     there = _all(members(manifests, manifest, shared) for manifest in old)
@@ -148,6 +152,7 @@ def compare(manifests: Manifests, before: str, after: str) -> Diff:
     changes = _explained(manifests, asset, versions, left, LEFT)
     changes += _explained(manifests, asset, (versions[1], versions[0]), entered, ENTERED)
     for key in sorted(there.keys() & here.keys()):
+        # In both versions under the same key: the content, or the step's number, may still differ.
         changes += _changed(asset, there[key], here[key])
     before_after = [[name_of((manifest.asset, manifest.version)) for manifest in side] for side in (old, new)]
     return Diff(before_after[0], before_after[1], len(shared), changes, *_above(*versions))
@@ -155,11 +160,13 @@ def compare(manifests: Manifests, before: str, after: str) -> Diff:
 
 def corpus(manifests: Manifests, word: str) -> list[Manifest]:
     """What `word` trains on: the asset itself, or a checkpoint's mixtures (else its shards)."""
+    # A checkpoint is no corpus; what it was trained on is.
     start = manifests.start(word)
     if start.manifest is not None and not start.manifest.asset.startswith("checkpoints/"):
         _reader(start.manifest.asset)
         return [start.manifest]
     above = manifests.upstream(start.inputs.items(), past_agents=False)
+    # The mixture says more than the shards, so it is asked first.
     for asset in (MIXTURE, SHARDS):
         found = [manifest for node, manifest in sorted(above.items()) if node[0] == asset and manifest is not None]
         if found:
@@ -201,6 +208,7 @@ def _units(manifest: Manifest) -> list[FileEntry | dict[str, Any]]:
     if manifest.asset == MIXTURE:
         return list(manifest.read("mixture", columns=["shard", "sha256", "rows", "repeats"]).to_pylist())
     if manifest.asset.startswith("raw/"):
+        # A listing of native files is one file, and read whole.
         return []
     table = "index" if manifest.asset in (SHARDS, HELDOUT) else None
     return [e for e in manifest.files if e.table == table or (table is None and e.table in ("steps", "samples"))]
@@ -235,6 +243,7 @@ def _mixed(manifests: Manifests, mixture: Manifest, shared: set[str]) -> dict[st
     taken = {row["shard"]: row for row in _units(mixture) if isinstance(row, dict) and _mark(row) not in shared}
     columns = ["sample_id", "source", "shard", "row"]
     rows = TableVersions([shards], "index").where(columns, isin("shard", sorted(taken))) if taken else []
+    # Repeats of each chosen row, by its number within the shard.
     repeats = {shard: dict(zip(row["rows"], row["repeats"], strict=True)) for shard, row in taken.items()}
     return {
         row["sample_id"]: _DiffMember(row["source"], str(repeats[row["shard"]][row["row"]]), row["sample_id"])
@@ -255,6 +264,8 @@ def _items(manifests: Manifests, manifest: Manifest, shared: set[str]) -> dict[s
         table = pq.read_table(manifest.root / entry.path, columns=[*ids, *content])
         if entry.table == "steps":
             rows = table.filter(pc.is_valid(table["action_text"])).to_pylist()
+            # By native action, or one quarantined action would make every later step of its episode a new
+            # one.
             keys = native_keys(rows)
             for row in rows:
                 step = (row["episode_id"], row["step_index"])
@@ -297,6 +308,7 @@ def _explained(
 
 
 def _stop(asset: str) -> str:
+    # Held-out shards are packed as the training ones are, and no mixture follows.
     return SHARDS if asset == HELDOUT else asset
 
 
@@ -308,6 +320,7 @@ def _described(own: CorpusVersions, names: Sequence[str], members: Mapping[str, 
         if not items[name].is_step:
             by_source.setdefault(members[name].source, []).append(name)
     for source, ids in by_source.items():
+        # Gold where there is any: it names parents, which unified rows don't have.
         asset = f"gold/{source}" if own.get(f"gold/{source}") else f"unified/{source}"
         items |= {item.id: item for item in own.samples(asset, ids)}
     return list(items.values())
@@ -319,6 +332,7 @@ def _above(old: CorpusVersions, new: CorpusVersions) -> tuple[dict[str, list[str
     code: dict[str, list[str]] = {}
     for asset in sorted(old.manifests.keys() | new.manifests.keys()):
         one, other = old.get(asset), new.get(asset)
+        # Missing on one side counts as changed: it explains most of what entered or left.
         if one is None or other is None or one.version != other.version:
             inputs[asset] = [one.version if one else None, other.version if other else None]
         if one and other and one.code_version != other.code_version:

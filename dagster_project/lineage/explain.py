@@ -69,6 +69,7 @@ def explain(manifests: Manifests, word: str, native: bool = False) -> Answer:
     Raises `ValueError` if there is no such item."""
     found = identify(manifests, word)
     corpus = CorpusVersions.current(manifests)
+    # It never became a row, so no later stage knows of it.
     if found.kind == "quarantined":
         return _quarantined(corpus, found)
     rows = _rows(corpus, found)
@@ -105,6 +106,7 @@ def _rows(corpus: CorpusVersions, found: Identity) -> dict[str, list[Row]]:
     else:
         table, columns, key, where = "steps", STEP, "episode_id", None
         name = found.key.partition("/")[2]
+        # The number is not in the id's column, but a filter beside it.
         if found.kind == "step":
             name, _, index = name.rpartition("/")
             where = pc.field("step_index") == int(index)
@@ -124,6 +126,7 @@ def _names(found: Identity, rows: list[Row]) -> list[str]:
             names |= set(row["parents"])
         else:
             names.add(f"step:{row['source']}/{row['episode_id']}/{row['step_index']}")
+    # Some stages speak of whole episodes, and so of each of their steps.
     episodes = {"episode:" + n.removeprefix("step:").rpartition("/")[0] for n in names if n.startswith("step:")}
     return sorted(names | episodes)
 
@@ -135,6 +138,7 @@ def _shown(row: Row) -> Row:
 def _origin(corpus: CorpusVersions, found: Identity, rows: list[Row], names: list[str], native: bool) -> list[Answer]:
     """Where the item's native rows lie; of a derived sample those of its parents."""
     lines = [plain_json(row["provenance"]) or {} for row in rows]
+    # Derived in gold: its own provenance names the deriver, and its parents the native rows.
     if found.kind == "sample" and lines and not lines[0].get("file"):
         steps = [name for name in names if name.startswith("step:")]
         lines = [p for name in steps for p in _provenance(corpus, found.source, name)]
@@ -142,8 +146,10 @@ def _origin(corpus: CorpusVersions, found: Identity, rows: list[Row], names: lis
         lines += [p for name in samples for p in _sample_provenance(corpus, found.source, name) if p.get("file")]
     origins = []
     keys = ("record",) if found.source == GENERATED_SOURCE else ("file", "locator", "record", "native_index")
+    # Several steps may come of one native row: it is shown once.
     for one in {tuple(str(t.get(key)) for key in keys): t for t in lines if t.get("file")}.values():
         place: Answer
+        # Generated trajectories have no native file: their record lies in an asset of ours.
         if found.source == GENERATED_SOURCE:
             place = {"asset": "generation/trajectories", "file": "trajectories.jsonl", "place": one.get("record")}
         else:
@@ -176,6 +182,7 @@ def _raw_file(corpus: CorpusVersions, source: str, file: str, place: str) -> Ans
     raw = corpus.get(f"raw/{source}")
     answer: Answer = {"file": file, "place": place, "asset": f"raw/{source}", "licence": dataset_licence(source)}
     if raw is None:
+        # The raw asset may be gone; file and place stand in the row all the same.
         return answer
     answer |= {"version": raw.version, "revision": revision_of(raw)}
     listing = json.loads(raw.file("files.json").read_text(encoding="utf-8"))
@@ -197,6 +204,7 @@ def native_record(corpus: CorpusVersions, source: str, file: str, place: str) ->
     for part in adapter.parts(raw) if raw.root.is_dir() else ():
         if file in part:
             for record in adapter.records(raw, part):
+                # By file and place, which are what the row has kept of its record.
                 if record.file == file and record.locator == place:
                     return plain_json(canonical_json(record.payload if isinstance(record, Record) else record.native))
     raise ValueError(f"--native: raw/{source}: no record at {place!r} of {file!r} in the native files as they are now")
@@ -206,6 +214,7 @@ def _verdicts(corpus: CorpusVersions, source: str, names: Iterable[str]) -> list
     """All verdicts, first round first; by which judge, under which rubric."""
     rows = [
         {**row, "asset": asset}
+        # Round 0 lies in `verdicts`, later rounds in `gold`.
         for asset in (f"verdicts/{source}", f"gold/{source}")
         for _, row in corpus.table(asset, "verdicts").with_ids(VERDICT, "item_id", with_rounds(names))
     ]
@@ -215,12 +224,14 @@ def _verdicts(corpus: CorpusVersions, source: str, names: Iterable[str]) -> list
 def _gold(corpus: CorpusVersions, found: Identity, gold: list[Row], names: list[str]) -> Answer:
     """Kept, rewritten, reconstructed, or rejected and why; of an episode also which of its steps were."""
     kinds = ("episode:", "step:") if found.kind == "episode" else (f"{found.kind}:",)
+    # Without gold rows anything that was rejected may be the reason, parents included.
     wanted = with_rounds(n for n in names if n.startswith(kinds) or not gold)
     tables = corpus.table(f"gold/{found.source}", "rejects")
     rejects = [row for _, row in tables.with_ids(["item_id", "reason", "score"], "item_id", wanted)]
     repairs = [r for row in gold for r in (plain_json(row["provenance"]) or {}).get("repairs", [])]
     if gold:
         outcome = "gold" if not repairs else "gold after " + ", ".join(map(str, repairs))
+        # Of an episode in gold some steps may still have been rejected.
         if lost := len({without_round(row["item_id"]) for row in rejects if row["item_id"].startswith("step:")}):
             outcome += f", {lost} {'step' if lost == 1 else 'steps'} rejected"
     elif rejects:
@@ -263,6 +274,7 @@ def _hygiene(corpus: CorpusVersions, names: list[str]) -> Answer:
     columns = ["item_id", "kept", "similarity", "reason"]
     rows = corpus.table(DUPLICATES, "displaced").with_ids(columns, "kept", names)
     answer["displaces"] = [row for _, row in rows]
+    # Stages that said nothing have no entry.
     return {key: value for key, value in answer.items() if value}
 
 
@@ -283,6 +295,7 @@ def _corpus(manifests: Manifests, corpus: CorpusVersions, found: Identity) -> An
             "shard": f"{p.shards[0]}/{_folder(manifests, p.shards, p.shard)}",
             "row": p.row,
             "version": p.shards[1],
+            # Repeats are those of this mixture's own shards; of other versions nobody knows.
             "repeats": drawn.get(p.sample_id, 0) if p.shards == training else None,
         }
         for p in here

@@ -123,6 +123,7 @@ def _corpus(answer: Mapping[str, Any]) -> Iterator[str]:
     if "samples" in answer:
         kinds = Counter(outcome["meaning"] for outcome in answer["fates"].values())
         said = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common()) or "none"
+        # The commonest outcome first; then single samples, but for those that train.
         yield f"samples: {answer['samples']}: {said}"
         for name, outcome in list(answer["fates"].items())[:SHOWN]:
             if outcome["kind"] != "trained":

@@ -67,6 +67,7 @@ def _some(names: list[str], limit: int = 6) -> str:
 
 def forward_picture(manifests: Manifests, subject: LineageSubject, plan: RebuildPlan | None) -> str:
     """The current versions below it; with a plan, what goes is dashed and what is built again has a red border."""
+    # Only current versions: with all that ever were, nobody would find the one that matters.
     nodes = [n for n in {*manifests.downstream(subject.holders), *subject.holders} if manifests.is_current(n)]
     gone = set(plan.gone) if plan else set()
     stale = set(plan.stale) if plan else set()
@@ -74,6 +75,7 @@ def forward_picture(manifests: Manifests, subject: LineageSubject, plan: Rebuild
     for node in nodes:
         manifest = manifests.find(node)
         mark = (
+            # What goes altogether is shown as such, even where it is also what was asked about.
             "gone" if node[0] in gone else "start" if node in subject.holders else "stale" if node[0] in stale else ""
         )
         boxes.append(Box(name_of(node), node[1], name_of(node), mark))

@@ -57,6 +57,7 @@ class Segment:
 
     def holders(self, wanted: np.ndarray) -> set[str]:
         """Digests of the files that hold one of some hashes."""
+        # Both ends of the run of each hash in the sorted column.
         first, past = (np.searchsorted(self.hashes, wanted, side) for side in ("left", "right"))
         return {self.digests[file] for a, b in zip(first, past, strict=True) for file in self.files[a:b].tolist()}
 
@@ -73,6 +74,7 @@ class IdIndex:
         new."""
         self.add(column, files)
         wanted = hashes_of(sorted(ids))
+        # Hashes only: a file may be named by chance, and is then read in vain, never missed.
         found = {digest for segment in self._segments[column] for digest in segment.holders(wanted)}
         return [file for file in files if file.entry.sha256 in found]
 
@@ -85,6 +87,7 @@ class IdIndex:
         fresh = {file.entry.sha256: file for file in files if file.entry.sha256 not in known}
         if fresh:
             self._segments[column].append(_read(column, list(fresh.values())))
+            # Each question would search all segments, so many are merged into one.
             if len(self._segments[column]) > MOST_SEGMENTS:
                 self._segments[column] = [_merged(self._segments[column])]
             self._keep(column)
@@ -93,6 +96,7 @@ class IdIndex:
         """Write the newest segment; after a merge it takes the place of all others."""
         segments, folder = self._segments[column], self._folder / column
         with contextlib.suppress(OSError):
+            # What was there before the new segment, which after a merge holds all of it.
             before = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
             _write(folder, segments[-1])
             if len(segments) == 1:
@@ -109,6 +113,7 @@ def index_of(home: Path) -> IdIndex:
 def index_version(manifest: Manifest) -> None:
     """Index what a stage just made, if it is of `INDEXED` in a store of this machine's own; of one behind a URL, whose
     other readers have caches of their own, a question fetches what it needs. Never fails: a question tries again."""
+    # Behind a URL each machine has an index of its own, made when it is asked.
     if not manifest.asset.startswith(INDEXED) or copies_of(manifest.folder) is not None:
         return
     with contextlib.suppress(OSError, ValueError, StoreError):
@@ -124,6 +129,7 @@ def hashes_of(ids: Collection[str]) -> np.ndarray:
 
 def _read(column: str, files: Sequence[TableFile]) -> Segment:
     found = [_ids(path, column) for path in open_files(files)]
+    # The number of its file beside each hash.
     numbers = np.repeat(np.arange(len(found), dtype=np.uint32), [len(one) for one in found])
     return _sorted([file.entry.sha256 for file in files], np.concatenate(found), numbers)
 
@@ -133,6 +139,7 @@ def _ids(path: Path, column: str) -> np.ndarray:
         ids = pq.read_table(path, columns=[column])[column]
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(f"a table of the store can't be read: {str(error).splitlines()[0][:200]}") from error
+    # Nulls name nothing (a table may have optional ids).
     return hashes_of(pc.drop_null(pc.unique(ids)).to_pylist())
 
 
@@ -143,6 +150,7 @@ def _sorted(digests: list[str], hashes: np.ndarray, files: np.ndarray) -> Segmen
 
 def _merged(segments: list[Segment]) -> Segment:
     starts = np.cumsum([0, *(len(segment.digests) for segment in segments)], dtype=np.uint32)
+    # File numbers of later segments are shifted behind those of earlier ones.
     files = np.concatenate([segment.files + start for segment, start in zip(segments, starts, strict=False)])
     digests = [digest for segment in segments for digest in segment.digests]
     return _sorted(digests, np.concatenate([segment.hashes for segment in segments]), files)
@@ -151,6 +159,7 @@ def _merged(segments: list[Segment]) -> Segment:
 def _stored(folder: Path) -> list[Segment]:
     """The segments in a folder; one that can't be read is one less."""
     found = []
+    # A damaged segment counts as missing, and its files are read again.
     for path in sorted(folder.glob("segment-*")):
         with contextlib.suppress(OSError, ValueError):
             hashes, files = (np.load(path / f"{name}.npy", mmap_mode="r") for name in ("hashes", "files"))
@@ -161,6 +170,7 @@ def _stored(folder: Path) -> list[Segment]:
 def _write(folder: Path, segment: Segment) -> None:
     """A new segment, which is there whole or not at all. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
+    # Under another name first: readers look for `segment-*` only.
     made = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
     try:
         np.save(made / "hashes.npy", segment.hashes)

@@ -46,6 +46,7 @@ def identify(manifests: Manifests, word: str) -> Identity:
             f"{word[:120]!r}: no such item in this store; expected step:<source>/<episode>/<number>, "
             "episode:<source>/<episode>, sample:<id>, or the id of an episode, a trajectory or a native record"
         )
+    # Several readings: the person chooses, as a guess would explain another item.
     if len(found) > 1:
         raise ValueError(f"{word[:120]!r} is {', '.join(one.item_id for one in found[:5])}: give one of these")
     return found[0]
@@ -61,6 +62,7 @@ def _named(manifests: Manifests, kind: str, key: str) -> list[Identity]:
     if kind == "sample":
         return _sample(manifests, key)
     source, _, rest = key.partition("/")
+    # Generated sources have gold without unified, so both are looked into.
     here = [m for m in current(manifests, "unified/", "gold/") if m.asset.partition("/")[2] == source]
     where = None
     if kind == "step":
@@ -69,6 +71,7 @@ def _named(manifests: Manifests, kind: str, key: str) -> list[Identity]:
             raise ValueError(f"step:{key[:100]}: expected step:<source>/<episode>/<number>, found no number last")
         where = pc.field("step_index") == int(index)
         rest = episode
+    # In the order of how far it came: rows, else rejects, else the quarantine.
     if TableVersions(here, "steps").with_ids(["step_index"], "episode_id", [rest], where):
         return [Identity(kind, source, key)]
     item = f"{kind}:{key}"
@@ -91,10 +94,12 @@ def _sample(manifests: Manifests, name: str) -> list[Identity]:
 
 def _bare(manifests: Manifests, word: str) -> list[Identity]:
     """An id without its kind: of a sample, else of a step or an episode, else of a native record."""
+    # 32 hex digits are a sample's id; anything else may still look like one.
     if HEX32.fullmatch(word) and (found := _sample(manifests, word)):
         return found
     source, _, rest = word.partition("/")
     known = {asset.partition("/")[2] for asset in manifests.pointers if asset.startswith(("unified/", "gold/"))}
+    # `source/…`: a step by its number, an episode, else a place in a native file.
     if rest and source in known:
         for kind in ("step", "episode"):
             if kind == "step" and not rest.rpartition("/")[2].isdecimal():
@@ -104,6 +109,7 @@ def _bare(manifests: Manifests, word: str) -> list[Identity]:
         rows = _placed(manifests, source, rest)
         if rows:
             return [Identity("quarantined", source, rest, rows)]
+    # A bare episode id may occur in several sources.
     steps = TableVersions(current(manifests, "unified/", "gold/", "generation/verified/"), "steps")
     met = steps.with_ids(["source"], "episode_id", [word])
     ran = TableVersions(current(manifests, "generation/verified/"), "trajectories")
@@ -116,6 +122,7 @@ def _bare(manifests: Manifests, word: str) -> list[Identity]:
 
 def _native(manifests: Manifests, word: str) -> list[Identity]:
     """Samples of a native record, else what was quarantined of it."""
+    # As the provenance is written, so that a number within another isn't met.
     named = f'"record":{json.dumps(word, ensure_ascii=False)}'
     unified = current(manifests, "unified/")
     samples = TableVersions(unified, "samples").where(
@@ -132,9 +139,11 @@ def quarantined(manifests: list[Manifest], record: str) -> list[Row]:
     """Quarantine rows whose native payload, or whose detail, names a record."""
     if not record:
         return []
+    # Quoted as JSON, and as Python shows it in details.
     said = json.dumps(record, ensure_ascii=False)
     where = pc.match_substring(pc.field("native"), said) | pc.match_substring(pc.field("detail"), f"'{record}'")
     rows = [row for _, row in TableVersions(manifests, "quarantine").where(QUARANTINE, where)]
+    # Rows that name the record itself; a mere mention counts only where there are none.
     own = [row for row in rows if _names(plain_json(row["native"]), record) or f"'{record}'" in row["detail"]]
     return own or rows
 

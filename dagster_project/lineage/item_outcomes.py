@@ -63,6 +63,7 @@ def item_outcomes(
     for source, mine in sorted(by_source.items()):
         early = _before_gold(corpus, own, source, mine, stop)
         found |= early
+        # Further stages say more of what is gold: it is looked up as this corpus has it.
         if stop in (SHARDS, MIXTURE):  # what is gold here has its split and pictures from here
             left += corpus.samples(f"gold/{source}", (item.id for item in mine if item.id not in early))
     if left:
@@ -76,15 +77,18 @@ def _before_gold(
     """Outcomes of the samples that aren't gold (or unified) rows of this source, and of steps, which the caller knows
     to be absent: by the same number another native action may go. Samples that are there get none."""
     gold, unified = corpus.get(f"gold/{source}"), corpus.get(f"unified/{source}")
+    # A source that isn't in this corpus explains all of its items at once.
     if gold is None and unified is None:
         return {item.id: ItemOutcome("source_absent", source) for item in items}
     asset = stop if stop.partition("/")[0] in ("gold", "unified") else f"gold/{source}"
     there = _samples(corpus, asset, [item.id for item in items if not item.is_step])
+    # Steps are always looked at: the same number may be another action here.
     lost = [item for item in items if item.is_step or item.id not in there]
     if not lost:
         return {}
     names = {name for item in lost for name in _names(item)}
     now = _now(corpus, own, source, names)
+    # Names as they are here, which may differ from those in the corpus that the items come from.
     there_now = {name for name in now.values() if name is not None}
     golden = _steps(corpus, f"gold/{source}", there_now)
     golden |= {f"sample:{name}" for name in _samples(corpus, f"gold/{source}", _bare(there_now))}
@@ -92,6 +96,7 @@ def _before_gold(
     rejected |= {r["item_id"]: r["reason"] for r in _by_id(corpus, f"gold/{source}", "rejects", "reason", there_now)}
     waiting = {row["item_id"] for row in _by_id(corpus, f"verdicts/{source}", "pending", "item_id", there_now)}
     missing = {name for name, found in now.items() if found is None}
+    # Only where there is a mapping is there a quarantine to have gone to.
     quarantine = _quarantine(corpus, own, source, missing) if unified is not None else {}
     return {
         item.id: _outcome_before_gold(item, now, golden, rejected, waiting, quarantine, unified is None)
@@ -112,6 +117,7 @@ def _outcome_before_gold(
     names = _names(item)
     there = [found for name in names if (found := now[name]) is not None]
     text = ", ".join(names[:2])
+    # In the order of the graph: the first stage that stopped it is the reason.
     for name in names:
         if name in quarantine:
             return ItemOutcome("quarantined", quarantine[name])
@@ -122,6 +128,7 @@ def _outcome_before_gold(
         return ItemOutcome("row_absent", text)
     if any(name in waiting for name in there):
         return ItemOutcome("pending")
+    # The same native action under other numbers: nothing is lost, only renumbered.
     if there != names and len(there) == len(names):
         return ItemOutcome("renumbered", f"{text} is {', '.join(there[:2])} there")
     return ItemOutcome("derived_otherwise" if any(name in golden for name in there) else "not_gold", text)
@@ -140,8 +147,10 @@ def _now(corpus: CorpusVersions, own: CorpusVersions, source: str, names: Iterab
     }
     episodes = {episode for episode, _ in steps}
     mine = _native_keys(own, asset if own.get(asset) else f"gold/{source}", episodes)
+    # Turned around: native action → its number here.
     other = {key: step for step, key in _native_keys(corpus, asset, episodes).items()}
     for step, name in steps.items():
+        # A step without a native index goes by its number in both.
         place = other.get(mine.get(step, (step[0], None, step[1])))
         found[name] = None if place is None else f"step:{source}/{place[0]}/{place[1]}"
     return found
@@ -162,6 +171,7 @@ def native_keys(rows: Iterable[Row]) -> dict[tuple[str, int], NativeKey]:
         step = (row["episode_id"], row["step_index"])
         stated = plain_json(row["provenance"])
         index = stated.get("native_index") if isinstance(stated, dict) else None
+        # An added step (an answer, a terminal) has no native action, and is known by its number.
         if not isinstance(index, int):
             found[step] = (step[0], None, step[1])
             continue
@@ -175,6 +185,7 @@ def _names(item: TracedItem) -> list[str]:
     """The native items that an item stands on: itself, or its parents."""
     if item.is_step:
         return [item.id]
+    # A sample without parents is native, and stands on itself.
     return [parent for parent in item.parents if parent.startswith(("step:", "sample:"))] or [f"sample:{item.id}"]
 
 
@@ -210,11 +221,13 @@ def _by_id(corpus: CorpusVersions, asset: str, table: str, column: str, names: I
             episodes.setdefault("episode:" + name.removeprefix("step:").rpartition("/")[0], []).append(name)
     columns = list(dict.fromkeys(["item_id", column]))
     rows = corpus.table(asset, table).with_ids(columns, "item_id", with_rounds(wanted | set(episodes)))
+    # An episode's row stands for each of its steps.
     found = []
     for _, row in rows:
         row["item_id"] = without_round(row["item_id"])
         found += [{**row, "item_id": name} for name in episodes.get(row["item_id"], [])]
         found.append(row)
+    # Own rows before those that an episode lends: the nearer reason is found first.
     return sorted(found, key=lambda row: row["item_id"] not in wanted)
 
 
@@ -235,6 +248,7 @@ def _quarantine(corpus: CorpusVersions, own: CorpusVersions, source: str, names:
     columns = ["file", "record", "reason", "detail", "native"]
     rows = [row for _, row in corpus.table(f"unified/{source}", "quarantine").where(columns, isin("file", files))]
     found: dict[str, str] = {}
+    # By the native record: a row that was never mapped has no id of ours.
     for name, stated in origin.items():
         for row in rows:
             if quarantine_holds(row, stated):
@@ -248,6 +262,7 @@ def quarantine_holds(row: Row, told: Mapping[str, object]) -> bool:
     if row["file"] != told.get("file"):
         return False
     native = plain_json(row["native"])
+    # An item within a record is told by its index, a whole record by its place.
     if isinstance(native, dict) and "record" in native and "native_index" in native:
         return native["record"] == told.get("record") and native["native_index"] == told.get("native_index")
     record = told.get("record")
@@ -259,6 +274,7 @@ def _after_gold(
 ) -> dict[str, ItemOutcome]:
     """Outcomes of gold samples: left out of the shards, or of the mixture."""
     shards, mixture = corpus.get(SHARDS), corpus.get(MIXTURE)
+    # An older mixture's word would be about other rows.
     if mixture is not None and shards is not None and mixture.inputs.get(SHARDS) != shards.version:
         mixture = None  # of older shards: it says nothing of these
     here: list[ShardRow] = []
@@ -270,6 +286,7 @@ def _after_gold(
     displaced = _displaced(corpus, items)
     contaminated, unsafe, refused = (corpus.removed(asset) for asset in (CONTAMINATION, SAFETY, PEOPLE))
     found = {}
+    # In the order in which packing asks its questions, so that the reason is the one that decided.
     for item in items:
         if item.id in packed:
             found[item.id] = _mixed(item, stop, mixture, drawn, displaced)
@@ -284,8 +301,10 @@ def _after_gold(
         elif refused.holds(item.id, item.parents):
             found[item.id] = ItemOutcome("refused", _words(corpus, PEOPLE, item))
         elif not _packed_from(shards, corpus, item.source):
+            # Shards from before a source's newest gold: they don't lack this sample, they are older.
             found[item.id] = ItemOutcome("not_packed")
         else:
+            # Nothing else leaves a sample out, so its pictures did.
             found[item.id] = ItemOutcome(
                 "held_out_picture" if item.images else "without_picture", ", ".join(item.images[:1])
             )

@@ -57,6 +57,7 @@ class Manifests:
         try:
             path = self.store.root(node[0]) / node[1] / "manifest.json"
         except ValueError:  # no asset key, e.g. the digest of a merge's weights
+            # A merge outside the store names parents by the digest of their weights.
             return None
         if not path.is_file():
             return None
@@ -94,6 +95,7 @@ class Manifests:
                 assets.append(asset)
             if "manifest.json" in files:
                 nodes.append((asset.rpartition("/")[0], asset.rpartition("/")[2]))
+                # What lies within a version is files, maybe millions of them, and no further versions.
                 folders.clear()
             folders[:] = [name for name in folders if name != "parts"]
         return sorted(nodes), sorted(assets)
@@ -109,6 +111,7 @@ class Manifests:
     @functools.cached_property
     def readers(self) -> dict[Node, list[Node]]:
         """Version → the versions that name it among their inputs."""
+        # The inverse of all inputs, built once: going down asks for it at every version.
         found: dict[Node, list[Node]] = {}
         for manifest in self.all:
             for parent in manifest.inputs.items():
@@ -132,6 +135,7 @@ class Manifests:
             if node in found:
                 continue
             found[node] = manifest = self.find(node)
+            # An older agent played the round: what it had learned from is history, no part of this corpus.
             played = not past_agents and node[0].startswith(GENERATION)
             for parent in manifest.inputs.items() if manifest is not None else ():
                 if not (played and parent[0].startswith(AGENTS)):
@@ -157,6 +161,7 @@ class Manifests:
         Raises `ValueError` for a version that isn't there though its asset is, naming those that are.
         """
         asset, _, version = (f"{AGENT}@{word}" if word in ALIASES else word).partition("@")
+        # As written, then as a checkpoint's or a dataset's short name.
         for key in (asset, f"checkpoints/{asset}", f"raw/{asset}"):
             try:
                 there = sorted(path.parent.name for path in self.store.root(key).glob("*/manifest.json"))
@@ -170,6 +175,7 @@ class Manifests:
 
     def _version(self, asset: str, version: str, there: list[str]) -> Manifest:
         named = aliased(self.store.root(asset)).get(version) if version in ALIASES else None
+        # By an alias, else by the beginning of a version's name.
         chosen = [name for name in there if name == named or name.startswith(version)]
         if len(chosen) != 1:
             kind = "no version" if not chosen else "several versions"
@@ -199,12 +205,14 @@ class Manifests:
     def _by_weights(self, parents: dict[str, str]) -> dict[str, str]:
         """Parents that a merge outside the store names by the digest of their weights → the store's names for them."""
         unknown = {digest for node in parents.items() if self.find(node) is None for digest in node[1:]}
+        # Digests of weights are 64 hex digits; names of versions are shorter.
         if not any(len(digest) == 64 for digest in unknown):
             return parents
         known = {weights_digest(m): (m.asset, m.version) for m in self.all if m.asset.startswith("checkpoints/")}
         found: dict[str, str] = {}
         for asset, version in parents.items():
             node = known.get(version, (asset, version)) if version in unknown else (asset, version)
+            # Two parents may be versions of one asset, and a dict has room for one of them under that name.
             found[node[0] if found.get(node[0], node[1]) == node[1] else asset] = node[1]
         return found
 

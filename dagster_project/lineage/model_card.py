@@ -43,6 +43,7 @@ USE = (
 def is_checkpoint(asset: str) -> bool:
     """Whether an asset has such a card: a model of the trainer, of the mainline or an experiment."""
     group, _, rest = asset.removeprefix("experiments/").partition("/")
+    # The nano judge is no agent, and its card would claim to be one.
     return (group == "checkpoints" and rest != "nano_judge") or rest.startswith("checkpoints/")
 
 
@@ -53,6 +54,7 @@ def write_cards(store: Store, manifest: Manifest) -> str:
         if is_checkpoint(manifest.asset):
             _write(store, manifest)
         elif "evaluations/" in manifest.asset:
+            # An evaluation changes what can be said of the checkpoint that it measured.
             for asset, version in manifest.inputs.items():
                 if is_checkpoint(asset):
                     _write(store, store.version(asset, version), manifest)
@@ -63,6 +65,7 @@ def write_cards(store: Store, manifest: Manifest) -> str:
 
 def _write(store: Store, manifest: Manifest, evaluation: Manifest | None = None) -> None:
     model = next((e.path.partition("/")[2] for e in manifest.files if e.path.endswith(f"/{MODEL}")), MODEL)
+    # A reader puts their own folder in the place of these words.
     place = f"THIS FOLDER/{model.removesuffix(MODEL)}".rstrip("/")
     card = checkpoint_card(Manifests(store), manifest, place, evaluation=evaluation)
     put = put_text if store.copies is None else store.copies.write_text
@@ -77,6 +80,7 @@ def checkpoint_card(
     and its figures by `evaluation` (default: the current one, if it measured these very weights)."""
     node = (manifest.asset, manifest.version)
     found = origins(manifests, manifests.start(f"{manifest.asset}@{manifest.version}"))
+    # Not past older agents: what those were trained on is their card's matter.
     own = manifests.upstream([node], past_agents=False)
     groups: Counter[Group] = Counter()
     for (asset, _), shards in own.items():
@@ -123,6 +127,7 @@ def _about(manifest: Manifest, found: Origins, place: str, evaluation: Manifest 
     if settings := _json_of(manifest, "settings.json"):
         yield f"```json\n{json.dumps(settings, indent=1, sort_keys=True)}\n```\n"
     yield f"Code {manifest.code_revision or 'unknown'}.\n"
+    # Figures of another version of these weights would be a claim nobody has checked.
     if evaluation is None or evaluation.inputs.get(manifest.asset) != manifest.version:
         yield f"## Held-out figures\n\n`{_evaluation_of(manifest)}` has not evaluated this version."
     else:

@@ -40,6 +40,7 @@ def _ordered(chosen: Iterable[Manifest]) -> list[Manifest]:
     ordered: list[Manifest] = []
     done: set[tuple[str, str]] = set()
     while left:
+        # Inputs before what was made from them, so that a catalogue knows each dataset when it is read.
         ready = sorted(n for n, m in left.items() if all(p in done or p not in left for p in m.inputs.items()))
         for node in ready or sorted(left):  # manifests that name one another in a circle: in any order, none lost
             ordered.append(left.pop(node))
@@ -49,6 +50,7 @@ def _ordered(chosen: Iterable[Manifest]) -> list[Manifest]:
 
 def _event(manifests: Manifests, manifest: Manifest) -> Event:
     path = manifest.directory / "manifest.json"
+    # UTC with a Z, which is the form that the standard's examples have.
     written = (
         datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     )
@@ -109,6 +111,7 @@ def _dataset(manifest: Manifest | None, asset: str, version: str) -> Event:
             f"{FACETS}/1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet", datasetVersion=version
         )
     }
+    # Only raw datasets have a publisher, and so a licence and a revision.
     if manifest is not None and asset.startswith("raw/"):
         facts = {"licence": dataset_licence(asset.removeprefix("raw/")), "revision": revision_of(manifest)}
         facets["tags"] = _facet(

@@ -36,6 +36,7 @@ def configured(environment: Mapping[str, str] | None = None) -> bool:
 
 def follow() -> None:
     """Send an event for each version that this process commits from now on, if the client is told where to."""
+    # Once a process, however often definitions are loaded.
     if configured() and _send not in on_commit:
         on_commit.append(_send)
 
@@ -51,6 +52,7 @@ def emit(manifest: Manifest, client: OpenLineageClient | None = None) -> None:
     """Send the event of one version. Raises what the transport raises, and `ImportError` without the client."""
     from openlineage.client import OpenLineageClient  # of an extra, and only where it is asked for
 
+    # Versions know their folder; the store is what lies above its `assets`.
     home = next(parent.parent for parent in manifest.folder.parents if parent.name == "assets")
     [event] = run_events(Manifests(Store(home)), [manifest])
     (client or OpenLineageClient()).emit(run_event(event))
@@ -114,6 +116,7 @@ def _facets(said: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             tags = [tags_dataset.TagsDatasetFacetFields(**tag) for tag in fields["tags"]]
             made: Any = tags_dataset.TagsDatasetFacet(tags=tags)
         elif name == "dataQualityAssertions":
+            # The client's class may know fewer fields than we say.
             known = {field.name for field in attr.fields(data_quality_assertions_dataset.Assertion)}
             checks = [{word: one for word, one in check.items() if word in known} for check in fields["assertions"]]
             made = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
@@ -122,6 +125,7 @@ def _facets(said: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         elif name in classes:
             made = classes[name](**fields)
         else:
+            # A facet of our own is no class of the client's, and is made as the attrs class that it wants.
             kind: Any = attr.make_class("VesperManifestRunFacet", list(fields), bases=(RunFacet,), kw_only=True)
             made = kind(**fields)
         found[name] = made

@@ -106,6 +106,7 @@ def origins(manifests: Manifests, start: Start) -> Origins:
         whole[(start.manifest.asset, start.manifest.version)] = start.manifest
     there = {node: manifest for node, manifest in whole.items() if manifest is not None}
     itself = None if start.manifest is None else [(start.manifest.asset, start.manifest.version)]
+    # Counted is what this corpus was made of; agents that played rounds learned from other versions.
     nearer = manifests.upstream(itself or start.inputs.items(), past_agents=False)
     own = {node: manifest for node, manifest in there.items() if node in nearer}
     packed, trained = _packed(own.values()), _trained(own.values())
@@ -113,6 +114,7 @@ def origins(manifests: Manifests, start: Start) -> Origins:
     datasets = [
         _dataset(manifests, manifest, own, packed, trained, "evaluation" if node in evaluation else "data")
         if node in own
+        # An older agent's dataset: named, and its rows aren't added to this one's.
         else _dataset(manifests, manifest, there, None, None, "history")
         for node, manifest in sorted(there.items())
         if node[0].startswith("raw/")
@@ -137,6 +139,7 @@ def _brief(manifest: Manifest) -> dict[str, Any]:
 def _evaluation_only(manifests: Manifests, start: Start, there: Mapping[Node, Manifest]) -> set[Node]:
     """Raw datasets that are reached through fingerprints of evaluation data alone."""
     reached: set[Node] = set()
+    # From the asset itself, ignoring fingerprints: what is reached only by them trained nobody.
     waiting = [*start.inputs.items(), *([(start.manifest.asset, start.manifest.version)] if start.manifest else [])]
     while waiting:
         node = waiting.pop()
@@ -167,6 +170,7 @@ def _dataset(
         "packed": _of(packed, name),
         "trained": _of(trained, name),
     }
+    # Pictures for others' records: nothing was ever mapped of it by itself.
     if role == "data" and unified is None:
         role = "companion"
     return Dataset(
@@ -185,6 +189,7 @@ def _dataset(
 
 def _made_from(there: Mapping[Node, Manifest], parent: Manifest, asset: str) -> Manifest | None:
     """The version of `asset` in a lineage that was built from exactly `parent`."""
+    # Exactly that version: another one of the same name may stand in the lineage, too.
     built = [
         m for node, m in sorted(there.items()) if node[0] == asset and m.inputs.get(parent.asset) == parent.version
     ]
@@ -216,6 +221,7 @@ def dataset_licence(name: str) -> str:
         return adapter.descriptor.licence
     if name in suites.registry():
         return suites.registry()[name].card.licence
+    # A companion's licence is that of its publisher, which no card of ours states.
     companion = any(name in one.descriptor.companions for one in sources.registry().values())
     return "its publisher's (a companion has no descriptor)" if companion else "unknown"
 
@@ -231,6 +237,7 @@ def _packed(manifests: Iterable[Manifest]) -> Counter[str] | None:
             for path in manifest.paths("index"):
                 for entry in pc.value_counts(pq.read_table(path, columns=["source"])["source"]).to_pylist():
                     counted[entry["values"]] += entry["counts"]
+            # Union of counts: the most of each source, as versions overlap.
             found |= counted
     return found
 

@@ -46,12 +46,14 @@ class Box:
 def draw(title: str, boxes: Sequence[Box], edges: Mapping[str, Iterable[str]]) -> str:
     """`edges`: key → keys that it was built from; keys without a box are left out. All texts are escaped."""
     known = {box.key for box in boxes}
+    # An edge to itself or to what isn't shown would have no place to go.
     above = {key: {dep for dep in edges.get(key, ()) if dep in known and dep != key} for key in sorted(known)}
     depth = _depths(above)
     above = _reduced(above, depth)
     columns = _columns(above, depth)
     tallest = max((len(keys) for keys in columns), default=1)
     place = {
+        # Columns are centred against the tallest one.
         key: (LEFT + column * (BOX_W + GAP_X), TOP + (2 * row + tallest - len(keys)) * (BOX_H + GAP_Y) // 2)
         for column, keys in enumerate(columns)
         for row, key in enumerate(keys)
@@ -102,7 +104,9 @@ def _reduced(above: Mapping[str, set[str]], depth: Mapping[str, int]) -> dict[st
     for key in sorted(above, key=lambda key: depth[key]):
         ancestors[key] = set().union(*(ancestors[dep] | {dep} for dep in above[key])) if above[key] else set()
     return {
-        key: {dep for dep in deps if not any(dep in ancestors[other] for other in deps)} for key, deps in above.items()
+        # An input that another input already stands on needs no line of its own.
+        key: {dep for dep in deps if not any(dep in ancestors[other] for other in deps)}
+        for key, deps in above.items()
     }
 
 
@@ -114,12 +118,14 @@ def _columns(above: Mapping[str, set[str]], depth: Mapping[str, int]) -> list[li
             below[dep].add(key)
     last = max(depth.values(), default=0)
     column: dict[str, int] = {}
+    # From the last column to the first, so that each node stands just before its first reader.
     for key in sorted(above, key=lambda key: (-depth[key], key)):
         column[key] = min((column[child] - 1 for child in below[key]), default=last)
     columns = [sorted(key for key in above if column[key] == number) for number in range(last + 1)]
     for _ in range(4):  # barycentre sweeps: a few are enough for a picture
         for near in (above, below):
             row = {key: (place + 0.5) / len(keys) for keys in columns for place, key in enumerate(keys)}
+            # Sorted by the mean place of neighbours, above and below in turn: fewer lines cross.
             for keys in columns:
                 keys.sort(key=lambda key: (_mean([row[other] for other in near[key]], row[key]), key))
     return [keys for keys in columns if keys]
@@ -130,6 +136,7 @@ def _mean(numbers: Sequence[float], otherwise: float) -> float:
 
 
 def _edge(start: tuple[int, int], end: tuple[int, int]) -> str:
+    # Straight out of both boxes, then a curve.
     x1, y1, x2, y2 = start[0] + BOX_W, start[1] + BOX_H // 2, end[0], end[1] + BOX_H // 2
     bend = max(GAP_X // 2, (x2 - x1) // 2)
     return f'<path d="M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'

@@ -55,12 +55,15 @@ def plan(manifests: Manifests, subject: LineageSubject, stages: Mapping[str, Gra
     """Stale assets of a withdrawal. A whole dataset goes with all that was built from it alone; of a screen, task or
     item the assets that hold it are built again too. `stages` (the graph as deployed) adds jobs and breaks ties of
     order."""
+    # From the manifests alone: what the graph would make now isn't what was made.
     below = manifests.downstream(subject.holders)
     whole = subject.kind == "dataset"
     stale = {node[0]: node for node in below if manifests.is_current(node)}
     held = {node[0]: node for node in subject.holders if manifests.is_current(node)}
+    # Only a dataset can leave something without anything to be made from.
     gone = _gone(manifests, stale, held) if whole else set()
     rest = {asset: node for asset, node in stale.items() if asset not in gone}
+    # What holds a screen or an item stays, and is built again without it.
     if not whole:
         rest |= held
     fresh = sorted(set(manifests.pointers) - set(stale) - set(held))
@@ -86,6 +89,7 @@ def _gone(manifests: Manifests, stale: Mapping[str, Node], held: Mapping[str, No
             if asset in gone or manifest is None:
                 continue
             own = asset.partition("/")[2]
+            # Companions give pictures; a source without any rows left is what counts.
             rows = [dep for dep in manifest.inputs if not dep.startswith("raw/") or dep == f"raw/{own}"]
             if rows and all(dep in gone for dep in rows):
                 gone.add(asset)
@@ -98,11 +102,13 @@ def _steps(manifests: Manifests, stale: Mapping[str, Node], stages: Mapping[str,
     order = {key: number for number, key in enumerate(stages)}
     reads = {asset: _reads(manifests, node, stale, stages) for asset, node in stale.items()}
     left = {asset: set(deps) for asset, deps in reads.items()}
+    # Ready ones in the graph's order, so that two plans of the same store are equal.
     ready = [(order.get(stage_of(asset, stages), len(order)), asset) for asset, deps in left.items() if not deps]
     heapq.heapify(ready)
     steps: list[RebuildStep] = []
     while ready:
         _, asset = heapq.heappop(ready)
+        # A round's asset is made by the stage without the round.
         key = stage_of(asset, stages)
         stage = stages.get(key)
         steps.append(
@@ -121,6 +127,7 @@ def _steps(manifests: Manifests, stale: Mapping[str, Node], stages: Mapping[str,
                 deps.remove(asset)
                 if not deps:
                     heapq.heappush(ready, (order.get(stage_of(other, stages), len(order)), other))
+    # Something was never ready: a circle, which no order can serve.
     if len(steps) != len(stale):
         raise ValueError(
             f"the manifests name one another in a circle: {sorted(set(stale) - {s.asset for s in steps})[:3]}"
@@ -135,6 +142,7 @@ def _reads(manifests: Manifests, node: Node, stale: Mapping[str, Node], stages: 
     recorded = manifest.inputs if manifest else {}
     deps = {asset for asset, version in recorded.items() if asset in stale and stale[asset][1] == version}
     stage = stages.get(node[0])
+    # The graph may read more by now than it did when this version was made.
     if stage is not None and not stage.by_round:
         deps |= set(stage.deps)
     return {dep for dep in deps if dep in stale and dep != node[0]}

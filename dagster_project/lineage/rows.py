@@ -36,6 +36,7 @@ def scan(paths: Sequence[Path], columns: Sequence[str], where: pc.Expression) ->
 
     names = {str(path): path for path in paths}
     try:
+        # One scan of all files: Arrow reads them side by side, and only the row groups that can match.
         table = ds.dataset(list(names), format="parquet").to_table(columns=[*columns, FILE], filter=where)
     except (OSError, pa.ArrowInvalid) as error:
         raise ValueError(f"a table of the store can't be read: {str(error).splitlines()[0][:200]}") from error
@@ -75,6 +76,7 @@ class TableVersions:
         """Rows whose text `column` is one of `ids` (and that meet `where`); of the files only those are opened that the
         index names."""
         files = self._files
+        # Files whose index doesn't know any of the ids aren't even opened.
         found = index_of(files[0].home).files_with(column, files, ids) if files and ids else []
         wanted = isin(column, ids)
         return scan(open_files(found), columns, wanted if where is None else wanted & where)
@@ -101,6 +103,7 @@ class TableVersions:
         for path in open_files(self._of(stems)):
             table = pq.read_table(path, columns=[key, column])
             flat = pc.list_flatten(table[column])
+            # Rows of the flattened list, back to the row of the table that each is in.
             rows = pc.list_parent_indices(table[column])
             hit = _begins(flat, sorted(wanted)) if prefix else pc.is_in(flat, value_set=values)
             for name in table[key].take(pc.unique(rows.filter(hit))).to_pylist():

@@ -34,6 +34,7 @@ def find_subject(manifests: Manifests, word: str) -> LineageSubject:
     """`word`: an asset (`raw/aitw`, `aitw`, `gold/aitw@version`), a screen's sha256, `task:<id>` or a task's id, an
     item id or a sample's id. Raises `ValueError` if nothing of that name is in the store."""
     subject: LineageSubject | None = None
+    # By its look: digests have lengths of their own, items and tasks a prefix.
     if HEX64.fullmatch(word):
         subject = _screen(manifests, word)
     elif word.startswith("task:"):
@@ -60,6 +61,7 @@ def versions(manifests: Manifests, *groups: str) -> list[Manifest]:
 def _asset(manifests: Manifests, word: str) -> LineageSubject | None:
     asset, _, version = word.partition("@")
     named = None
+    # As written, then as a dataset's or a checkpoint's short name.
     for key in dict.fromkeys((asset, f"raw/{asset}", f"checkpoints/{asset}")):
         there = [manifest for manifest in manifests.all if manifest.asset == key]
         if there:
@@ -75,6 +77,7 @@ def _asset(manifests: Manifests, word: str) -> LineageSubject | None:
     kind = "dataset" if group == "raw" else "checkpoint" if group == "checkpoints" else "asset"
     sources: frozenset[str] | None = None
     if group == "raw":
+        # A companion is read by several sources, which all hold it.
         readers = {reader for node in holders for reader in manifests.readers.get(node, ())}
         sources = frozenset(asset.removeprefix("unified/") for asset, _ in readers if asset.startswith("unified/"))
     elif group in ("unified", "verdicts", "gold"):
@@ -88,6 +91,7 @@ def _screen(manifests: Manifests, sha256: str) -> LineageSubject | None:
     paths = {path for path, _ in screens.where(["screenshot_sha256"], pc.field("screenshot_sha256") == sha256)}
     stems = {screens.stem(path) for path in paths} or None  # a picture without a row of its own: look everywhere
     samples = TableVersions(here, "samples")
+    # Parts have one name in all assets, so only those that have the screen are searched.
     shown = samples.listing("images", [sha256], stems)
     steps = TableVersions(here, "steps")
     stepped = {path for path, _ in steps.where(["step_index"], pc.field("screenshot_sha256") == sha256, stems)}
@@ -122,6 +126,7 @@ def _task(manifests: Manifests, task: str) -> LineageSubject | None:
         for node in nodes
     }
     ran = TableVersions(versions(manifests, "generation/verified/"), "trajectories")
+    # Trajectories of the task became episodes, whose samples hang on the task as well.
     runs = ran.where(["trajectory_id"], pc.field("task_id") == task)
     holders |= ran.versions({path for path, _ in runs})
     samples: set[str] = set()
@@ -142,6 +147,7 @@ def _item(manifests: Manifests, kind: str, name: str) -> LineageSubject | None:
         paths = {path for path, _ in tables.with_ids(["sample_id"], "sample_id", [name])}
         if not paths:
             return None
+        # What was derived from it, in whatever round of refinement.
         derived = tables.listing("parents", with_rounds([f"sample:{name}"]), {tables.stem(path) for path in paths})
         holders = tables.versions(paths) | tables.versions(derived.values())
         return LineageSubject("sample", f"sample:{name}", frozenset(holders), frozenset([name, *derived]))
@@ -155,6 +161,7 @@ def _item(manifests: Manifests, kind: str, name: str) -> LineageSubject | None:
     stems = {steps.stem(path) for path in paths}
     samples = TableVersions([m for m in here if m.asset.startswith("gold/")], "samples")
     whole = kind == "episode"
+    # All steps of an episode begin with its id; a step has its own id and those of its repairs.
     parents = [f"step:{source}/{rest}/"] if whole else with_rounds([item])
     derived = samples.listing("parents", parents, stems, prefix=whole)
     tasks = TableVersions(versions(manifests, "task_pool/"), "tasks")

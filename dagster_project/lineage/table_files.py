@@ -40,6 +40,7 @@ def distinct_files(manifests: Iterable[Manifest], table: str) -> list[TableFile]
     for manifest in manifests:
         for entry in chain(manifest.files, manifest.side_files):
             if entry.table == table:
+                # By asset and path: an unchanged part is one file in many versions.
                 found.setdefault((manifest.asset, entry.path), TableFile(entry, [])).holders.append(manifest)
     return list(found.values())
 
@@ -52,6 +53,7 @@ def open_files(files: Iterable[TableFile]) -> list[Path]:
     for file in files:
         by_folder.setdefault(file.folder, []).append(file.entry)
         paths.append(file.path)
+    # Folder by folder, as a store behind a URL fetches many files of one at a time.
     for folder, entries in by_folder.items():
         opened(folder, entries)
     return paths

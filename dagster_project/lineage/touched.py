@@ -95,6 +95,7 @@ def chosen(mixture: Manifest, here: list[ShardRow]) -> Counter[str]:
     """How often a mixture takes each sample in one epoch; samples that it doesn't take are left out."""
     wanted: dict[str, dict[int, str]] = {}
     for place in here:
+        # Row numbers mean nothing in shards of another version.
         if mixture.inputs.get(place.shards[0]) == place.shards[1]:
             wanted.setdefault(place.shard, {})[place.row] = place.sample_id
     if not wanted:
@@ -103,6 +104,7 @@ def chosen(mixture: Manifest, here: list[ShardRow]) -> Counter[str]:
     tables = TableVersions([mixture], "mixture")
     for _, row in tables.where(["shard", "rows", "repeats"], isin("shard", sorted(wanted))):
         numbers = pa.array(row["rows"], pa.int64())
+        # Rows of the mixture are many: found in Arrow, and only those that match come to Python.
         for position in pc.indices_nonzero(pc.is_in(numbers, pa.array(sorted(wanted[row["shard"]])))).to_pylist():
             found[wanted[row["shard"]][row["rows"][position]]] += row["repeats"][position]
     return found
@@ -113,6 +115,7 @@ def forward(manifests: Manifests, subject: LineageSubject) -> Forward:
     below = manifests.downstream(subject.holders)
     carriers = _carriers(manifests, subject, below | subject.holders)
     reached: dict[Node, Touch] = {}
+    # Held-out shards are an evaluation by name, and a carrier here.
     waiting = sorted(node for node in below if node[0].startswith(("checkpoints/", *EVALUATED)) and node[0] != HELDOUT)
     changed = True
     while changed:  # a checkpoint may come before its parent by name
@@ -148,6 +151,7 @@ def _carriers(manifests: Manifests, subject: LineageSubject, nodes: set[Node] | 
         if node[0] == POOL:
             number = _tasks(manifest, subject)
         elif subject.samples is None:
+            # Known by whole sources, or not by rows at all: then one is as good as any number.
             number = _of_sources(manifest, subject.sources) if subject.sources is not None else 1
         elif node[0] == MIXTURE:
             number = len(chosen(manifest, here))
@@ -193,6 +197,7 @@ def _touch(
     rows: dict[str, int | None] = {}
     parents = []
     for parent in sorted(manifest.inputs.items()):
+        # A carrier of its rows, or a parent that learned from them: held-out rows are only measured on.
         if parent in carriers:
             rows[CARRIERS[parent[0]]] = carriers[parent] if known else None
         elif parent in reached and reached[parent].learned or parent in subject.holders and not known:
