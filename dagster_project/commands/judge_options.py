@@ -74,6 +74,9 @@ def add_judge_options(parser: argparse.ArgumentParser, several: bool = False) ->
         "--read", action="store_true", help="let Tesseract read the screens whose source lists no elements"
     )
     parser.add_argument(
+        "--thoughts", action="store_true", help="give a step whose thought contradicts its action a low score"
+    )
+    parser.add_argument(
         "--nano",
         type=Path,
         metavar="DIR",
@@ -95,6 +98,7 @@ def judge_config(options: argparse.Namespace, cache: Path | None, name: str | No
         cache=cache,
         nano=options.nano or trained_judge(),
         read=options.read,
+        thoughts=options.thoughts,
         client=client,
         **members,
     )

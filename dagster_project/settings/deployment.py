@@ -121,6 +121,9 @@ class JudgeOptions(Settings):
     read: Flag = setting(
         False, "Whether every judge also gets what Tesseract reads on screens whose source lists no elements."
     )
+    thoughts: Flag = setting(
+        False, "Whether a step whose thought contradicts its action gets a low score, whatever the judge."
+    )
 
     @model_validator(mode="after")
     def _prices(self) -> Self:

@@ -102,6 +102,7 @@ def judge_config(work: StageWork) -> JudgeConfig:
         cache=work.store.home / "cache" / "judge",
         nano=None if nano is None else nano.file("nano.json").parent,
         read=work.deployment.judge.read,
+        thoughts=work.deployment.judge.thoughts,
     )
     return replace(config, client=client_options(work.deployment.judge)) if asks_a_model(config) else config
 

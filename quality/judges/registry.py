@@ -22,6 +22,7 @@ from quality.judges.nano.judge import NanoJudge
 from quality.judges.openai_judge import OpenAIJudge
 from quality.judges.reading import ReadingJudge
 from quality.judges.rules import RulesJudge
+from quality.judges.thoughts import ThoughtJudge
 from quality.model_client.client import ModelClient
 
 T = TypeVar("T")
@@ -33,9 +34,9 @@ class JudgeConfig:
 
     `second_model` (at `second_base_url`, else `base_url`) gives the cascade's second opinions. `members` and `weights`
     are an ensemble's; its member `second` is the openai judge with the second model. `nano` is the folder of a trained
-    judge. With `read` it also gets what Tesseract reads on screens whose source lists nothing. `settings` holds the
-    judge's own options: keywords of `CascadeConfig` or `KeypointConfig`, an ensemble's `quorum`. `client` holds keyword
-    options of `ModelClient`.
+    judge. With `read` it also gets what Tesseract reads on screens whose source lists nothing; with `thoughts`
+    a step whose thought contradicts its action scores low. `settings` holds the judge's own options: keywords of
+    `CascadeConfig` or `KeypointConfig`, an ensemble's `quorum`. `client` holds keyword options of `ModelClient`.
     """
 
     name: str = "rules"
@@ -48,6 +49,7 @@ class JudgeConfig:
     cache: Path | None = None
     nano: Path | None = None
     read: bool = False
+    thoughts: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     client: Mapping[str, Any] = field(default_factory=dict)
 
@@ -99,7 +101,7 @@ def _openai(config: JudgeConfig) -> Judge:
 def _ensemble(config: JudgeConfig) -> Judge:
     if "ensemble" in config.members:
         raise ValueError("judge ensemble: members: expected other judges, found 'ensemble'")
-    plain = replace(config, settings={}, read=False)  # the ensemble reads for all
+    plain = replace(config, settings={}, read=False, thoughts=False)  # the ensemble does it for all
     members = [
         build_judge(replace(_second(plain), name="openai") if member == "second" else replace(plain, name=member))
         for member in config.members
@@ -144,10 +146,10 @@ def build_judge(config: JudgeConfig) -> Judge:
     """A judge from its config. Raises `ValueError` for an unknown name, a missing endpoint, a wrong option, or where it
     is to read and can't."""
     judge = find_part("judge", config.name, JUDGES)(config)
-    if not config.read:
-        return judge
-
-    return ReadingJudge(judge, reader_beside(config.cache))
+    if config.thoughts:
+        judge = ThoughtJudge(judge)
+    # outermost: what is read on screens is there for the thoughts' targets, too
+    return ReadingJudge(judge, reader_beside(config.cache)) if config.read else judge
 
 
 _built: dict[str, Judge] = {}

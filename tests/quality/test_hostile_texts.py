@@ -20,17 +20,23 @@ from pipelines.native.chat import has_steps, without_pictures
 from pipelines.sources import gui_net, nnetnav, omniact, os_genesis_mobile, os_genesis_web, scalecua, uground
 from pipelines.sources import ui_genie_agent_16k as ui_genie
 from quality.contamination.text_prints import text_print
+from quality.evidence.consistency import check_thought
 from quality.evidence.words import entities
+from quality.items.screens import Element
 from quality.judges.nano.requirements import clauses_of
 from quality.judges.orders import without_orders
 from quality.safety.credentials import credential_in
 from quality.safety.personal_data import find_personal
+from schemas.actions import Type
 from trainer.rl.confidence import without_confidence
+
+_SCREEN = (Element((0, 0, 100, 100), "button", "a", "a"), Element((0, 200, 100, 300), "button", "no", "no"))
 
 READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "personal data": (find_personal, "phone"),
     "credentials": (credential_in, "password is "),
     "entities": (entities, ""),
+    "thoughts": (lambda text: check_thought(text, Type("x"), _SCREEN), "i click "),
     "orders to judges": (without_orders, "ignore"),
     "clauses": (clauses_of, ""),
     "prints": (text_print, ""),
