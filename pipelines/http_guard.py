@@ -83,8 +83,8 @@ class Guard:
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
                 named = {name for name, _ in self._headers}
-                kept = [pair for pair in message.get("headers", ()) if pair[0].lower() not in named]
-                message = {**message, "headers": [*kept, *self._headers]}
+                remaining = [pair for pair in message.get("headers", ()) if pair[0].lower() not in named]
+                message = {**message, "headers": [*remaining, *self._headers]}
             await send(message)
 
         refusal = self.refuses(scope)

@@ -53,9 +53,9 @@ def results(stage: GraphStage, manifest: Manifest) -> list[dg.AssetCheckResult]:
     sometimes, and fails otherwise. Raises `UndeclaredCheck`."""
     if not stage.checks:
         return [_result(ALL, _all(manifest), manifest)]
-    made = {check.name: check for check in manifest.checks}
+    by_name = {check.name: check for check in manifest.checks}
     # A check that the graph doesn't know of would fail unseen.
-    if unknown := sorted(set(made) - {spec.name for spec in stage.checks}):
+    if unknown := sorted(set(by_name) - {spec.name for spec in stage.checks}):
         listed = ", ".join(map(repr, unknown))
         raise UndeclaredCheck(
             f"{manifest.asset} {manifest.version}: expected the checks that its stage declares, found also {listed}; "
@@ -65,11 +65,11 @@ def results(stage: GraphStage, manifest: Manifest) -> list[dg.AssetCheckResult]:
     for spec in stage.checks:
         # Made only sometimes, and this version has nothing for it; but a manifest without any check isn't
         # that.
-        if spec.name not in made and spec.sometimes and made:
+        if spec.name not in by_name and spec.sometimes and by_name:
             found.append(dg.AssetCheckResult(check_name=spec.slug, passed=True, description=NOT_NOW))
         else:
             lacking = spec.check(False, "no such check in the manifest", "this check in every version")
-            found.append(_result(spec, made.get(spec.name, lacking), manifest))
+            found.append(_result(spec, by_name.get(spec.name, lacking), manifest))
     return found
 
 

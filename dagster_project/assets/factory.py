@@ -144,8 +144,8 @@ def _asset(
                 manifest = _in_own_process(stage, partition, context, store, judge, given)
             else:
                 report = Reporter(context.log.info, show_on(context))
-                told = replace(work(store, judge, given), on_event=report, progress=sys.stderr.isatty())
-                manifest = stage.run(replace(told, partition=partition))
+                stage_work = replace(work(store, judge, given), on_event=report, progress=sys.stderr.isatty())
+                manifest = stage.run(replace(stage_work, partition=partition))
             # Cards are beside the version's files and none of them: failing to write one is a warning.
             if unwritten := write_cards(store.open(), manifest):
                 context.log.warning(unwritten)

@@ -125,8 +125,8 @@ def _changed(said: Any, default: object) -> Any:
     if isinstance(default, Settings) and isinstance(said, Mapping):
         known = {field.alias or name: getattr(default, name) for name, field in type(default).model_fields.items()}
         parts = {name: _changed(value, known.get(name)) for name, value in said.items()}
-        kept = {name: value for name, value in parts.items() if value is not _SAME}
-        return kept or _SAME
+        differing = {name: value for name, value in parts.items() if value is not _SAME}
+        return differing or _SAME
     # The form gives lists for our tuples.
     plain = list(default) if isinstance(default, tuple) else default
     return _SAME if said == plain else said

@@ -112,9 +112,9 @@ def of_the_run(
         return _sorted({**metadata, **own})
     # Nothing was done here, so the costs are still those of the run that did it.
     spent = {name: value for name, value in known.items() if name.startswith(COST)}
-    made = known["made by"]
-    done = dg.MetadataValue.text(f"nothing: this version was there; its costs are those of run {_value(made)[:8]}")
-    return _sorted({"done": done, **metadata, **spent, "made by": made})
+    maker = known["made by"]
+    done = dg.MetadataValue.text(f"nothing: this version was there; its costs are those of run {_value(maker)[:8]}")
+    return _sorted({"done": done, **metadata, **spent, "made by": maker})
 
 
 def _sorted(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -128,12 +128,12 @@ def _choose(
         "why": change.why or "not said",
         "folder": dg.MetadataValue.path(str(manifest.directory)),
     }
-    told = f"{change.action}: {config.alias.value} is {change.version}"
+    sentence = f"{change.action}: {config.alias.value} is {change.version}"
     key = asset_key(config.asset)
     if config.alias is AliasChoice.current:
         # a materialisation, not an observation: what was built from the other version is stale from now on
         tags = {"dagster/data_version": manifest.data_version}
-        context.log_event(dg.AssetMaterialization(key, told, metadata=facts, tags=tags))
+        context.log_event(dg.AssetMaterialization(key, sentence, metadata=facts, tags=tags))
     else:
-        context.log_event(dg.AssetObservation(key, told, metadata=facts))
+        context.log_event(dg.AssetObservation(key, sentence, metadata=facts))
     context.add_output_metadata(facts)

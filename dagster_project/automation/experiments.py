@@ -46,12 +46,12 @@ def new_experiment(deployment: Deployment) -> dg.JobDefinition:
         said = context.op_config
         try:
             settings = launch_config.given_to(asked, context.run.run_config, shown).get("trainer", {})
-            made = define(store.open(), Experiment(said["name"], tuple(said["stages"]), settings, said["why"]))
+            definition = define(store.open(), Experiment(said["name"], tuple(said["stages"]), settings, said["why"]))
         except ValueError as error:
             raise dg.Failure(str(error), allow_retries=False) from None
         # The partition at once, so that it shows before the sensor's next look.
         context.instance.add_dynamic_partitions(str(EXPERIMENTS.name), [said["name"]])
-        context.add_output_metadata({"version": made.version, "settings": dg.MetadataValue.json(settings)})
+        context.add_output_metadata({"version": definition.version, "settings": dg.MetadataValue.json(settings)})
 
     @dg.job(
         name="new_experiment",

@@ -126,8 +126,8 @@ def unify(options: argparse.Namespace) -> int:
         print(f"note: {report['files']} native files, damaged: {'; '.join(report['damaged_files'])}")
     current = Store(options.out / ".store").current(f"unified/{options.source}")
     if current is None or current.data_version != report["data_version"]:  # only what passed becomes current
-        told = "; ".join(f"{name}: {said}" for name, said in failed.items())
-        raise ValueError(f"checks failed: {told}; see {options.out / 'report.json'}")
+        failures = "; ".join(f"{name}: {said}" for name, said in failed.items())
+        raise ValueError(f"checks failed: {failures}; see {options.out / 'report.json'}")
     if failed:
         unseen = [name for name in report["quarantine_reasons"] if name.startswith("unknown_")]
         message = f" ({', '.join(unseen)})" if unseen else ""

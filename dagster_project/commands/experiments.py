@@ -92,8 +92,8 @@ def _new(store: Store, options: argparse.Namespace) -> int:
     print(f"experiment {experiment.name}: {', '.join(experiment.stages)} with {json.dumps(settings)}")
     for stage in experiment.wanted if options.now else ():
         judge = client_options(deployment.load().judge)
-        made = run_stage(stage, store.home, trainer_config(), judge=judge, experiment=experiment)
-        print(f"{made.asset} {made.version}{'' if made.checks_passed else ': checks failed'}")
+        manifest = run_stage(stage, store.home, trainer_config(), judge=judge, experiment=experiment)
+        print(f"{manifest.asset} {manifest.version}{'' if manifest.checks_passed else ': checks failed'}")
     return 0
 
 

@@ -61,17 +61,17 @@ def serve_rollouts(options: argparse.Namespace) -> int:
     from trainer.serving.rollout_server import RolloutServer  # as above
     from trainer.serving.serve import KEY_VARIABLE
 
-    access, told = server_access(options), ""
+    access, key_text = server_access(options), ""
     if not access["key"]:
         access["key"] = secrets.token_urlsafe(24)
-        told = f", its key is {access['key']} (for the learner: VLLM_API_KEY; to say one: {KEY_VARIABLE})"
+        key_text = f", its key is {access['key']} (for the learner: VLLM_API_KEY; to say one: {KEY_VARIABLE})"
     server = RolloutServer(
         _loaded(options),
         weights_root=options.weights_root,
         weight_transfer=options.weight_transfer,
         **access,
     )
-    return until_stopped(server, options, lambda url: f"{server.name} at {url.removesuffix('/v1')}{told}")
+    return until_stopped(server, options, lambda url: f"{server.name} at {url.removesuffix('/v1')}{key_text}")
 
 
 def _loaded(options: argparse.Namespace) -> Any:

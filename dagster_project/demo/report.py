@@ -225,8 +225,8 @@ def _differences(
 
 def _merged_domains(store: Store) -> dict[str, str]:
     """Specialist → its domain, of those that the agent is a merge of."""
-    made = store.current("checkpoints/unified")
-    names = [asset.partition("/")[2] for asset in made.inputs] if made is not None else []
+    agent = store.current("checkpoints/unified")
+    names = [asset.partition("/")[2] for asset in agent.inputs] if agent is not None else []
     return {name: STAGES[name].domain for name in names if name in STAGES and STAGES[name].domain in DOMAINS}
 
 

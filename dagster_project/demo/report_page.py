@@ -40,17 +40,17 @@ def write(store: Store, report: Mapping[str, Any], stages: Mapping[str, GraphSta
 
 def page(store: Store, report: Mapping[str, Any], stages: Mapping[str, GraphStage]) -> str:
     """The whole page."""
-    made = {key: found for key in stages if (found := store.current(key)) is not None}
+    manifests = {key: found for key in stages if (found := store.current(key)) is not None}
     parts = (
-        _head(report, made),
-        _section("An agent at play", _episodes(made)),
+        _head(report, manifests),
+        _section("An agent at play", _episodes(manifests)),
         _section("Held-out figures", _held_out(report)),
         _section("The staircase, short form", _staircase(report)),
-        _section("Training", _curves(made)),
+        _section("Training", _curves(manifests)),
         _section("Sources", _sources(report)),
-        _section("Samples of the corpus", _samples(made, store)),
-        _section("Checks", _checks(report, made)),
-        _section("Stages", _stages(report, made, stages)),
+        _section("Samples of the corpus", _samples(manifests, store)),
+        _section("Checks", _checks(report, manifests)),
+        _section("Stages", _stages(report, manifests, stages)),
     )
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Vesper demo</title>'
@@ -102,7 +102,7 @@ def _head(report: Mapping[str, Any], made: Mapping[str, Manifest]) -> Iterator[s
     yield "<h1>Vesper demo</h1>"
     yield '<p class="soft">The whole graph on embedded data: from native files of GUI datasets to one merged agent.</p>'
     cards = "".join(
-        f'<div class="card tile"><b>{value}</b><span class="soft">{told}</span></div>' for value, told in tiles
+        f'<div class="card tile"><b>{value}</b><span class="soft">{label}</span></div>' for value, label in tiles
     )
     yield f'<div class="grid">{cards}</div>'
 
@@ -187,8 +187,8 @@ def _sources(report: Mapping[str, Any]) -> Iterator[str]:
     for name, row in report["sources"].items():
         items, fidelity = row["items"], row.get("fidelity", {})
         counted = (f"{items[key]:,}" for key in ("in", "mapped", "quarantined"))
-        told = (shares(fidelity, "judge"), shares(fidelity, "truth"), percent(fidelity.get("gold_yield")))
-        rows.append(f"<tr><td>{_text(name)}{_numbers((*counted, *told))}</tr>")
+        cells = (shares(fidelity, "judge"), shares(fidelity, "truth"), percent(fidelity.get("gold_yield")))
+        rows.append(f"<tr><td>{_text(name)}{_numbers((*counted, *cells))}</tr>")
     if rows:
         heads = ("source", ">in", ">mapped", ">quarantined", ">sound by judge", ">by planted truth", ">yield")
         yield from _table(heads, rows)

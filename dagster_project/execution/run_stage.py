@@ -181,10 +181,10 @@ def run(key: str, report: Any) -> Any:
     judge = JudgeSettings(said.judge, said.judge_base_url or None, said.judge_model or None)
     store = Store(deployment.home())
     with output_lock(store.home, key):
-        made = stages[stage].run(StageWork(store, settings, judge, report, sys.stderr.isatty(), partition))
+        manifest = stages[stage].run(StageWork(store, settings, judge, report, sys.stderr.isatty(), partition))
         # Items of the new version are found by `vesper explain` from here on.
-        index_version(made)
-        return made
+        index_version(manifest)
+        return manifest
 
 
 def start_ranks(count: int, words: Sequence[str]) -> None:

@@ -171,12 +171,12 @@ def _write(folder: Path, segment: Segment) -> None:
     """A new segment, which is there whole or not at all. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     # Under another name first: readers look for `segment-*` only.
-    made = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
+    unfinished = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
     try:
-        np.save(made / "hashes.npy", segment.hashes)
-        np.save(made / "files.npy", segment.files)
-        (made / "digests.txt").write_text("\n".join(segment.digests), encoding="ascii")
-        os.rename(made, folder / made.name.replace("new-", "segment-", 1))
+        np.save(unfinished / "hashes.npy", segment.hashes)
+        np.save(unfinished / "files.npy", segment.files)
+        (unfinished / "digests.txt").write_text("\n".join(segment.digests), encoding="ascii")
+        os.rename(unfinished, folder / unfinished.name.replace("new-", "segment-", 1))
     except OSError:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise

@@ -116,8 +116,8 @@ def _about(manifest: Manifest, found: Origins, place: str, evaluation: Manifest 
         rows = ", ".join(f"{name} {count:,}" for name, count in one.rows.items() if count is not None)
         cells = (one.name, one.revision, one.licence, one.role, rows)
         yield f"| {' | '.join(markdown_text(cell, 200) for cell in cells)} |"
-    for made in found.generated:
-        yield f"\n{made.verified} of {made.trajectories} generated trajectories of {made.rounds} rounds were verified."
+    for loop in found.generated:
+        yield f"\n{loop.verified} of {loop.trajectories} generated trajectories of {loop.rounds} rounds were verified."
     if found.judges:
         judges = {markdown_text(f"{one.judge} {one.model}".strip()) for one in found.judges}
         yield f"\nJudged by {', '.join(sorted(judges))}."

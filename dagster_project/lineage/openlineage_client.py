@@ -114,19 +114,19 @@ def _facets(said: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         fields = {word: one for word, one in value.items() if not word.startswith("_")}
         if name == "tags":
             tags = [tags_dataset.TagsDatasetFacetFields(**tag) for tag in fields["tags"]]
-            made: Any = tags_dataset.TagsDatasetFacet(tags=tags)
+            facet: Any = tags_dataset.TagsDatasetFacet(tags=tags)
         elif name == "dataQualityAssertions":
             # The client's class may know fewer fields than we say.
             known = {field.name for field in attr.fields(data_quality_assertions_dataset.Assertion)}
             checks = [{word: one for word, one in check.items() if word in known} for check in fields["assertions"]]
-            made = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
+            facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
                 assertions=[data_quality_assertions_dataset.Assertion(**check) for check in checks]
             )
         elif name in classes:
-            made = classes[name](**fields)
+            facet = classes[name](**fields)
         else:
             # A facet of our own is no class of the client's, and is made as the attrs class that it wants.
             kind: Any = attr.make_class("VesperManifestRunFacet", list(fields), bases=(RunFacet,), kw_only=True)
-            made = kind(**fields)
-        found[name] = made
+            facet = kind(**fields)
+        found[name] = facet
     return found

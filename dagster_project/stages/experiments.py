@@ -20,7 +20,7 @@ MADE = {f"{GROUP}/{asset_of(name)}": name for name in STAGES}
 
 def stages() -> dict[str, GraphStage]:
     """By key, in the trainer's order; the comparison comes last."""
-    made = {
+    mirrored = {
         key: GraphStage(
             key=key,
             # Inputs that the experiment makes itself, else those of the mainline.
@@ -50,7 +50,7 @@ def stages() -> dict[str, GraphStage]:
         code_version=CODE_VERSION,
         owners=("team:training",),
     )
-    return {**made, COMPARISON: comparison}
+    return {**mirrored, COMPARISON: comparison}
 
 
 def _run(name: str, work: StageWork) -> Manifest:

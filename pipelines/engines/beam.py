@@ -59,12 +59,12 @@ class Beam:
 def flags(options: Sequence[str], workers: int | None) -> list[str]:
     """Flags for Beam: always a runner, as the default one first tries to download a Prism binary; Dask by its short
     name, and one part a task, where its runner would put 128 into one."""
-    told = [f"--runner={DASK_RUNNER}" if option == "--runner=DaskRunner" else option for option in options]
-    if f"--runner={DASK_RUNNER}" in told:
-        sized = any(one.startswith(("--dask_partition_size", "--dask_npartitions")) for one in told)
-        return told if sized else [*told, "--dask_partition_size=1"]
-    if any(one.startswith("--runner") for one in told):
-        return told
+    chosen = [f"--runner={DASK_RUNNER}" if option == "--runner=DaskRunner" else option for option in options]
+    if f"--runner={DASK_RUNNER}" in chosen:
+        sized = any(one.startswith(("--dask_partition_size", "--dask_npartitions")) for one in chosen)
+        return chosen if sized else [*chosen, "--dask_partition_size=1"]
+    if any(one.startswith("--runner") for one in chosen):
+        return chosen
     # Beam's default mode runs its workers as threads of this process, which share one interpreter's lock.
     here = [f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing"] if workers else []
-    return ["--runner=FnApiRunner", *here, *told]
+    return ["--runner=FnApiRunner", *here, *chosen]

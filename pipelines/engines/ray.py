@@ -96,7 +96,7 @@ def _drive(job: RayJob, ended: Callable[[int], None]) -> None:
 
 def _listen(line: Line, ended: Callable[[int], None]) -> None:
     """Hear of each part that has ended, by its place, until None or an error says that this was all."""
-    while (told := pickle.loads(line.recv_bytes())) is not None:
-        if isinstance(told, Exception):
-            raise told
-        ended(told)
+    while (report := pickle.loads(line.recv_bytes())) is not None:
+        if isinstance(report, Exception):
+            raise report
+        ended(report)

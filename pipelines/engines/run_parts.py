@@ -77,10 +77,10 @@ def run_parts(
     found = [_receipt(store, asset, part) for part in parts]
     missing = [part for part, result in zip(parts, found, strict=True) if result is None]
     if missing:
-        told = _Told(asset, missing, execution)
-        with told:
+        progress = _Progress(asset, missing, execution)
+        with progress:
             chosen_engine(execution.engine.of(stage or asset), missing).map(
-                name_of(function), [part.argument for part in missing], told.ended
+                name_of(function), [part.argument for part in missing], progress.ended
             )
         if store.copies is not None:
             store.copies.sizes(root, fresh=True)  # workers elsewhere have put them there
@@ -117,7 +117,7 @@ def _made(store: Store, asset: str, part: PartCall[T]) -> PartResult:
     )
 
 
-class _Told:
+class _Progress:
     """Tells of each part that has ended: an event, and a bar where one is wanted."""
 
     def __init__(self, asset: str, parts: Sequence[PartCall[T]], execution: Execution) -> None:
@@ -125,7 +125,7 @@ class _Told:
         self._began = time.monotonic()
         self._done: list[int] = []
 
-    def __enter__(self) -> _Told:
+    def __enter__(self) -> _Progress:
         from tqdm import tqdm
 
         quiet = not self._execution.progress

@@ -109,15 +109,15 @@ def verdict_scores(store: Store, shards: Manifest) -> dict[str, int]:
 
 def _repeats(store: Store, shards: Manifest) -> dict[tuple[str, int], int]:
     """(name of a shard, row) → how often the mixture takes it."""
-    made = store.require(mixture.ASSET)
-    if made.inputs.get(shards.asset) != shards.version:
+    manifest = store.require(mixture.ASSET)
+    if manifest.inputs.get(shards.asset) != shards.version:
         raise StoreError(
-            f"{mixture.ASSET} {made.version}: expected a mixture of {shards.asset} {shards.version}, found one of "
-            f"{made.inputs.get(shards.asset)}; materialise it, or export without it"
+            f"{mixture.ASSET} {manifest.version}: expected a mixture of {shards.asset} {shards.version}, found one of "
+            f"{manifest.inputs.get(shards.asset)}; materialise it, or export without it"
         )
     return {
         (row["shard"], number): times
-        for row in made.read("mixture", mixture.Mixture.schema).to_pylist()
+        for row in manifest.read("mixture", mixture.Mixture.schema).to_pylist()
         for number, times in zip(row["rows"], row["repeats"], strict=True)
     }
 

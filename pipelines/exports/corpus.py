@@ -67,12 +67,12 @@ def _splits(groups: Mapping[Group, int]) -> dict[str, int]:
 def corpus_card(form: ExportForm[Sample], shards: Manifest, groups: Mapping[Group, int]) -> Card:
     """The card of an exported corpus."""
     rows = _splits(groups)
-    told = ", ".join(f"{number} {split}" for split, number in rows.items())
+    splits_text = ", ".join(f"{number} {split}" for split, number in rows.items())
     patterns = {split: form.files.format(split=split, part="*") for split in rows}
     notes = f"{form.notes}\n" if form.notes else ""
     return Card(
         title=f"Training samples for GUI agents, for {form.loader}",
-        about=f"{sum(rows.values())} samples ({told}), exported by `vesper export corpus --to {form.name}`.\n\n"
+        about=f"{sum(rows.values())} samples ({splits_text}), exported by `vesper export corpus --to {form.name}`.\n\n"
         f"```{form.language}\n{form.loading}\n```\n\n{notes}",
         groups=groups,
         data_files=patterns if form.files.endswith(".parquet") else {},

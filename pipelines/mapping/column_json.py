@@ -238,7 +238,7 @@ def text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 def pairs(*columns: np.ndarray) -> list[pa.Array]:
     """Columns [n, 2] of float64 → JSON lists of two. A pair that stands for nothing, (-1, -1), is written once for all
     rows, and one that stands in the column before as well (touch and lift of a tap) once for both."""
-    made: list[pa.Array] = []
+    built: list[pa.Array] = []
     texts: list[pa.Array] = []
     place = np.zeros(0, np.int64)
     written = 1
@@ -255,12 +255,12 @@ def pairs(*columns: np.ndarray) -> list[pa.Array]:
         first, second = (floats(pa.array(np.ascontiguousarray(values[some, side]))) for side in (0, 1))
         texts.append(join("[", first, ",", second, "]"))
         place, written = found, written + len(some)
-        made.append(
+        built.append(
             pa.DictionaryArray.from_arrays(
                 pa.array(place.astype(np.int32)), pa.concat_arrays([pa.array(["[-1.0,-1.0]"], TEXT), *texts])
             )
         )
-    return made
+    return built
 
 
 def object_of(fields: Mapping[str, pa.Array | str]) -> JoinedText:

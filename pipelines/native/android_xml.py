@@ -78,7 +78,7 @@ def elements(found: Iterable[AndroidView], size_px: tuple[int, int]) -> list[dic
 
     Bare containers, and views without an area on the screen, are left out.
     """
-    made = []
+    listed = []
     for view in found:
         if view.bounds is None or not (view.label.strip() or view.reacts):
             continue
@@ -87,5 +87,5 @@ def elements(found: Iterable[AndroidView], size_px: tuple[int, int]) -> list[dic
         except (OffScreen, ValueError):
             continue
         if box[0] < box[2] and box[1] < box[3]:
-            made.append({"box": box, "role": view.kind.rpartition(".")[2], "text": view.text, "name": view.label})
-    return made
+            listed.append({"box": box, "role": view.kind.rpartition(".")[2], "text": view.text, "name": view.label})
+    return listed

@@ -332,8 +332,8 @@ def _keys(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls
     rules = ("press_of_a_chord",) if chord and word == "press" else ()
     if chord and len(names) > 3:
         raise CallError("no_counterpart", f"a hotkey of {len(names)} keys; the space has at most 3", word)
-    made: list[Action] = [pressed(tuple(names))] if chord else [pressed((key,)) for key in names]
-    return MappedCalls(tuple(made * times), word, False, rules)
+    actions: list[Action] = [pressed(tuple(names))] if chord else [pressed((key,)) for key in names]
+    return MappedCalls(tuple(actions * times), word, False, rules)
 
 
 def _launch(call: PyAutoGuiCall, word: str, vocabulary: Vocabulary) -> MappedCalls:

@@ -236,11 +236,11 @@ def map_gestures(
 ) -> MappedBatch:
     """The step rows of a batch, and its rejects. `natives_of` gives the native actions of some rows as plain values;
     `words` are further columns of `Steps` (thought, …)."""
-    made = actions(found)
-    mapped = made.kind >= 0
+    mapped_gestures = actions(found)
+    mapped = mapped_gestures.kind >= 0
     owner = parents(batch.starts)
     result = MappedBatch(items=len(mapped), mapped=int(mapped.sum()))
-    _count(result, made.kind)
+    _count(result, mapped_gestures.kind)
     _reject(result, batch, found, mapped, owner, natives_of)
     rows, index, gap_at = step_places(mapped, batch.starts)
     _report_pictures(result, batch, pictures, rows, owner, found.number)
@@ -250,9 +250,9 @@ def map_gestures(
     if (order := by_name(batch.native_ids, owner[rows])) is not None:  # as the table will be: now that costs least
         rows, index, gap_at = rows[order], index[order], gap_at[order]
     record = pa.array(owner[rows])
-    kind = made.kind[rows]
+    kind = mapped_gestures.kind[rows]
     ids = batch.native_ids.take(record)
-    box_rows, sides = target_boxes(made, elements)
+    box_rows, sides = target_boxes(mapped_gestures, elements)
     places = np.zeros(len(mapped), np.int64)
     places[rows] = np.arange(len(rows))
     columns: dict[str, pa.Array | str | None] = {
@@ -268,7 +268,7 @@ def map_gestures(
         "width_px": picked(pictures.width_px, rows),
         "height_px": picked(pictures.height_px, rows),
         "action_type": taken([name for _, name, _ in _KINDS], kind),
-        "action_text": texts(found, made, pictures, rows),
+        "action_text": texts(found, mapped_gestures, pictures, rows),
         "target_box": boxes(len(rows), places[box_rows], sides),
         "episode_outcome": episodes.outcome.take(record),
         "native_action": picked(found.native, rows),

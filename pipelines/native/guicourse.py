@@ -141,8 +141,8 @@ def _web(word: str, action: Mapping[str, object], space: ActionSpace) -> MappedA
         point, box, rules = _target(action, word)
         if speaks(space, SelectOption):
             return MappedAction(word, [SelectOption(point, text_of(action, word))], box, rules=rules)
-        made: list[Action] = [Click(point), Type(text_of(action, word))]
-        return MappedAction(word, made, box, lossy=True, rules=(*rules, "select_as_click_type"))
+        actions: list[Action] = [Click(point), Type(text_of(action, word))]
+        return MappedAction(word, actions, box, lossy=True, rules=(*rules, "select_as_click_type"))
     if word == "select_text":
         return MappedAction(word, [Drag(*ends(action, word))])
     if word == "scroll":

@@ -304,10 +304,10 @@ def _actions(
         raise CallError("no_counterpart", f"the action space has no {word}", word)
     if word in ("click", "doubleClick", "tripleClick"):
         at = _point(arguments, size, pointer, word)
-        made: list[Action] = (
+        actions: list[Action] = (
             [DoubleClick(at)] if word == "doubleClick" else [Click(at)] * (3 if word == "tripleClick" else 1)
         )
-        return made, word == "tripleClick", [], at
+        return actions, word == "tripleClick", [], at
     if word == "moveTo":
         at = _point(arguments, size, None, word)
         return [Hover(at)], False, [], at
@@ -355,14 +355,14 @@ def _written(message: object) -> tuple[list[Action], bool, list[str]]:
         raise CallError(what, f"write: expected a text, found {message!r:.60}", "write")
     if not message:
         raise CallError("empty_text", "write: the text is empty", "write")
-    made: list[Action] = []
+    actions: list[Action] = []
     try:
         for place, line in enumerate(re.split(r"\r\n|\n|\r", message)):
-            made += [PressEnter()] if place else []
-            made += [Type(line)] if line else []
+            actions += [PressEnter()] if place else []
+            actions += [Type(line)] if line else []
     except ValueError as error:
         raise CallError("bad_value", str(error), "write") from error
-    return made, False, ["line_break_is_enter"] if len(made) > 1 or isinstance(made[0], PressEnter) else []
+    return actions, False, ["line_break_is_enter"] if len(actions) > 1 or isinstance(actions[0], PressEnter) else []
 
 
 def _keys(arguments: dict[str, Any], word: str) -> list[str]:

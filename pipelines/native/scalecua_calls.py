@@ -179,8 +179,8 @@ def _parts(listed: list[PyAutoGuiCall], operation: str, space: ActionSpace) -> I
         elif name == "terminate":
             yield _end(call)
         else:
-            made = calls.read_calls(call.text, calls.Vocabulary(space=space))
-            yield MappedScaleCuaCalls(made.actions, made.word, made.lossy, made.rules)
+            mapped = calls.read_calls(call.text, calls.Vocabulary(space=space))
+            yield MappedScaleCuaCalls(mapped.actions, mapped.word, mapped.lossy, mapped.rules)
     yield from _gestures(run, space)
 
 

@@ -58,20 +58,20 @@ def one_step(
     try:
         if not goal or not is_text(goal):
             raise CallError("empty_text" if not goal else "bad_value", "no goal that can be read", OTHER)
-        made = read_calls(code, vocabulary)
+        mapped = read_calls(code, vocabulary)
     except CallError as error:
         builder.reject(error.reason, native=native, native_index=place, word=error.word, detail=error.detail)
         return builder.finish()
     if follows:
         builder.gap("steps_before_are_rows_of_their_own")
     builder.add(
-        list(made.actions),
+        list(mapped.actions),
         native=native,
         native_index=place,
-        word=made.word,
+        word=mapped.word,
         screen=screen,
-        status="lossy" if made.lossy else "kept",
-        rules=made.rules,
+        status="lossy" if mapped.lossy else "kept",
+        rules=mapped.rules,
         thought=thought,
         step_instruction=step_instruction,
     )
@@ -93,12 +93,12 @@ def map_pairs(
     screen = RecordScreen.load(picture_bytes(last), normalised=True)
     name = digest(row)[:24]
     found = unknown_fields(row, known)
-    made = []
+    actions = []
     for place, pair in enumerate(texts):
         user, said = (pair.get("user"), pair.get("assistant")) if isinstance(pair, dict) else (None, None)
         goal, follows = goal_of(user) if isinstance(user, str) else ("", False)
         thought, code = thought_and_code(said) if isinstance(said, str) else (None, "")
-        made.append(
+        actions.append(
             one_step(
                 descriptor,
                 record,
@@ -115,7 +115,7 @@ def map_pairs(
             )
         )
         found += unknown_fields(pair, _PAIR) if isinstance(pair, dict) else []
-    return notices(together(made), found)
+    return notices(together(actions), found)
 
 
 def together(parts: Iterable[Mapped]) -> Mapped:

@@ -74,13 +74,13 @@ def add_step(
     """What an agent wrote → a step row, or a reject. `screen` is read for a row alone. Text goes where the focus is,
     which is said nowhere: such a step is lossy."""
     try:
-        thought, word, made = read_action(said)
+        thought, word, actions = read_action(said)
     except ItemError as error:
         builder.reject(error.reason, native=said, native_index=place, word=error.word, detail=error.detail)
         return
     typed = word == "type"
     builder.add(
-        made,
+        actions,
         native=said,
         native_index=place,
         word=word,

@@ -184,11 +184,11 @@ def _step(
         code = value.get("code") if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(code, str):
             raise CallError("missing_field", "expected value.code, a text", word)
-        made = list(gestures(parse_script(code), (1.0, 1.0), pointer, space))
-        word = made[0].word if len(made) == 1 else SEVERAL if made else "step"
-        if not made:
+        steps = list(gestures(parse_script(code), (1.0, 1.0), pointer, space))
+        word = steps[0].word if len(steps) == 1 else SEVERAL if steps else "step"
+        if not steps:
             raise CallError("missing_field", "value.code holds no call", word)
-        for gesture in made:
+        for gesture in steps:
             if gesture.error is not None:
                 raise gesture.error
         screen = RecordScreen.load(_picture(raw, step.get("image")), frame=size, normalised=True)
@@ -205,17 +205,17 @@ def _step(
         if bad
     ]
     builder.add(
-        [action for gesture in made for action in gesture.actions],
+        [action for gesture in steps for action in gesture.actions],
         native=step,
         native_index=place,
         word=word,
         screen=screen,
-        status="lossy" if any(gesture.lossy for gesture in made) else "kept",
-        rules=[*(rule for gesture in made for rule in gesture.rules), *flags, *rules],
+        status="lossy" if any(gesture.lossy for gesture in steps) else "kept",
+        rules=[*(rule for gesture in steps for rule in gesture.rules), *flags, *rules],
         thought=_text(value, "thought"),
         step_instruction=_text(value, "action"),
     )
-    return _pointer(made, pointer)
+    return _pointer(steps, pointer)
 
 
 def _pointer(made: list[PyAutoGuiGesture], pointer: Point | None) -> Point | None:

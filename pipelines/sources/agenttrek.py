@@ -136,13 +136,13 @@ class AgenttrekAdapter(Adapter):
         builder.gap("steps_before_are_rows_of_their_own")
         for index, (_, turn) in enumerate(acts):
             try:
-                thought, word, made, lossy = _read(turn.text)
+                thought, word, actions, lossy = _read(turn.text)
             except ItemError as error:
                 builder.reject(error.reason, native=turn.text, native_index=index, word=error.word, detail=error.detail)
                 continue
-            rules = ["focus_unknown"] if any(isinstance(one, Type | PressEnter | Hotkey) for one in made) else []
+            rules = ["focus_unknown"] if any(isinstance(one, Type | PressEnter | Hotkey) for one in actions) else []
             builder.add(
-                made,
+                actions,
                 native=turn.text,
                 native_index=index,
                 word=word,
@@ -167,10 +167,10 @@ def _read(said: str) -> tuple[str, str, list[Action], bool]:
         raise ItemError("bad_value", f"no call: {code[:80]!r}", _OTHER) from error
     if not calls:
         raise ItemError("missing_field", "no action in the turn", _OTHER)
-    made = [_made(call) for call in calls]
+    parts = [_made(call) for call in calls]
     thought = _THINK.sub("", before).strip()
-    word = made[0][0] if len(made) == 1 else _SEVERAL
-    return thought, word, [one[1] for one in made], any(one[2] for one in made)
+    word = parts[0][0] if len(parts) == 1 else _SEVERAL
+    return thought, word, [one[1] for one in parts], any(one[2] for one in parts)
 
 
 def _made(call: PyAutoGuiCall) -> tuple[str, Action, bool]:

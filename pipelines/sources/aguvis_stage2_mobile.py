@@ -97,7 +97,7 @@ class AguvisStage2MobileAdapter(Adapter):
         goal, follows = goal_of(without_pictures(asked[0].text))
         said_by_kind = {match["kind"]: match["text"] for turn in answers[:-1] for match in _SAID.finditer(turn.text)}
         screen = RecordScreen.load(_picture(raw, record.file, row.get("image")), normalised=True)
-        made = one_step(
+        mapped = one_step(
             DESCRIPTOR,
             record,
             0,
@@ -112,7 +112,7 @@ class AguvisStage2MobileAdapter(Adapter):
             thought=_text(said_by_kind.get("Thought")),
             step_instruction=_text(said_by_kind.get("Action")),
         )
-        return notices(made, unknown_fields(row, _ROW))
+        return notices(mapped, unknown_fields(row, _ROW))
 
 
 def _text(value: str | None) -> str | None:

@@ -181,11 +181,11 @@ def _splits(batch: RecordBatch) -> pa.Array:
     """As `_split`, for each record."""
     stated = pc.match_substring_regex(plain(batch.table["image_full_path"]), "aitw_with_gpt/test(/|$)|^test(/|$)")
     says = np.logical_or.reduceat(np.asarray(stated), batch.starts[:-1])
-    made = []
+    splits = []
     for index, (file, maybe) in enumerate(zip(_files(batch), says.tolist(), strict=True)):
         test = file.partition("/")[0] == "test" or (maybe and _split(file, _paths(batch, index)) == "test")
-        made.append("test" if test else "train")
-    return pa.array(made, pa.string())
+        splits.append("test" if test else "train")
+    return pa.array(splits, pa.string())
 
 
 def _files(batch: RecordBatch) -> list[str]:

@@ -154,12 +154,12 @@ class GuiLibraAdapter(Adapter):
         if step.follows:
             builder.gap("steps_before_are_rows_of_their_own")
         try:
-            word, made, lossy, rules = actions_of(step, self.space)
+            word, actions, lossy, rules = actions_of(step, self.space)
         except ItemError as error:
             builder.reject(error.reason, native=step.native, native_index=0, word=error.word, detail=error.detail)
         else:
             builder.add(
-                made,
+                actions,
                 native=step.native,
                 native_index=0,
                 word=word,

@@ -111,19 +111,19 @@ class GuiactSmartphoneAdapter(Adapter):
             due = here + 1
             native = {"uid": row.get("uid"), "action": row.get("actions_label")}
             try:
-                made = _action(row.get("actions_label"))
+                mapped = _action(row.get("actions_label"))
             except ItemError as error:
                 builder.reject(error.reason, native=native, native_index=place, word=error.word, detail=error.detail)
                 continue
             thought = row.get("thoughts")
             builder.add(
-                made.actions,
+                mapped.actions,
                 native=native,
                 native_index=place,
-                word=made.word,
-                rules=made.rules,
+                word=mapped.word,
+                rules=mapped.rules,
                 screen=guicourse.screen_of(raw, record.file, row),
-                status="lossy" if made.lossy else "kept",
+                status="lossy" if mapped.lossy else "kept",
                 thought=thought if isinstance(thought, str) and thought.strip() else None,
             )
         return notices(builder.finish(), found)
@@ -148,8 +148,8 @@ def _action(action: Any) -> MappedAction:
             start, end = guicourse.ends(action, word)
             if start == end:
                 raise ItemError("no_counterpart", "a swipe from a point to itself", word)
-            made = Scroll(start, end, scroll_direction(start, end))
-            return MappedAction(word, [made], rules=("direction_from_points",))
+            scroll = Scroll(start, end, scroll_direction(start, end))
+            return MappedAction(word, [scroll], rules=("direction_from_points",))
         if word == "input":
             return MappedAction(word, [Type(guicourse.text_of(action, word))])
     except ValueError as error:

@@ -160,22 +160,22 @@ def _row(
     for place, action in enumerate(actions):
         native = {"uid": row.get("uid"), "action": action}
         try:
-            made = guicourse.web_action(action, space)
+            mapped = guicourse.web_action(action, space)
         except ItemError as error:
             builder.reject(error.reason, native=native, native_index=number, word=error.word, detail=error.detail)
         else:
             last = number == items - 1
-            listed = made.actions if last or made.word != "answer" else [CallUser(action["text"])]
+            listed = mapped.actions if last or mapped.word != "answer" else [CallUser(action["text"])]
             builder.add(
                 listed,
                 native=native,
                 native_index=number,
-                word=made.word,
+                word=mapped.word,
                 screen=screen,
-                target_box=made.box,
-                status="lossy" if made.lossy else "kept",
+                target_box=mapped.box,
+                status="lossy" if mapped.lossy else "kept",
                 thought=thought,
-                rules=[*made.rules, *(["shared_screenshot"] if place else [])],
+                rules=[*mapped.rules, *(["shared_screenshot"] if place else [])],
             )
             thought = None
         number += 1

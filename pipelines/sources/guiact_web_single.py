@@ -111,20 +111,20 @@ class GuiactWebSingleAdapter(Adapter):
         thought = thought if isinstance(thought, str) and thought.strip() else None
         for place, action in enumerate(actions):
             try:
-                made = guicourse.web_action(action, self.space)
+                mapped = guicourse.web_action(action, self.space)
             except ItemError as error:
                 builder.reject(error.reason, native=action, native_index=place, word=error.word, detail=error.detail)
                 continue
             builder.add(
-                made.actions,
+                mapped.actions,
                 native=action,
                 native_index=place,
-                word=made.word,
+                word=mapped.word,
                 screen=screen,
-                target_box=made.box,
-                status="lossy" if made.lossy else "kept",
+                target_box=mapped.box,
+                status="lossy" if mapped.lossy else "kept",
                 thought=thought,
-                rules=[*made.rules, *(["shared_screenshot"] if place else [])],
+                rules=[*mapped.rules, *(["shared_screenshot"] if place else [])],
             )
             thought = None
         return notices(builder.finish(), unknown_fields(row, _KNOWN))

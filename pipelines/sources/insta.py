@@ -162,7 +162,7 @@ def _step(
         if word not in _WORDS:
             named, word = word, _OTHER
             raise ItemError(f"unknown_action:{named[:60]}", f"expected one of {_WORDS}")
-        made, box, lossy, rules = _actions(word, matched, seen, space)
+        actions, box, lossy, rules = _actions(word, matched, seen, space)
         data = raw.read_if_there(f"screenshots/{name}/screenshot_{place:02d}.jpg")
         screen: RecordScreen = fitting_screen(data, FRAME)
     except (ItemError, RecordError) as error:
@@ -170,7 +170,7 @@ def _step(
         return
     said = action.get("response")
     builder.add(
-        made,
+        actions,
         native=action,
         native_index=place,
         word=word,

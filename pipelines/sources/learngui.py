@@ -281,8 +281,8 @@ def _swipe(text: str, screen: RecordScreen, amex: Mapping[str, object]) -> tuple
         return Scroll(direction=VIEW[text]), ["finger_word"]
     size = _frame(screen, "SWIPE")
     start, end = (pixel_point(amex.get(name), size, "SWIPE") for name in ("touch_coord", "lift_coord"))
-    made, rules = swipe(start, end, "SWIPE", size), ["points_of_amex", "direction_from_points"]
-    return made, rules if made.direction == VIEW[text] else [*rules, "word_contradicts_points"]
+    scroll, rules = swipe(start, end, "SWIPE", size), ["points_of_amex", "direction_from_points"]
+    return scroll, rules if scroll.direction == VIEW[text] else [*rules, "word_contradicts_points"]
 
 
 def _frame(screen: RecordScreen, word: str) -> tuple[int, int]:

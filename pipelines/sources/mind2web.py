@@ -158,13 +158,13 @@ def _map_action(
         word = operation_of(action)
         frame = page_size(action, word)
         target = target_of(action, word) if word != "ENTER" else None
-        made, box = actions_of(word, action["operation"].get("value"), target, frame, space)
+        actions, box = actions_of(word, action["operation"].get("value"), target, frame, space)
         screen = _screen(raw, action, frame, episode)
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
         return False
     builder.add(
-        made,
+        actions,
         native=native,
         native_index=place,
         word=word,

@@ -208,19 +208,19 @@ def _add(
     builder: EpisodeBuilder, gesture: DomGesture, number: int, states: list[object], frame: tuple[int, int]
 ) -> None:
     native = [{"state": event.state, "time": event.time, **event.action} for event in gesture.events]
-    made = gesture.actions(frame)
-    if isinstance(made, tuple):
-        reason, detail = made
+    actions = gesture.actions(frame)
+    if isinstance(actions, tuple):
+        reason, detail = actions
         builder.reject(reason, native=native, native_index=number, word=gesture.word, detail=detail)
         return
     screen = _screen(states[gesture.events[0].state], frame)
     builder.add(
-        made,
+        actions,
         native=native,
         native_index=number,
         word=gesture.word,
         screen=screen,
         rules=gesture.rules,
         status="lossy" if gesture.word == "scroll" else "kept",
-        target_box=smallest_box(screen.elements, made),
+        target_box=smallest_box(screen.elements, actions),
     )

@@ -264,7 +264,7 @@ def _map_row(
         elif (page := page_size(action, word)) is not None:
             frame, rules = page, ["frame_from_html"]
         target = target_of(action, word) if word != "ENTER" else None
-        made, box = actions_of(word, action["operation"].get("value"), target, frame, space)
+        actions, box = actions_of(word, action["operation"].get("value"), target, frame, space)
         screen = bare
         if frame is not None:
             size = (max(1, round(frame[0])), max(1, round(frame[1])))
@@ -274,7 +274,7 @@ def _map_row(
         builder.reject(error.reason, native=native, native_index=place, word=word, detail=error.detail)
         return
     builder.add(
-        made,
+        actions,
         native=native,
         native_index=index,
         word=word,

@@ -168,12 +168,12 @@ class OsGenesisMobileAdapter(Adapter):
         if history is not None and has_steps(history[1]):
             builder.gap("steps_before_are_rows_of_their_own")
         try:
-            word, made = _actions(native, screen)
+            word, actions = _actions(native, screen)
         except ItemError as error:
             builder.reject(error.reason, native=said, native_index=0, word=error.word, detail=error.detail)
         else:
             builder.add(
-                made,
+                actions,
                 native=native,
                 native_index=0,
                 word=word,

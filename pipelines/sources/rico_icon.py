@@ -151,14 +151,14 @@ def _ground(builder: SampleBuilder, asked: str | None, answer: str | None, scree
 def _point(answer: str) -> tuple[int, int]:
     """The one click's point in 0..1000. Raises `ItemError`."""
     try:
-        made = list(gestures(parse_script(answer), (1.0, 1.0)))
+        gestures_read = list(gestures(parse_script(answer), (1.0, 1.0)))
     except CallError as error:
         raise ItemError(error.reason, str(error), OTHER) from error
-    if len(made) != 1:
-        raise ItemError("bad_value", f"expected one call, found {len(made)}: {answer[:80]!r}", OTHER)
-    if (problem := made[0].error) is not None:
+    if len(gestures_read) != 1:
+        raise ItemError("bad_value", f"expected one call, found {len(gestures_read)}: {answer[:80]!r}", OTHER)
+    if (problem := gestures_read[0].error) is not None:
         raise ItemError(problem.reason, str(problem), OTHER)
-    actions = made[0].actions
+    actions = gestures_read[0].actions
     if len(actions) != 1 or not isinstance(actions[0], Click):
         raise ItemError("bad_value", f"expected a click, found {answer[:80]!r}", OTHER)
     return actions[0].box

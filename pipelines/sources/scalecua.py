@@ -158,7 +158,7 @@ class ScalecuaAdapter(Adapter):
         return notices(self._episode(record, steps, screens, platform), found)
 
     def _episode(self, record: Record, steps: list[_Row], screens: list[RecordScreen], platform: str) -> Mapped:
-        made = [read_step(step.action, step.operation, self.space) for step in steps]
+        read_steps = [read_step(step.action, step.operation, self.space) for step in steps]
         builder = EpisodeBuilder(
             self.descriptor,
             record,
@@ -166,10 +166,12 @@ class ScalecuaAdapter(Adapter):
             instruction=steps[0].task,
             platform=platform,
             split=_split(record.file),
-            outcome=next((one.outcome for one in made if isinstance(one, MappedScaleCuaCalls) and one.outcome), None),
+            outcome=next(
+                (one.outcome for one in read_steps if isinstance(one, MappedScaleCuaCalls) and one.outcome), None
+            ),
         )
         due, ended = 0, False
-        for place, (step, one, screen) in enumerate(zip(steps, made, screens, strict=True)):
+        for place, (step, one, screen) in enumerate(zip(steps, read_steps, screens, strict=True)):
             if step.done > due:
                 builder.gap("steps_missing_in_source")
             if ended or (place and step.done < due):

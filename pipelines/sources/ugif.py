@@ -160,12 +160,12 @@ def _step(builder: EpisodeBuilder, raw: Raw, file: str, step: object, place: int
             raise ItemError(f"unknown_action:{str(said)[:60]}", f"expected one of {_WORDS}", word)
         word = str(said)
         screen, nodes = _screen(raw, file, step)
-        made, box, rules = _made(word, step, screen, nodes)
+        actions, box, rules = _made(word, step, screen, nodes)
     except (ItemError, RecordError) as error:
         builder.reject(error.reason, native=step, native_index=place, word=word, detail=error.detail)
         return
     builder.add(
-        made,
+        actions,
         native=step,
         native_index=place,
         word=word,

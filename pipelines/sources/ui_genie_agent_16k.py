@@ -181,7 +181,7 @@ class UiGenieAgent16kAdapter(Adapter):
             try:
                 if step.done < due:
                     raise ItemError("bad_value", f"a second row of step {step.done + 1}", step.word)
-                made, lossy, rules = _action(step)
+                actions, lossy, rules = _action(step)
                 screen = _screen(raw, step)
             except RecordError as error:
                 raise RecordError(error.reason, error.detail, len(rows)) from error
@@ -190,7 +190,7 @@ class UiGenieAgent16kAdapter(Adapter):
             else:
                 said = step.arguments.get("action_desc")
                 builder.add(
-                    made,
+                    actions,
                     native=step.arguments,
                     native_index=place,
                     word=step.word,

@@ -177,13 +177,13 @@ class _Demo:
                 continue
             word = _word(turn)
             try:
-                made, box, lossy, rules = self._turn(turn, word, place)
+                actions, box, lossy, rules = self._turn(turn, word, place)
                 screen = self._screen(turn)
             except (ItemError, RecordError) as error:
                 self.builder.reject(error.reason, native=turn, native_index=place, word=word, detail=error.detail)
                 continue
             self.builder.add(
-                made,
+                actions,
                 native=_short(turn),
                 native_index=place,
                 word=word,

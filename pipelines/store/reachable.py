@@ -77,11 +77,11 @@ def find_assets(store: Store) -> dict[str, Asset]:
         key = root.relative_to(store.home / "assets").as_posix()
         paths = {path.parent.name: path for path in root.glob("*/manifest.json")}
         manifests = {version: _read(path, root) for version, path in paths.items()}
-        made = {version: path.stat().st_mtime for version, path in paths.items()}
+        written_at = {version: path.stat().st_mtime for version, path in paths.items()}
         # Behind a URL the listing tells which assets have a lock, so that not each is asked for.
         is_free = store.copies is not None and f"assets/{key}/lock.json" not in there
         pointer = read_pointer(root).get("version")
-        found[key] = Asset(key, root, manifests, made, pointer, None if is_free else holder(root))
+        found[key] = Asset(key, root, manifests, written_at, pointer, None if is_free else holder(root))
         if store.copies is not None:
             start = f"assets/{key}/"
             found[key].there = {

@@ -145,9 +145,9 @@ class VersionRewriter:
             if len(stays):
                 left.append(group.take(pa.array(stays)))
         write_shard(place.path(entry), left, ShardConfig())
-        made = place.entry(entry, after)
-        self.moved[old.root, entry.path] = Moved(made, entry.sha256, rows, tokens)
-        return gone, made
+        rewritten = place.entry(entry, after)
+        self.moved[old.root, entry.path] = Moved(rewritten, entry.sha256, rows, tokens)
+        return gone, rewritten
 
     def _counted_anew(self, index: pa.Table, old: Manifest) -> pa.Table:
         """An index after rows of its shards went: where each row stands now."""

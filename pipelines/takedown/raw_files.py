@@ -254,10 +254,10 @@ def _without(path: Path, target: Path, cut: Cut) -> bool:
 def _text(path: Path, target: Path, edit: Callable[[bytes], bytes | None]) -> bool:
     packed = path.name.endswith(".gz")
     data = path.read_bytes()
-    made = edit(unpacked_gzip(data) if packed else data)
-    if made is None:
+    edited = edit(unpacked_gzip(data) if packed else data)
+    if edited is None:
         return False
-    target.write_bytes(gzip.compress(made, mtime=0) if packed else made)
+    target.write_bytes(gzip.compress(edited, mtime=0) if packed else edited)
     return True
 
 
@@ -343,9 +343,9 @@ def _tfrecord(path: Path, target: Path, cut: Cut) -> bool:
         end = len(plain) if one.size is None else one.offset + 16 + one.size
         if one.data is None or not cut(one.index, one.data):
             left.append(plain[one.offset : end])
-    made = b"".join(left)
-    target.write_bytes(gzip.compress(made, mtime=0) if packed else made)
-    return len(made) < end
+    remaining = b"".join(left)
+    target.write_bytes(gzip.compress(remaining, mtime=0) if packed else remaining)
+    return len(remaining) < end
 
 
 def _parquet(path: Path, target: Path, cut: Cut) -> bool:

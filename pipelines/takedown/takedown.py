@@ -188,11 +188,11 @@ def _learn(row: Mapping[str, Any], taken: TakenDown, seen: set[str]) -> None:
         seen.add(f"episode:{GENERATED_SOURCE}/{row['trajectory_id']}")
     # A trajectory tried its task and isn't what the task was made of: others that try it stay.
     tried = row.get("trajectory_id") or _only_tried(row.get("parents"))
-    made = {str(row[name]) for name in ("sample_id", "task_id") if row.get(name) and not (name == "task_id" and tried)}
-    taken.samples |= made
+    ids = {str(row[name]) for name in ("sample_id", "task_id") if row.get(name) and not (name == "task_id" and tried)}
+    taken.samples |= ids
     taken.screens |= shown
     taken.texts |= {text_key(text) for text in texts_of(row)}
-    seen |= made | shown
+    seen |= ids | shown
     plain = json.loads(row["provenance"]) if row.get("provenance") else {}
     if not source or not isinstance(plain, dict) or not plain.get("file"):
         return

@@ -67,9 +67,9 @@ def card_texts(card: Card) -> dict[str, str]:
         counts: Counter[str] = Counter()
         for group, rows in card.groups.items():
             counts[getattr(group, name)] += rows
-        told = ", ".join(f"{markdown_text(value)} {rows}" for value, rows in sorted(counts.items()) if value)
+        listed = ", ".join(f"{markdown_text(value)} {rows}" for value, rows in sorted(counts.items()) if value)
         # Kinds of rows without the property (exports of tasks have no objective) get no line.
-        shares += [f"| {name} | {told} |\n"] if told else []
+        shares += [f"| {name} | {listed} |\n"] if listed else []
     columns = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in card.columns.items())
     lineage = "".join(f"| `{asset}` | `{version}` |\n" for asset, version in card.lineage.items())
     parts = [

@@ -45,11 +45,11 @@ def _filled(samples: pa.Table, pictures: Mapping[str, PackedPicture], schema: pa
     held = pa.array(pictures.values(), kind.value_type).take(places)
     ends = pa.array(np.cumsum([0, *lists.value_lengths().to_pylist()]), pa.int32())
     chats = zip(samples["messages"].to_pylist(), samples["answer"].to_pylist(), strict=True)
-    made = {
+    columns = {
         "images": pa.ListArray.from_arrays(ends, held, kind),
         "messages": pa.array([trained_turns(messages, answer) for messages, answer in chats], TURNS),
     }
-    return pa.Table.from_arrays([made.get(name, samples[name]) for name in schema.names], schema=schema)
+    return pa.Table.from_arrays([columns.get(name, samples[name]) for name in schema.names], schema=schema)
 
 
 def _picture(store: Store, sha256: str) -> PackedPicture:

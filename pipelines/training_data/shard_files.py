@@ -118,10 +118,10 @@ class _RowGroup:
     def row(self, row: int) -> dict[str, object]:
         """The row of the shard as a dict of its own."""
         place = row - self._first
-        made = {name: column[place] for name, column in zip(self._names, self._columns, strict=True)}
+        values = {name: column[place] for name, column in zip(self._names, self._columns, strict=True)}
         if self._pictures is not None:
-            made["images"] = self._pictures.of(place)
-        return made
+            values["images"] = self._pictures.of(place)
+        return values
 
 
 class _File:

@@ -165,8 +165,8 @@ class _PartsWork:
         calls = [PartCall(item, (item.spec,), seconds[item.spec.key]) for item in missing]
         asset, stage = self.arguments[0].asset, f"unified/{self.arguments[0].source}"
         # An engine that has nothing to do isn't started.
-        made = iter(run_parts(self.store, asset, run_unify_part, calls, self.execution, stage=stage) if calls else ())
-        return [result or next(made) for result in results]
+        fresh = iter(run_parts(self.store, asset, run_unify_part, calls, self.execution, stage=stage) if calls else ())
+        return [result or next(fresh) for result in results]
 
     def settled(self, results: list[PartResult]) -> list[PartResult]:
         """Ids that stand in several parts: the first in the order of records keeps its id; the other parts run again

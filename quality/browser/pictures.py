@@ -37,9 +37,9 @@ def picture(store: Store, sha256: str, size: str) -> tuple[bytes, str]:
         raise PictureError(f"size: expected full, {', '.join(SIDES)}, found {size[:40]!r}")
     path = small_path(store.home, sha256, SIDES[size])
     if not path.is_file():
-        made = _jpeg(store.screen_bytes(sha256), SIDES[size])
+        jpeg = _jpeg(store.screen_bytes(sha256), SIDES[size])
         with whole_file(path) as beside:
-            beside.write_bytes(made)
+            beside.write_bytes(jpeg)
     return path.read_bytes(), "image/jpeg"
 
 

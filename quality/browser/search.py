@@ -185,12 +185,12 @@ def _alike_texts(loaded: Loaded, store: Store, item_id: str) -> list[Row]:
     cursor = loaded.cursor()
     mine = find(loaded, item_id)
     unit = UNITS.index(str(mine["unit"]))
-    told = {other: f"cosine {cosine:.2f}" for other, cosine in _embedded(store, item_id)}
+    reasons = {other: f"cosine {cosine:.2f}" for other, cosine in _embedded(store, item_id)}
     near = cursor.execute(
         "SELECT rowid, item_id FROM items WHERE unit = ? AND item_id IN (SELECT unnest(?::VARCHAR[])) LIMIT ?",
-        [unit, list(told), ALIKE],
+        [unit, list(reasons), ALIKE],
     ).fetchall()
-    found = {number: told[name] for number, name in near}
+    found = {number: reasons[name] for number, name in near}
     words = _words(str(mine["text"]))
     telling = sorted(words, key=lambda word: (-len(word), word))[:2]
     if telling and len(found) < ALIKE:

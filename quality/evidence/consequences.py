@@ -72,8 +72,8 @@ def _pattern(words: Sequence[str], language: str) -> str:
     if language == "zh":
         return "|".join(map(re.escape, words))
     # A star stands for any ending: German and Spanish inflect.
-    made = (rf"{re.escape(w[:-1])}\w*" if w.endswith("*") else re.escape(w) for w in words)
-    return rf"\b(?:{'|'.join(made)})\b"
+    alternatives = (rf"{re.escape(w[:-1])}\w*" if w.endswith("*") else re.escape(w) for w in words)
+    return rf"\b(?:{'|'.join(alternatives)})\b"
 
 
 def _compiled(table: dict[str, list[str]]) -> re.Pattern[str]:

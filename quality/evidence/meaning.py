@@ -84,9 +84,9 @@ class Meaning:
     @classmethod
     def from_json(cls, line: str) -> Meaning:
         """What `as_json` wrote."""
-        told = json.loads(line)
-        held = {name: _frozen(value) for name, value in told.items()}
-        return cls(**held | {name: frozenset(told[name]) for name in ("quoted", "names")})
+        plain = json.loads(line)
+        held = {name: _frozen(value) for name, value in plain.items()}
+        return cls(**held | {name: frozenset(plain[name]) for name in ("quoted", "names")})
 
 
 @lru_cache(maxsize=65536)
@@ -205,11 +205,11 @@ def conflict(one: Meaning, two: Meaning) -> str:
 def _folded(text: str) -> str:
     """Compatibility forms unified, casefolded; variation selectors and joiners, which nobody sees, left out."""
     # NFKC: full-width letters and ligatures are the same to a reader.
-    kept = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    if not kept.isascii():
-        kept = "".join(c for c in kept if not ("\ufe00" <= c <= "\ufe0f" or unicodedata.category(c) == "Cf"))
+    folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    if not folded.isascii():
+        folded = "".join(c for c in folded if not ("\ufe00" <= c <= "\ufe0f" or unicodedata.category(c) == "Cf"))
     # Both apostrophes: a negation must not hide in its contraction.
-    return kept.casefold().replace("n't", " not").replace("n\u2019t", " not")
+    return folded.casefold().replace("n't", " not").replace("n\u2019t", " not")
 
 
 def _told(token: str) -> bool:

@@ -214,8 +214,8 @@ class StoreCopies:
     def sizes(self, root: Path, *, fresh: bool = False) -> dict[str, Listed]:
         """All objects of an asset by their path within it; a listing is good for `LISTING_S`."""
         name = self.name(root)
-        made, found = self._listings.get(name, (float("-inf"), {}))
-        if fresh or time.monotonic() - made > LISTING_S:
+        listed_at, found = self._listings.get(name, (float("-inf"), {}))
+        if fresh or time.monotonic() - listed_at > LISTING_S:
             start = len(name) + 1
             found = {path[start:]: listed for path, listed in self.objects.listing(name).items()}
             self._listings[name] = (time.monotonic(), found)
