@@ -276,7 +276,9 @@ class Deployment(Settings):
         "others.",
     )
     derivers: tuple[str, ...] = setting(
-        (), "Derivers of your own (module:name or path/to/file.py:name), which make samples of a source's gold, too."
+        (),
+        "Derivers that make samples of a source's gold, too: page_function, or your own (module:name or "
+        "path/to/file.py:name).",
     )
     trajectories: TrajectoryConfig = setting(
         TrajectoryConfig(), "Samples of whole runs of the generation loop, failures included (gold/generated)."

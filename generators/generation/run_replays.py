@@ -175,8 +175,11 @@ class RunReplay:
         before = self.cost(step)
         if before is None:
             return None
-        if advised is not None and self._after([*self.actions[:step], advised]) == self._course[1][step + 1]:
-            return False  # another point of the same element, say
+        # What changes something visible is right whatever point it hit. Without a change, looking can't tell: a click
+        # into a field and one beside it leave the same screen, and only what follows shows the difference.
+        here, led = self._course[1][step : step + 2]
+        if advised is not None and here != led == self._after([*self.actions[:step], advised]):
+            return False
         after = self.cost(step + 1)
         return after is None or after >= before
 

@@ -49,6 +49,10 @@ DERIVERS: dict[str, Deriver] = {
     "regions": ScreenDeriver(lambda screen, _pool, config: page.regions(screen, config)),
     "vqa": ScreenDeriver(vqa.vqa),
 }
+OPTIONAL: dict[str, Deriver] = {
+    "page_function": ScreenDeriver(lambda screen, _pool, config: page.page_function(screen, config)),
+}
+"""Those that run only where a setting names them."""
 
 _STRICTNESS = {"train": 0, "validation": 1, "test": 2}
 
@@ -103,7 +107,7 @@ def _candidates(
 
 def find_deriver(name: str) -> Deriver:
     """A deriver by its name, or by an import path or file. Raises `ValueError` for what isn't one."""
-    found: object = find_part("deriver", name, DERIVERS)
+    found: object = find_part("deriver", name, {**DERIVERS, **OPTIONAL})
     if not isinstance(found, StepDeriver | ScreenDeriver):
         kind = type(found).__name__
         raise ValueError(f"deriver {name!r}: expected a StepDeriver or a ScreenDeriver, found a {kind}")

@@ -1,7 +1,9 @@
 """A page at several granularities (EDGE, 2410.19461): besides its elements, its regions and the page as a whole.
 
 Element level is `perception` and `grounding`. Region level: what lies within a box that holds several named elements.
-Page level: which app or site the screen belongs to, where the recording says so.
+Page level: which app or site the screen belongs to, where the recording says so, and what the page is for. EDGE lets a
+model write the latter; here it is a list of what can be done there, read from the elements (`page_function`, which runs
+only where it is named).
 """
 
 from __future__ import annotations
@@ -28,6 +30,17 @@ MIN_INSIDE = 2
 MAX_INSIDE = 8
 MAX_REGION = 0.6
 """Share of the screen; what is larger is the page itself."""
+FUNCTION_QUESTION = "What is this page, and what can be done on it?"
+GROUPS = {
+    "Fill in": ("text field", "textarea", "searchbox", "text input"),
+    "Choose": ("checkbox", "radio", "switch", "drop-down", "option", "slider", "tab"),
+    "Press": ("button", "image button", "icon", "menu item"),
+    "Open": ("link", "list item"),
+}
+"""Line of a summary → the roles (`role_word`) whose names it lists."""
+TITLES = ("heading", "title")
+MOST_NAMES = 4
+"""Names that a line lists; it says how many more there are."""
 
 
 def regions(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]:
@@ -79,3 +92,32 @@ def _cuts(outer: IndexedElement, other: IndexedElement) -> bool:
     a, b = outer.box, other.box
     apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
     return not apart and not outer.encloses(other) and not other.encloses(outer)
+
+
+def page_function(screen: ScreenView, config: DeriveConfig) -> Iterator[DerivedSample]:
+    """What a page is and what can be done on it (`function_of`)."""
+    words = function_of(screen.elements, config.label_max_chars)
+    if words:
+        yield screen_candidate(screen, "vqa", "page_function", VERSION, 0, FUNCTION_QUESTION, words)
+
+
+def function_of(elements: Sequence[IndexedElement], longest: int = 60) -> str:
+    """A page's title and what can be done on it, a line each; "" where nothing can, or a name has more characters than
+    `longest`: such a list wouldn't be whole."""
+    lines = []
+    title = next((e.label for e in _down(elements) if e.role in TITLES and e.label), "")
+    if title:
+        lines.append(f"Title: {title}")
+    for verb, roles in GROUPS.items():
+        names = list(dict.fromkeys(e.name for e in _down(elements) if e.role in roles and e.name))
+        if names:
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            lines.append(f"{verb}: " + ", ".join(f'"{name}"' for name in names[:MOST_NAMES]) + more)
+    named = [e.name for e in elements if any(e.role in roles for roles in GROUPS.values())]
+    fits = len(title) <= longest and all(len(name) <= longest for name in named)
+    return "\n".join(lines) if named and fits else ""
+
+
+def _down(elements: Sequence[IndexedElement]) -> list[IndexedElement]:
+    """In reading order."""
+    return sorted(elements, key=lambda e: (e.box[1], e.box[0], e.index))

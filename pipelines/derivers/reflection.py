@@ -49,11 +49,13 @@ def _verifications(run: JudgedTrajectory) -> Made:
         step = before["step_index"]
         own, key = purpose(run, before, action), (before["episode_id"], step)
         right = run.verdict.right.get(step)
+        if not _shows(run, before, after, action):
+            continue  # two equal screens tell nothing: a click into a field leaves them as one beside it does
         if right is not None:
             # the most telling case: what was meant to be done, and wasn't
             wanted, answer = purpose(run, before, parse(right)), "no"
         elif unit_hash(seed, "verification", *key) < 0.5:
-            wanted, answer = (own if _shows(run, before, after, action) else ""), "yes"
+            wanted, answer = own, "yes"
         else:
             others = _missing(run, after, own, effects)
             wanted, answer = (others[int(unit_hash(seed, "purpose", *key) * len(others))] if others else ""), "no"

@@ -112,14 +112,21 @@ def purpose(run: JudgedTrajectory, row: StepRow, action: Action) -> str:
         return f'Type "{action.content}"' if _said(action.content) else ""
     if isinstance(action, SelectOption):
         return f'Choose "{action.option}"' if _said(action.option) else ""
-    if not isinstance(action, POINTED):
-        return ""
-    inside = [e for e in run.shown(row) if e.contains(*action.box)]
-    aim = min(inside, key=lambda e: e.area, default=None)
-    if aim is None or aim not in _named(run.shown(row)):
+    aim = aimed_at(run, row, action)
+    if aim is None:
         return ""
     role = f"{aim.role} " if aim.role else ""
     return f'{type(action).__name__} the {role}"{aim.name}"'
+
+
+def aimed_at(run: JudgedTrajectory, row: StepRow, action: Action) -> IndexedElement | None:
+    """The element that an action points at, where its name means it alone; None where it doesn't, or nothing is
+    pointed at."""
+    if not isinstance(action, POINTED):
+        return None
+    inside = [e for e in run.shown(row) if e.contains(*action.box)]
+    aim = min(inside, key=lambda e: e.area, default=None)
+    return aim if aim in _named(run.shown(row)) else None
 
 
 def new_names(run: JudgedTrajectory, before: StepRow, after: StepRow) -> list[str]:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from pipelines.derivers import error_recovery, reflection, step_data
+from pipelines.derivers import dynamics, error_recovery, page_levels, planning, reflection, step_data
 from pipelines.derivers.base import DeriveConfig, Episode
 from pipelines.derivers.derive import sample_row, screen_facts, usable_elements
 from pipelines.derivers.trajectory import (
@@ -29,6 +29,9 @@ TRAJECTORY_DERIVERS: dict[str, TrajectoryDeriver] = {
     "step_data": TrajectoryDeriver(step_data.step_data),
     "error_recovery": TrajectoryDeriver(error_recovery.error_recovery),
     "reflection": TrajectoryDeriver(reflection.reflection),
+    "dynamics": TrajectoryDeriver(dynamics.dynamics),
+    "planning": TrajectoryDeriver(planning.planning),
+    "page_levels": TrajectoryDeriver(page_levels.page_levels),
 }
 
 

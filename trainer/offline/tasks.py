@@ -82,9 +82,12 @@ def tasks_of(
 
 
 def _place(row: Row) -> tuple[str | None, int]:
-    """Episode and step of a derived navigation sample, from its provenance."""
+    """Episode and step of a derived navigation sample, from its provenance. What a deriver of whole trajectories made
+    of a step (a correction, a second try) is a task of its own: a trace has each of its steps once."""
     try:
         provenance = json.loads(row.get("provenance") or "{}")
+        if "kind" in provenance:
+            return None, -1
         return f"{row['source']}/{provenance['episode']}", int(provenance["step"])
     except (ValueError, KeyError, TypeError):
         return None, -1

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipelines.derivers.base import DeriveConfig, IndexedElement
-from pipelines.derivers.derive import screen_facts
+from pipelines.derivers.base import DeriveConfig, IndexedElement, NamePool, ScreenDeriver, ScreenView
+from pipelines.derivers.derive import DERIVERS, find_deriver, screen_facts
+from pipelines.derivers.page import function_of
 from pipelines.derivers.trajectories import TRAJECTORY_DERIVERS, derive_trajectories, find_trajectory_deriver
 from pipelines.derivers.trajectory import (
     RL_OBJECTIVES,
@@ -121,6 +123,57 @@ def test_step_data_says_what_the_screens_show() -> None:
     assert answers["0", "effect"] == '"Pay"' and answers["1", "effect"] == '"Thanks"'
     assert answers["0", "intent"] == 'Click the button "Cart"' and "Click" in answers["1", "action"]
     assert made.kinds["progress"] == 3
+
+
+def said_by(deriver: str, verdict: RunVerdict) -> dict[tuple[str, int], dict[str, Any]]:
+    """(kind, step) → the row of a deriver's sample of the run."""
+    made = derive_trajectories([run(verdict)], [deriver], licence="MIT")
+    rows = [*made.corpus.to_pylist(), *made.judges.to_pylist()]
+    return {(one["kind"], one["step"]): row for row in rows for one in [json.loads(row["provenance"])]}
+
+
+def test_dynamics_ask_for_the_action_and_for_the_screen() -> None:
+    found = said_by("dynamics", SUCCESS)
+    for step, text in enumerate(ACTIONS[:2]):
+        following = found["next_screen", step]
+        place = int(following["answer"])
+        assert following["images"][0][0] == str(step) and following["images"][place][0] == str(step + 1)
+        assert len(set(following["images"][1:])) == len(following["images"]) - 1
+        first = found.get(("first_action", step))
+        assert first is None or parse_reply(first["answer"]).action == parse(text)
+    failed = said_by("dynamics", FAILURE)
+    assert ("next_screen", 1) in failed and not [kind for kind, _ in failed if kind == "first_action"]
+
+
+def test_plans_are_of_straight_successes_only() -> None:
+    found = said_by("planning", SUCCESS)
+    assert found["subgoals", 0]["answer"] == '1. Click the button "Cart"\n2. Click the button "Pay"'
+    assert found["plan_done", 2]["answer"] == "yes"
+    assert [row["answer"] for (kind, step), row in found.items() if kind == "plan_done" and step < 2] == ["no"]
+    [following] = [row for (kind, _), row in found.items() if kind == "next_subgoal"]
+    assert following["answer"] in found["subgoals", 0]["answer"]
+    strayed = replace(SUCCESS, wrong=frozenset({0}))
+    assert not said_by("planning", FAILURE) and not said_by("planning", ROUGH) and not said_by("planning", strayed)
+
+
+def test_a_page_says_what_it_is_for_and_what_opened_it() -> None:
+    found = said_by("page_levels", FAILURE)
+    assert found["page_function", 1]["answer"] == 'Press: "Cart", "Pay"'
+    assert found["opened_by", 0]["answer"] == 'button "Cart" [500,150]'
+    names = [f"Item {n}" for n in range(6)]
+    fields = [
+        IndexedElement(n, (0, 100 * n + 50, 900, 100 * n + 90), "text field", name, name)
+        for n, name in enumerate(names)
+    ]
+    title = IndexedElement(9, (0, 0, 900, 40), "heading", "Order", "Order")
+    listed = 'Title: Order\nFill in: "Item 0", "Item 1", "Item 2", "Item 3" and 2 more'
+    assert function_of([*fields, title]) == listed
+    assert function_of([title]) == "" == function_of([*fields, replace(fields[0], name="long" * 20)])
+    screen = ScreenView("0" * 64, 100, 100, "own", "train", "web", ("run", 0), ("step:own/run/0",), (*fields, title))
+    optional = find_deriver("page_function")
+    assert isinstance(optional, ScreenDeriver) and "page_function" not in DERIVERS, "it runs where it is named"
+    [made] = optional.derive(screen, NamePool(), DeriveConfig())
+    assert made.answer == listed and made.objective == "vqa"
 
 
 def test_actions_are_taught_only_where_they_were_right() -> None:
