@@ -204,7 +204,7 @@ def level_figures(made: pa.Table, runs: dict[str, MeasuredRun], tables: dict[str
 def main() -> int:
     """Print the table; 1 where a figure is below what is wanted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1200, help="how many tasks are executed (1200)")
+    parser.add_argument("--runs", type=int, default=1000, help="how many tasks are executed (1000)")
     options, began = parser.parse_args(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         runs, tables = measured_runs(options.runs, Path(folder))
