@@ -10,8 +10,8 @@ class TrajectoryConfig(Settings):
 
     derivers: tuple[str, ...] = setting(
         (),
-        "Derivers of whole trajectories: step_data, error_recovery, reflection, dynamics, planning, page_levels, or your "
-        "own (module:name or path/to/file.py:name). Without any, failures teach nothing.",
+        "Derivers of whole trajectories: step_data, error_recovery, reflection, dynamics, planning, page_levels, or "
+        "your own (module:name or path/to/file.py:name). Without any, failures teach nothing.",
     )
     rough_from: Number | None = setting(
         None,
