@@ -59,9 +59,10 @@ def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> M
     config = {**trajectories.run_part(), "version": TRAJECTORIES_VERSION} if trajectories.derivers else {}
     if config and trajectories.replay:
         config["replays"] = REPLAYS_VERSION
-    extra = [config] if config else []  # without any, the digest of before there were any
+    trajectory_key = [config] if config else []  # without any, the digest of before there were any
     specs = {
-        name: PartSpec(name, digest([CODE_VERSION, manifest.data_version, *extra])) for name, manifest in rounds.items()
+        name: PartSpec(name, digest([CODE_VERSION, manifest.data_version, *trajectory_key]))
+        for name, manifest in rounds.items()
     }
     inputs = {manifest.asset: manifest.version for manifest in rounds.values()}
     with store.build(
@@ -75,6 +76,7 @@ def build_generated(store: Store, trajectories: TrajectoryConfig = NOTHING) -> M
             result = build.run_part(spec, made)
             for key, value in result.counts.items():
                 totals[key] = totals.get(key, 0) + value
+        # Every trajectory ends in exactly one of the two; a missing one would silently vanish from the corpus.
         whole = totals["verified"] + totals["not verified"]
         checks = [
             *(_trajectory_checks(totals) if config else []),
@@ -88,20 +90,24 @@ def _round(
     out: PartWriter, verified: Manifest, tasks: Callable[[], Manifest], trajectories: TrajectoryConfig
 ) -> dict[str, Any]:
     """`tasks` gives the round's bank, which is read only where runs are carried out again."""
+    # `verified` is the only door to gold: what the policy claims counts nowhere.
     rows = verified.read("trajectories", Trajectories.schema)
     good = rows.filter(pc.field("verified"))["trajectory_id"].combine_chunks()
     steps = verified.read("steps", Steps.schema)
     kept = steps.filter(pc.is_in(steps["episode_id"], value_set=good))
     screens = verified.read("screens", Screens.schema)
+    # Only the screens of steps that are kept: pictures of failed runs aren't training data by themselves.
     shown = pc.is_in(screens["screenshot_sha256"], value_set=kept["screenshot_sha256"].combine_chunks())
     samples = derive_samples(kept, screens.filter(shown), licence=RUNS_LICENCE, synthetic=True)
     made, counts = None, dict[str, int]()
+    # All runs, failed ones too: critics and judges learn from what went wrong.
     if trajectories.derivers:
         runs, replayed = _judged(rows, steps, screens, tasks, trajectories)
         made = derive_trajectories(runs, trajectories.derivers, licence=RUNS_LICENCE, synthetic=True)
         counts = {**replayed, **_counts(samples, made, runs)}
         samples = pa.concat_tables([samples, made.corpus])
         used = pa.array({sha for images in made.shown for sha in images}, pa.string())
+        # Screens of rejects are added only where a sample shows them.
         shown = pc.or_(shown, pc.is_in(screens["screenshot_sha256"], value_set=used))
     bad = [row for row in rows.to_pylist() if not row["verified"]]
     out.table("steps", kept)
@@ -139,10 +145,11 @@ def _judged(
 def _counts(samples: pa.Table, made: TrajectorySamples, runs: Sequence[JudgedTrajectory]) -> dict[str, int]:
     """What the checks need, from the rows as they are written, and samples by kind and refusals by reason."""
     failures = {run.steps[0]["episode_id"]: run for run in runs if run.verdict.decision == "failure"}
+    # From the written rows and not from how they were made: the checks hold whatever a deriver does.
     names = [*samples["sample_id"].to_pylist(), *made.corpus["sample_id"].to_pylist()]
     names += made.judges["sample_id"].to_pylist()
-    said = [json.loads(text) for text in made.corpus["provenance"].to_pylist()]
-    trained = list(zip(said, made.corpus["objective"].to_pylist(), strict=True))
+    provenance = [json.loads(text) for text in made.corpus["provenance"].to_pylist()]
+    trained = list(zip(provenance, made.corpus["objective"].to_pylist(), strict=True))
     return {
         "judge_samples": made.judges.num_rows,
         "of trajectories": made.corpus.num_rows,
@@ -150,7 +157,7 @@ def _counts(samples: pa.Table, made: TrajectorySamples, runs: Sequence[JudgedTra
         "rough in RL": sum(one["decision"] == "rough" and objective in RL_OBJECTIVES for one, objective in trained),
         "actions of failures": sum(
             _taught_by_failure(failures[one["episode"]], one["step"], answer)
-            for one, answer in zip(said, made.corpus["answer"].to_pylist(), strict=True)
+            for one, answer in zip(provenance, made.corpus["answer"].to_pylist(), strict=True)
             if one["episode"] in failures
         ),
         **{f"kind:{kind}": number for kind, number in made.kinds.items()},

@@ -33,6 +33,7 @@ def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:
     catalogue = Catalogue()
     for verified in rounds:
         name = verified.asset.rpartition("/")[2]
+        # Versions pinned in the verified round: a bank that was built again since would tell of other tasks.
         bank = store.version(f"{BANK}/{name}", verified.inputs[f"{BANK}/{name}"])
         runs = store.version(f"{TRAJECTORIES}/{name}", verified.inputs[f"{TRAJECTORIES}/{name}"])
         proposals = {p.contract.task_id: p for p in read_proposals(bank)}
@@ -43,8 +44,11 @@ def learned(store: Store, rounds: Sequence[Manifest]) -> Catalogue:
         outcomes = []
         for done in trajectories:
             row, proposal = verdicts[done.trajectory_id], proposals[done.contract.task_id]
+            # What never ran well isn't evidence for or against an idea.
             if row["failure_kind"] == "infrastructure":
                 continue  # it says nothing of the task
+            # An agent that asked says itself what stopped it, which is more
+            # than the verifier's "it didn't finish".
             reason = done.answer if done.ended == "asked" and not row["verified"] else row["reason"]
             outcomes.append(TaskOutcome(done.contract.target, proposal.ideas, proposal.arm, row["verified"], reason))
             if row["verified"]:

@@ -94,15 +94,20 @@ class LoopConfig:
     def wrapped(self, world: World) -> World:
         """The world with what the settings do to it. Hostile content is outermost: executions look for it there."""
         if self.faults:
+            # Inside out: defects change what an action does, delay what a screen
+            # shows of it, hostile content what is drawn.
             world = Defective(world, Rates(self.faults, self.faults, self.faults, self.faults), self.seed)
         if self.late:
             world = Delayed(world, Slowness(self.late, LATE_LOOKS), self.seed)
+        # Nothing is wrapped at share 0, so that the world's name and
+        # every digest stay those of the plain world.
         return Hostile(world, self.hostile, self.seed) if self.hostile else world
 
     @property
     def quotas(self) -> dict[str, int]:
         """Tasks of each stratum in a round."""
         counts = {name: int(share * self.tasks) for name, share in zip(STRATA, self.mix, strict=True)}
+        # What rounding left over goes to the easiest stratum, which proposers fill most surely.
         counts[STRATA[0]] += self.tasks - sum(counts.values())
         return counts
 
@@ -114,6 +119,7 @@ class LoopConfig:
     @cached_property
     def plain(self) -> dict[str, Any]:
         """What the stages' hashes are made from."""
+        # Settings at rest are left out: an older round keeps its hash when a new setting is added.
         return {name: value for name, value in asdict(self).items() if value or name not in LATER}
 
     @property

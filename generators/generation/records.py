@@ -32,6 +32,7 @@ def to_plain(done: ExecutedTrajectory) -> dict[str, object]:
 
 
 def _timeless(plain: Mapping[str, object]) -> dict[str, Any]:
+    # Seconds differ from run to run and would give every execution another digest.
     return {name: value for name, value in plain.items() if name not in _TIMES}
 
 
@@ -40,6 +41,8 @@ def from_plain(plain: Mapping[str, Any]) -> ExecutedTrajectory:
     return ExecutedTrajectory(
         TaskSpec.from_row(plain["contract"]),
         plain["policy"],
+        # The device is not restored: `to_plain` left it out, since the
+        # same work on another device is the same data.
         "",
         plain["seed"],
         tuple(turn_from_plain(turn) for turn in plain["turns"]),
@@ -54,6 +57,7 @@ def from_plain(plain: Mapping[str, Any]) -> ExecutedTrajectory:
 
 def write_lines(path: Path, trajectories: Iterable[ExecutedTrajectory]) -> None:
     """One line a trajectory, ordered by id."""
+    # By id, so that the number of workers and who was quicker don't show in the bytes.
     ordered = sorted(trajectories, key=lambda done: done.trajectory_id)
     path.write_text("".join(canonical_json(to_plain(done)) + "\n" for done in ordered), encoding="utf-8")
 

@@ -24,18 +24,22 @@ def figures(
     knows of any other whether it was done: `feasible` and `true yield` are shares of those, `policy success` = done by
     truth / feasible, `false positives` and `missed` compare verdicts with the truth. A share of nothing is None."""
     counted = [
+        # Infrastructure failures leave numerator and denominator alike:
+        # they measure the devices, not the loop.
         (done, verdict)
         for done, verdict in zip(trajectories, verdicts, strict=True)
         if verdict.failure_kind != "infrastructure"
     ]
     verified = [verdict.verified for _, verdict in counted]
     ruled = [(done, verdict) for done, verdict in counted if has_rule(done.contract.evaluator)]
+    # None = no path leads there: the proposal was impossible, which no policy is to blame for.
     feasible = [task_world.shortest(done.contract) is not None for done, _ in ruled]
     true = [task_world.true(done.contract, done.end_state, done.answer) for done, _ in ruled]
     by_rule = [verdict.verified for _, verdict in ruled]
     by_arm: dict[str, Any] = {}
     for arm in sorted({proposal.arm for proposal in proposals.values()}):
         own = [v for (done, _), v in zip(counted, verified, strict=True) if proposals[done.contract.task_id].arm == arm]
+        # Per arm, since arms are what the loop learns to choose between.
         by_arm[f"yield of {arm}"] = _share(sum(own), len(own))
     return {
         "trajectories": len(trajectories),
@@ -46,6 +50,7 @@ def figures(
         "with a rule": len(ruled),
         "verified with a rule": sum(by_rule),
         "feasible": _share(sum(feasible), len(ruled)),
+        # Among feasible ones only: success on impossible tasks would be an error of the rule.
         "policy success": _share(sum(t for t, f in zip(true, feasible, strict=True) if f), sum(feasible)),
         "true yield": _share(sum(true), len(ruled)),
         "false positives": sum(v and not t for v, t in zip(by_rule, true, strict=True)),

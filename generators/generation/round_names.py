@@ -17,6 +17,7 @@ def round_name(number: int) -> str:
 def round_number(name: str) -> int:
     """The inverse of `round_name`. Raises `ValueError`."""
     word, _, digits = name.partition("_")
+    # Round-tripped, so that "round_01" or "round_0001" aren't second names of the same partition.
     if word != "round" or not digits.isdigit() or round_name(int(digits)) != name:
         raise ValueError(f"round: expected a name such as round_001, found {name!r:.40}")
     return int(digits)

@@ -55,8 +55,10 @@ FALSE_POSITIVES = 0.02
 
 def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
     """`generation/catalogue/<round>`: table `catalogue`, a row a target and function."""
+    # Without feedback the rounds are an ablation: each proposes as if it were the first.
     known = known_before(store, number) if config.feedback else {}
     inputs = {manifest.asset: manifest.version for manifest in known.values()}
+    # By data version: rounds built again with the same rows leave the catalogue as it was.
     plain = {"loop": config.plain, "feedback": {name: m.data_version for name, m in known.items()}}
     spec = PartSpec("all", digest([CODE_VERSION, plain]))
 
@@ -77,6 +79,7 @@ def build_catalogue(store: Store, number: int, config: LoopConfig) -> Manifest:
     with store.build(asset, code_version=CODE_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
         before = store.current(f"{CATALOGUE}/{round_name(number - 1)}") if number > 1 else None
+        # What is known can only grow with promoted rounds; less means that a round was lost or relabelled.
         least = before.counts["coverage"] if before is not None and config.feedback else 0.0
         checks = [
             round_checks.HAS_FUNCTIONS.check(counts["functions"] > 0, counts["functions"], "at least 1", limit=1),
@@ -93,12 +96,14 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     parts = parts or LoopParts()
     name = round_name(number)
     catalogue_asset = store.require(f"{CATALOGUE}/{name}")
+    # All earlier banks, promoted or not: a task that was proposed before isn't new, however it fared.
     earlier = [store.require(f"{BANK}/{round_name(n)}") for n in range(1, number)]
     pool = store.current("task_pool/static")
     # What the catalogue was made from, whatever was promoted since.
     pinned = [store.version(asset, version) for asset, version in sorted(catalogue_asset.inputs.items())]
     rests = [catalogue_asset, *earlier, *([pool] if pool is not None else [])]
     inputs = {manifest.asset: manifest.version for manifest in rests}
+    # Similarity depends on the model, so its identity is part of the hash below.
     embedder = Embedder(config.model, cache=store.home / "cache" / "embeddings")
     inputs |= frozen_inputs(store.home, EVALUATIONS, config.evaluations)
     data = {manifest.asset: manifest.data_version for manifest in [*rests, *pinned]}
@@ -115,9 +120,11 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
         catalogue = learned(store, pinned)
         known = _instructions(pool) if pool is not None else []
         bank = TaskBank(embedder, config.epsilon, [*known, *(text for m in earlier for text in _instructions(m))])
+        # Texts before this index are known already; closeness is measured from there on (see below).
         before = len(bank.texts)
         named = parts.proposers or partial(arms, names=config.proposers)
         proposers = named(config.task_world, catalogue)
+        # 1009: a prime larger than any number of rounds, so that two seeds never share the stream of a round.
         found = propose(config.task_world, catalogue, bank, config.quotas, config.seed * 1009 + number, proposers)
         out.table("tasks", Tasks.table(sorted((p.contract.as_row() for p in found.proposals), key=_task_id)))
         out.table("proposals", Proposals.table(sorted((p.as_row() for p in found.proposals), key=_task_id)))
@@ -130,6 +137,7 @@ def build_bank(store: Store, number: int, config: LoopConfig, parts: LoopParts |
     with store.build(f"{BANK}/{name}", code_version=BANK_VERSION, config=plain, inputs=inputs, parts=[spec]) as build:
         counts = build.run_part(spec, make).counts
         checks = [
+            # The bank promises it by its own rule; checked again from the finished set.
             round_checks.NO_TWO_ALIKE.check(
                 counts["closest"] < config.epsilon, counts["closest"], f"below {config.epsilon}", limit=config.epsilon
             ),
@@ -174,11 +182,13 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     make_policy = parts.policies or embedded_policies
     policies = make_policy(config)
     inputs = {bank.asset: bank.version, **policies.inputs}
+    # `limits` and the policy's wording change what is done; the number of workers and the devices don't.
     plain = {
         "policy": policies.name,
         "seed": config.seed,
         "error_rate": config.error_rate,
         "limits": [parts.limits.step_factor, parts.limits.step_extra],
+        # Wrapped worlds are other worlds: what was executed in them is hashed apart.
         **config.wrappers,
         **({"wording": policies.wording} if policies.wording else {}),
     }
@@ -188,6 +198,7 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
     def make(out: PartWriter) -> dict[str, Any]:
         contracts = [TaskSpec.from_row(row) for row in bank.read("tasks", Tasks.schema).to_pylist()]
         survived = RunStatistics()
+        # One journal per hash of inputs: other settings never go on from this one's half-done work.
         folder = store.home / "generation" / "journals"
         with Journal(folder, f"{name}-{spec.inputs_digest[:12]}") as journal:
             # what was done is replayed from the journal; only what was lost is tried again
@@ -204,11 +215,13 @@ def build_trajectories(store: Store, number: int, config: LoopConfig, parts: Loo
                 progress=parts.progress,
                 statistics=survived,
             )
+        # Infrastructure failures are rows, too, so that every task of the bank has a trajectory.
         lost = [one for one in done if one.failure_kind == "infrastructure"]
         # most of its tasks were never really tried; the journal keeps what was done for the next call
         if not _held(len(lost), len(done)):
             raise StoreError(_outage(f"{TRAJECTORIES}/{name}", lost, len(done), journal))
         write_lines(out.path("trajectories.jsonl"), done)
+        # Not hashed: seconds, devices and tokens differ between runs that did the same.
         out.table("trajectory_runs", TrajectoryRuns.table(run_row(one) for one in done), hashed=False)
         ended = Counter(f"ended: {one.ended}" for one in done)
         return {
@@ -252,6 +265,7 @@ def _outage(asset: str, lost: Sequence[ExecutedTrajectory], whole: int, journal:
     attempts = journal.attempts
     spent = sum(attempts[one.trajectory_id].reopened >= REOPENINGS for one in lost)
     todo = "and run it again: what was lost is executed anew, the rest isn't"
+    # Where attempts are used up, calling again can't help; only then is throwing the journal away the advice.
     if not _held(spent, whole):
         todo = (
             f"then delete {journal.path} and run it again, which executes the whole round: {spent} were begun anew "
@@ -270,17 +284,20 @@ def build_verified(store: Store, number: int, config: LoopConfig, parts: LoopPar
     name = round_name(number)
     bank, runs = store.require(f"{BANK}/{name}"), store.require(f"{TRAJECTORIES}/{name}")
     annotators = (parts.annotators or embedded_annotators)(store)
+    # Names of the annotators, since their votes are the data; two that share a name must judge alike.
     plain = {"verify": asdict(config.verify), "annotators": [one.name for one in annotators]}
     spec = PartSpec("all", digest([CODE_VERSION, plain, runs.data_version, bank.data_version]))
 
     def make(out: PartWriter) -> dict[str, Any]:
         trajectories = read_lines(runs.file("trajectories.jsonl"))
         verifier = Verifier(annotators, config.verify)
+        # In this process: verdicts need no device, and rules of the world read the recorded end state.
         verdicts = [verifier.verify(done) for done in trajectories]
         tables = trajectory_tables(trajectories, verdicts, store)
         for table in ("steps", "screens", "trajectories"):
             out.table(table, tables[table])
         proposals = {proposal.contract.task_id: proposal for proposal in read_proposals(bank)}
+        # The truth of the world is measured here and nowhere fed back.
         return figures(config.task_world, proposals, trajectories, verdicts) | {
             "device hours": runs.counts["device hours"]
         }
@@ -311,5 +328,6 @@ def run_round(store: Store, number: int, config: LoopConfig, parts: LoopParts | 
     build_bank(store, number, config, parts)
     build_trajectories(store, number, config, parts)
     made = build_verified(store, number, config, parts)
+    # Only after the checks of all stages: what is promoted is what the next round learns from.
     promote(store)
     return made

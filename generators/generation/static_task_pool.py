@@ -31,6 +31,7 @@ def build_static(
     """
     config, maps = config or PoolConfig(), maps or MapConfig()
     listed = None if tasks is None else [dict(task) for task in tasks]
+    # The functional map is part of the hash: another map proves other tasks.
     chart = functional_map() if listed is None else {}
     plain = {**asdict(config), "maps": maps.plain() if listed is None else digest(listed), "chart": chart}
     spec = PartSpec("all", digest([CODE_VERSION, plain]))
@@ -38,6 +39,7 @@ def build_static(
     def make(out: PartWriter) -> dict[str, Any]:
         attempts = Attempts()
         rows = list(proven_tasks(maps, attempts)) if listed is None else listed
+        # By id after rows were made whole: two paths to one task are one task, the later one kept.
         unique = {task["task_id"]: task for task in (pool_row(row, "static", config) for row in rows)}
         out.table("tasks", tasks_table(unique.values()))
         counts = Counter(task["stratum"] for task in unique.values())
@@ -48,6 +50,8 @@ def build_static(
         checks = [
             HAS_TASKS.check(counts["tasks"] > 0, counts["tasks"], "at least 1", limit=1),
             ORACLES_WORK.check(
+                # Plans fail when a page or browser changes; a few may, many
+                # mean the map no longer fits the worlds.
                 4 * counts["failed"] <= max(counts["tried"], 1),
                 f"{counts['failed']} of {counts['tried']} failed",
                 "at most a quarter",

@@ -42,6 +42,7 @@ MIDDLE = tuple(round(n) for n in ((1 + METHOD_EDGES[0]) / 2, (1 + sum(METHOD_EDG
 def agent_measured(store: Store) -> tuple[Manifest, Manifest] | None:
     """(the current agent, its evaluation), whose checks passed; None while it isn't evaluated as it is now."""
     agent, evaluation = store.current(AGENT), store.current(EVALUATION)
+    # An evaluation of an earlier agent says nothing of this one.
     if agent is None or evaluation is None or evaluation.inputs.get(AGENT) != agent.version:
         return None
     return agent, evaluation
@@ -59,6 +60,7 @@ def _used(store: Store) -> list[Manifest]:
 
 
 def _mark(used: list[Manifest]) -> str:
+    # By data version, so that a rebuilt but equal evaluation steers nothing anew.
     return digest({one.asset: one.data_version for one in used})[:16] if used else ""
 
 
@@ -71,11 +73,13 @@ def evaluations_now(store: Store) -> dict[str, object] | None:
     counts: dict[str, Counter[str]] = {name: Counter() for name in STRATA}
     attempts = Counter[str]()
     for result in played:
+        # Maximum and not sum (`|`): what both record is the same attempt.
         attempts |= _lines(result)  # the same attempts, by the graph and by command, are known once
     for line, times in attempts.items():
         record = json.loads(line)
         if record.get("success") is not None and record.get("stratum") in counts:
             counts[record["stratum"]]["attempts"] += times
+            # Scores from 0.5 on count as done, as suites report them.
             counts[record["stratum"]]["successes"] += times * (record["success"] >= 0.5)
     step = float(evaluation.counts.get("navigation step") or 0.0)
     return {
@@ -92,7 +96,9 @@ def success(step: float, stratum: str, played: Mapping[str, int]) -> float:
     """How often the agent does a stratum's tasks: what it did when it played some, drawn towards s^n, which n steps in
     a row come to if each is right with the held-out share s (independently, which they aren't: it is a prior of `PRIOR`
     attempts, and all there is until the agent has played)."""
+    # s^n with n = steps in the middle of the stratum.
     expected = step ** MIDDLE[STRATA.index(stratum)]
+    # A Beta prior of `PRIOR` attempts centred on it.
     return (played.get("successes", 0) + PRIOR * expected) / (played.get("attempts", 0) + PRIOR)
 
 
@@ -113,6 +119,7 @@ def policy_now(store: Store) -> dict[str, object] | None:
     agent, evaluation = found
     score = score_of(evaluation)
     before = read_frozen(store.home, POLICY)
+    # A worse agent would give worse trajectories; equal scores promote the newer one.
     if before and before["agent"] != agent.data_version and score < before["score"]:
         return None
     return {
@@ -145,6 +152,8 @@ def promote_policy(store: Store) -> dict[str, object]:
 
 def _played(store: Store, agent: Manifest) -> list[Manifest]:
     """Results of suites of this very agent, whose reports name it by stage and lineage."""
+    # The name under which `trainer` reports an agent: a suite's result
+    # of another lineage isn't about this one.
     name = f"vesper-{AGENT.rpartition('/')[2]}-{digest(json.loads(agent.file('lineage.json').read_text('utf-8')))[:8]}"
     root = store.home / "assets"
     paths = sorted(path for kind in PLAYED for path in root.glob(f"{kind}/current.json"))
@@ -162,6 +171,7 @@ def _lines(result: Manifest) -> Counter[str]:
 def pins_of(store: Store, round_name: str) -> dict[str, str]:
     """Digests that a round goes by: those that its catalogue recorded, else those promoted now ("" for none)."""
     begun = store.current(f"{CATALOGUE}/{round_name}")
+    # A round that has begun keeps its pins, whatever was promoted meanwhile.
     if begun is not None:
         return {name: str(begun.counts.get(name, "")) for name in (EVALUATIONS, POLICY)}
     return {name: str(read_frozen(store.home, name).get("digest", "")) for name in (EVALUATIONS, POLICY)}
@@ -184,10 +194,13 @@ def with_agent(store: Store, config: LoopConfig, round_name: str) -> LoopConfig:
 def mix_for(mix: tuple[float, float, float], rates: Mapping[str, float]) -> tuple[float, float, float]:
     """Shares of the strata: each share of `mix` times the `frontier_weight` of the agent's success there; none below
     `LEAST_SHARE` of its own; sum 1."""
+    # Greatest weight near a success of one half: tasks that always or never succeed teach least.
     weights = [share * frontier_weight(rates[name]) for name, share in zip(STRATA, mix, strict=True)]
     whole = math.fsum(weights) or 1.0
+    # The floor is part of the raised weights, which are then made to sum to 1 again.
     raised = [max(weight / whole, LEAST_SHARE * share) for weight, share in zip(weights, mix, strict=True)]
     easy, medium, hard = (round(value / math.fsum(raised), 4) for value in raised)
+    # The easy share takes what rounding left, so that the three sum to exactly 1.
     return round(1 - medium - hard, 4) if easy else 0.0, medium, hard
 
 
@@ -195,5 +208,6 @@ def policy_folder(store: Store, chosen: str) -> tuple[Manifest, str]:
     """(the promoted agent's checkpoint, its folder). Raises `StoreError` if nothing was promoted."""
     if not chosen:
         raise StoreError(f"{POLICY}: nothing is promoted yet; evaluate {AGENT}, or use another policy")
+    # By the digest that was pinned: the agent that is promoted today may be another.
     agent = store.version(AGENT, read_frozen(store.home, POLICY, chosen)["inputs"][AGENT])
     return agent, str(agent.file("config.json").parent)

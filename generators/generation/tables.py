@@ -31,9 +31,11 @@ OUTCOMES = {"completed": "success", "infeasible": "infeasible", "partial": "fail
 
 def step_rows(done: ExecutedTrajectory, outcome: str | None = None) -> list[dict[str, object]]:
     """Rows of `steps`. `outcome` is `episode_outcome`: never what the policy claims."""
+    # Refused and unreadable turns changed nothing on screen: as steps they would teach doing nothing.
     kept = [(at, turn) for at, turn in enumerate(done.turns) if turn.action is not None and not turn.error]
     ended = kept and isinstance(kept[-1][1].action, Finished | CallUser)
     if done.end is not None and not ended:
+        # The last screen without an action: the state that the run was left in, for judges to see.
         kept.append((len(done.turns), done.end))
     return [_step_row(done, index, at, turn, outcome) for index, (at, turn) in enumerate(kept)]
 
@@ -41,7 +43,9 @@ def step_rows(done: ExecutedTrajectory, outcome: str | None = None) -> list[dict
 def goal_at(done: ExecutedTrajectory, at: int) -> str:
     """What was asked at a turn: the goal, and what the world's user had answered by then."""
     care = done.end_state.get("care")
+    # Only worlds with a simulated user have it.
     exchanges = care["exchanges"] if isinstance(care, Mapping) else ()
+    # Questions that were carried out before this turn, so that no step is told an answer that came later.
     asked = sum(isinstance(turn.action, CallUser) and not turn.error for turn in done.turns[:at])
     return with_answers(done.contract.instruction, [(question, said) for question, said in exchanges[:asked]])
 
@@ -52,9 +56,11 @@ def _step_row(done: ExecutedTrajectory, index: int, at: int, turn: ExecutedTurn,
         "source": GENERATED_SOURCE,
         "episode_id": done.trajectory_id,
         "step_index": index,
+        # Our own worlds have no held-out split: what is held out are worlds and sites, in suites.
         "split": "train",
         "platform": contract.platform,
         "app": contract.target,
+        # The goal as it stood at this turn.
         "instruction": goal_at(done, at),
         "screenshot_sha256": turn.screenshot_sha256,
         "width_px": turn.size_px[0],
@@ -63,6 +69,7 @@ def _step_row(done: ExecutedTrajectory, index: int, at: int, turn: ExecutedTurn,
         "action_text": format(action) if action is not None else None,
         "thought": turn.thought or None,
         "conclusion": turn.conclusion or None,
+        # The verifier's outcome, None where nobody can tell.
         "episode_outcome": outcome,
         "native_action": canonical_json({"reply": turn.reply}),
         "provenance": canonical_json(
@@ -93,6 +100,7 @@ def _elements(trajectories: Iterable[ExecutedTrajectory]) -> dict[str, Sequence[
     found: dict[str, Sequence[Mapping[str, Any]]] = {}
     for done in trajectories:
         for turn in (*done.turns, *([done.end] if done.end is not None else [])):
+            # The first turn that showed a picture says its elements: equal pixels, equal elements.
             found.setdefault(turn.screenshot_sha256, turn.elements)
     return found
 
@@ -166,6 +174,7 @@ def trajectory_tables(
 ) -> dict[str, pa.Table]:
     """Tables `steps`, `screens`, `trajectories` and, to be kept out of every hash, `trajectory_runs`; all ordered by
     trajectory id. `verdicts` are those of the trajectories, one each. Raises `ValueError` where they don't fit."""
+    # By id in both: rows stay the same whichever worker finished first.
     pairs = sorted(zip(trajectories, verdicts, strict=True), key=lambda pair: pair[0].trajectory_id)
     for done, verdict in pairs:
         if verdict.trajectory_id != done.trajectory_id:
@@ -173,6 +182,7 @@ def trajectory_tables(
     steps = [
         row
         for done, verdict in pairs
+        # Undecided outcomes are None in `steps`, as an unknown outcome is in any source.
         for row in step_rows(done, OUTCOMES[verdict.outcome] if verdict.decided and verdict.outcome else None)
     ]
     return {

@@ -16,6 +16,7 @@ from schemas.tables import Trajectories
 def memory_before(store: Store, number: int, *, feedback: bool = True) -> DemonstrationMemory:
     """The verified trajectories of the promoted rounds before round `number`; empty before the second. `feedback`: see
     `known_before`."""
+    # Promoted rounds only, by the versions they pinned, so that a round run again is shown the same examples.
     memory = DemonstrationMemory()
     for name, verified in known_before(store, number, feedback=feedback).items():
         runs = store.version(f"{TRAJECTORIES}/{name}", verified.inputs[f"{TRAJECTORIES}/{name}"])
@@ -29,4 +30,5 @@ def memory_before(store: Store, number: int, *, feedback: bool = True) -> Demons
 
 def shown(policies: PolicyMaker, store: Store, number: int, k: int, *, feedback: bool = True) -> PolicyMaker:
     """The policies, each shown the `k` nearest of what was verified before round `number`; as they are for k = 0."""
+    # At k = 0 the policy isn't wrapped at all and keeps its name in hashes.
     return with_demonstrations(policies, memory_before(store, number, feedback=feedback), k) if k else policies

@@ -76,13 +76,16 @@ class Verifier:
             raise ValueError(f"verify: expected each annotator once, found {names}")
         self.config = config or VerifyConfig()
         hidden = self.config.world == "hidden"
+        # Hidden: the truth is kept for measuring and must not help the verdict that it measures.
         self._annotators = [one for one in annotators if not (hidden and one.name == "world")]
 
     def verify(self, done: ExecutedTrajectory) -> TrajectoryVerdict:
         """The verdict on a trajectory."""
+        # No votes: annotators would judge a screen that a dead device left behind.
         if done.failure_kind == "infrastructure":
             reason = f"infrastructure: {done.failure}"
             return TrajectoryVerdict(done.trajectory_id, False, None, reason, "infrastructure")
+        # Rules before votes: they cost nothing, and no majority talks a loop or a limit away.
         if found := broken_rule(done, self.config):
             return TrajectoryVerdict(done.trajectory_id, False, "failed", f"rules/{found[0]}: {found[1]}", "task")
         votes = tuple(annotator.vote(done) for annotator in self._annotators)
@@ -94,26 +97,31 @@ class Verifier:
 def broken_rule(done: ExecutedTrajectory, config: VerifyConfig) -> tuple[str, str] | None:
     """(the rule, why) of the first rule that a trajectory breaks; None if it keeps them all."""
     contract, turns = done.contract, done.turns
+    # A limit ended it: whatever is on screen, the policy didn't know that it was done.
     if done.ended not in ("finished", "asked"):
         return done.ended, done.failure or "it didn't end by itself"
     if done.failure:
         return "obeyed", done.failure
     acts = [turn for turn in turns if turn.action is not None and not turn.error]
     worked = [turn for turn in acts if not isinstance(turn.action, Finished | CallUser)]
+    # Expected steps are estimates, so only a share of them is demanded, at least one action.
     least = max(1, math.ceil(config.least_share * contract.expected_steps))
     if done.ended == "finished" and len(worked) < least:
         return "short", f"finished after {len(worked)} actions, {contract.expected_steps} were expected"
+    # In all and not in a row: an agent that is refused every second turn isn't one to imitate.
     idle = [turn for turn in turns if turn.action is None or turn.error]
     if len(idle) >= config.invalid:
         return "invalid", f"{len(idle)} replies that couldn't be read or carried out: {idle[-1].error}"[:200]
     again = Counter(
         (turn.screenshot_sha256, format(turn.action))
         for turn in worked
+        # Waiting twice on one screen is patience and no loop.
         if turn.action is not None and not isinstance(turn.action, Wait)
     )
     (_, text), count = max(again.items(), key=lambda item: item[1], default=(("", ""), 0))
     if count >= config.repeats:
         return "loop", f"{text[:80]} {count} times on one screen"
+    # An answer may be read off the first screen: with CallUser or an unfinished end this rule says nothing.
     screens = {turn.screenshot_sha256 for turn in (*turns, *([done.end] if done.end else ()))}
     if done.ended == "finished" and len(screens) == 1:
         return "unchanged", "no screen differs from the first"
@@ -122,13 +130,16 @@ def broken_rule(done: ExecutedTrajectory, config: VerifyConfig) -> tuple[str, st
 
 def decide(votes: Sequence[OutcomeVote], config: VerifyConfig) -> tuple[Outcome | None, bool, str]:
     """(outcome, whether it is verified, reason) of votes; see the module."""
+    # Abstentions have no weight; they are only counted against `least_votes`.
     cast = [vote for vote in votes if vote.outcome is not None]
     world = next((vote for vote in cast if vote.annotator == "world"), None)
     if config.world == "must" and world is not None:
         others = [vote for vote in cast if vote is not world]
         if world.outcome not in DONE:
             return world.outcome, False, f"world: {world.reason}"
+        # A doubt below `confident` doesn't overrule a rule that was read from the world's state.
         against = [vote for vote in others if vote.outcome == "failed" and vote.confidence >= config.confident]
+        # More than half of the others: a tie leaves the world's word standing.
         if 2 * len(against) > len(others):
             return "failed", False, "votes: " + _said(against)
         return world.outcome, True, f"world: {world.reason}"
@@ -143,8 +154,10 @@ def decide(votes: Sequence[OutcomeVote], config: VerifyConfig) -> tuple[Outcome 
     for vote in cast:
         if vote.outcome is not None:
             weights[vote.outcome] += 1
+    # Most votes first; of equal ones the more pessimistic, so that doubt never becomes training data.
     outcome = min(weights, key=lambda one: (-weights[one], ORDER.index(one)))
     against = [vote for vote in cast if vote.outcome not in DONE and vote.confidence >= config.confident]
+    # Verified needs a majority for done and no confident half against it.
     verified = outcome in DONE and 2 * sum(weights[one] for one in DONE) > len(cast) and 2 * len(against) < len(cast)
     return outcome, verified, "votes: " + _said([vote for vote in cast if vote.outcome == outcome])
 

@@ -61,6 +61,7 @@ def harvest_care(out: Path, seeds: int, first_seed: int = 0, say: Callable[[str]
 
     Raises `ValueError` for seeds that the suite measures on, `FileExistsError` for a folder that holds something,
     `BrowserMissing` without a Chromium."""
+    # The suite's seeds measure, so nothing may be learned from them.
     if not 0 <= first_seed <= first_seed + seeds <= LARGEST_SEED or seeds < 1:
         raise ValueError(f"harvest care: expected 1 or more seeds below {LARGEST_SEED}, found {first_seed} + {seeds}")
     if out.is_dir() and any(out.iterdir()):
@@ -69,10 +70,13 @@ def harvest_care(out: Path, seeds: int, first_seed: int = 0, say: Callable[[str]
     lines = []
     for surface in ("phone", "web"):
         with open_care(surface) as world:  # type: ignore[arg-type]
+            # Families of the surface that is open; each surface has its own browser.
             for case in cases(first_seed, seeds, [name for name in FAMILIES if name.startswith(surface)]):
                 lines.append(_episode(world, case, out))
                 say(f"{lines[-1]['id']}: {len(lines[-1]['steps'])} actions")
+    # All at once at the end: a harvest that was interrupted leaves no half file of episodes.
     _write(out / "episodes.jsonl", "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in lines).encode())
+    # Failed ones are written too: the source puts them aside with a reason.
     good = [one for one in lines if one["success"] and not one["harm"]]
     return CareHarvest(len(good), sum(len(one["steps"]) for one in good), len(lines) - len(good))
 
@@ -98,6 +102,7 @@ def _steps(recorded: _Recorded, out: Path) -> Iterator[dict[str, Any]]:
     for view, decision in recorded.turns:
         assert decision.action is not None
         name = f"images/{hashlib.sha256(view.png).hexdigest()}.png"
+        # Named by content: a screen that many episodes show is stored once.
         if not (out / name).exists():
             _write(out / name, view.png)
         yield {

@@ -100,16 +100,19 @@ class HarvestReport:
 def verdict(element: DesktopElement, found: Mapping[str, Any]) -> str:
     """How a press confirmed an element: "focus", "hit", or "" where something else was reached."""
 
+    # A cell and its parts react as one.
     whole = element.holder or element.key  # icon and text of a cell are one thing to click
 
     def is_it(path: str) -> bool:
         return path == whole or path.startswith(f"{whole}.")
 
+    # Another window lies over it.
     if not found.get("same_window"):
         return ""
     took = [path for kind, path in found.get("events", ()) if any(word in kind for word in FOCUS) and path]
     if any(is_it(path) for path in took):
         return "focus"
+    # What took the focus is neither the element nor around it.
     if found.get("how") == "press" and took and not any(element.key.startswith(f"{path}.") for path in took):
         return ""  # something beside it took it
     return "hit" if is_it(str(found.get("hit", ""))) else ""
@@ -120,6 +123,7 @@ def openers(elements: Sequence[DesktopElement], done: Route) -> list[Step]:
     names = [(element.role, element.name) for element in elements]
     in_menu = bool(done) and done[-1][0] == "menu"
     found: list[Step] = []
+    # Inside a menu the tabs of the window behind can't be reached.
     for role, name in names:
         opens = (
             (role == "menu" and bool(name))
@@ -127,6 +131,7 @@ def openers(elements: Sequence[DesktopElement], done: Route) -> list[Step]:
             or (role == "radio menu item" and name in MODES)
             or (role == "page tab" and bool(name) and not in_menu)
         )
+        # Two of one name can't be told apart by a route.
         if opens and names.count((role, name)) == 1 and (role, name) not in done:
             found.append((role, name))
     return found
@@ -152,17 +157,20 @@ class DesktopHarvester:
         while todo and len(rows) < max_screens:
             route = todo.popleft()
             try:
+                # Always from a fresh start: a route is then the same whenever it is taken.
                 png, raw = self._go(start, route)
             except WorldError:
                 self.report.lost_routes += 1  # what was to be clicked didn't come again
                 continue
             elements = elements_of(raw, self._world.size_px)
+            # By roles, names and boxes: a screen that differs in pixels alone is the same.
             screen = digest([[e.role, e.name, list(e.box_px)] for e in elements])
             if screen in self._seen:
                 self.report.repeated_screens += 1
                 continue
             self._seen.add(screen)
             if len(route) < DEPTH:
+                # Each opener once, by the shortest route that shows it.
                 new = [step for step in openers(elements, route) if step not in known]
                 known.update(new)
                 todo.extend((*route, step) for step in new)
@@ -176,6 +184,7 @@ class DesktopHarvester:
                         for key in ("name", "text")
                     ]
                 )
+        # Names of other screens are known only after all were seen.
         for row, texts in zip(rows, shown, strict=True):
             row["absent"] = absent_names(rows, texts)
         with (self._out / "screens.jsonl").open("a", encoding="utf-8") as file:
@@ -193,6 +202,7 @@ class DesktopHarvester:
             x, y = found[0].centre
             width, height = self._world.size_px
             self._world.act(Click((round(x * 1000 / width), round(y * 1000 / height))))
+        # Three looks; a screen that moves on and on has no boxes to trust.
         for _ in range(3):
             raw = self._tree()
             seen = self._world.look()  # its tree is read after its picture
@@ -206,15 +216,18 @@ class DesktopHarvester:
     def _confirm(self, elements: Sequence[DesktopElement]) -> list[DesktopElement]:
         """Those that are where they are said to be: the innermost menus first, while they are open, presses last."""
         # over the title of another menu the open one closes, so titles come after all else that is only pointed at
+        # Presses last: they may close a menu that others lie in.
         ordered = sorted(elements, key=lambda e: (self._how(e) == "press", -e.layer, e.role == "menu"))
         points = [{"path": e.key, "x": e.centre[0], "y": e.centre[1], "how": self._how(e)} for e in ordered]
         width, height = self._world.size_px
+        # One script for all points: a call over SSH for each would take minutes.
         said = self._world.script(CHECK, {"points": points, "away": [width - 2, height - 2]})
         kept: set[str] = set()
         for element, found in zip(ordered, said["found"], strict=True):
             way = verdict(element, found)
             if way:
                 kept.add(element.key)
+                # Confirmed once by a press; seen again in the same place a hover suffices.
                 self._pressed.add(self._identity(element))
             self.report.by_focus += way == "focus"
             self.report.by_hit += way == "hit"
@@ -236,6 +249,7 @@ class DesktopHarvester:
         (self._out / name).write_bytes(png)
         self.report.screens += 1
         self.report.elements += len(elements)
+        # An element that several screens show counts once.
         new = {digest([program, e.window, e.role, e.name, list(e.box_px)]) for e in elements} - self._distinct
         self._distinct |= new
         self.report.distinct = len(self._distinct)
@@ -261,6 +275,7 @@ class DesktopHarvester:
 
 def absent_names(rows: Sequence[Mapping[str, Any]], shown: Sequence[str], count: int = ABSENT) -> list[str]:
     """Names of controls on other screens of a program of which `shown`, all texts of this one, say nothing."""
+    # Folded: "Save" and "save…" are one name to a reader.
     here = " ".join(shown).casefold()
     names = {
         e["name"] for row in rows for e in row["elements"] if e["role"] in ("push button", "check box", "menu item")
@@ -268,6 +283,7 @@ def absent_names(rows: Sequence[Mapping[str, Any]], shown: Sequence[str], count:
     found = sorted(
         name for name in names if sayable(name) and len(name) > 3 and name.rstrip(".").casefold() not in here
     )
+    # By what the screen says, so that the same screen always gets the same names.
     return Random(f"absent/{here}").sample(found, min(count, len(found)))
 
 

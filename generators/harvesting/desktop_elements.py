@@ -62,6 +62,7 @@ def _plain(text: str) -> str:
 
 def sayable(text: str) -> bool:
     """Whether a text can stand in an expression: short, and no path of the private desktop."""
+    # Quotation marks would end the quotation of the expression.
     return 0 < len(text) <= MAX_NAME and gettempdir() not in text and '"' not in text
 
 
@@ -70,6 +71,7 @@ def _places_in(key: str, items: Mapping[str, Mapping[str, object]]) -> Iterator[
     while key := key.rpartition(".")[0]:
         item = items.get(key, {})
         role, name = str(item.get("role", "")), _plain(name_of(item))
+        # Names that can't be said are skipped, not the places further out.
         if name and not sayable(name):
             continue
         if role == "menu" and name:
@@ -90,15 +92,18 @@ def _phrases(item: Mapping[str, object], items: Mapping[str, Mapping[str, object
     name, label = _plain(name_of(item)), _plain(str(item.get("label", ""))).rstrip(": ")
     said = []
     if sayable(name):
+        # Signs alone ("+") are no name that somebody would say.
         if any(map(str.isalnum, name)):
             yield name
         said.append(f'the "{name}" {role}')
     if sayable(label):
         said.append(f'the {role} labelled "{label}"')
     yield from said
+    # Fields and sliders without a name may still be the only ones of their kind.
     if not said and str(item["role"]) in ("text", "slider"):
         said.append(f"the {role}")
         yield said[0]
+    # The two innermost places: more would be a description nobody uses.
     for place in list(_places_in(str(item["path"]), items))[:2]:
         yield from (f"{phrase} {place}" for phrase in said)
 
@@ -117,6 +122,7 @@ def _holder(key: str, items: Mapping[str, Mapping[str, object]]) -> str:
 
 def _share(box: Pixels, cover: Pixels) -> float:
     width, height = min(box[2], cover[2]) - max(box[0], cover[0]), min(box[3], cover[3]) - max(box[1], cover[1])
+    # Share of the element, not of the cover.
     return max(width, 0) * max(height, 0) / ((box[2] - box[0]) * (box[3] - box[1]))
 
 
@@ -124,10 +130,12 @@ def _covered(raw: Mapping[str, object], size: tuple[int, int]) -> set[str]:
     """Keys of the items of which an open menu or a window above shows too little."""
     windows, found = windows_of(raw), set()
     for index, window in enumerate(windows):
+        # Windows in stacking order: those after this one lie above.
         higher = [box for above in windows[index + 1 :] if (box := clip(above["items"][0].get("box"), size))]
         menus = list(menu_covers(window, size))
         for item in window["items"]:
             path, box = str(item.get("path")), clip(item.get("box"), size)
+            # A menu doesn't cover its own entries.
             over = [*higher, *(cover for menu, cover in menus if not path.startswith(f"{menu}.") and path != menu)]
             if box and any(_share(box, cover) > COVERED for cover in over):
                 found.add(path)
@@ -149,6 +157,7 @@ def elements_of(raw: Mapping[str, Any], size: tuple[int, int]) -> list[DesktopEl
             key in covered
             or place.role not in ROLE_WORDS
             or box is None
+            # Too small to be hit, by people and by models.
             or min(box[2] - box[0], box[3] - box[1]) < MIN_PX
         ):
             continue
@@ -167,6 +176,7 @@ def elements_of(raw: Mapping[str, Any], size: tuple[int, int]) -> list[DesktopEl
             )
         )
         phrases[key] = list(dict.fromkeys(_phrases(item, items)))
+    # Counted over all elements: an expression that fits two is worth nothing.
     fits = Counter(phrase.casefold() for said in phrases.values() for phrase in said)
     unique = [
         replace(element, expressions=tuple(p for p in phrases[element.key] if fits[p.casefold()] == 1))

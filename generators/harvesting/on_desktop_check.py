@@ -36,6 +36,7 @@ SCREEN = Atspi.CoordType.SCREEN
 def path_of(node: Any) -> str:
     """As `on_desktop_tree.py` writes it: program, number of its window, indices below."""
     numbers: list[str] = []
+    # A hundred levels: trees with a circle must end.
     while node is not None and len(numbers) < 100:
         parent = node.get_parent()
         if parent is None:
@@ -63,6 +64,7 @@ def node_at(path: str) -> tuple[object, list[object]]:
     return None, []
 
 
+# Asked from the inside: popups lie outside of their parent's box.
 def hit(node: Any, above: list[Any], x: int, y: int) -> str:
     """What the program says is at the point, asked from the innermost open menu or tab (what is in them lies outside of
     their own box), else from the window."""
@@ -75,6 +77,7 @@ def hit(node: Any, above: list[Any], x: int, y: int) -> str:
         ),
     ]
     at = above[outer[-1]] if outer[-1] < len(above) else node
+    # From outer to inner until nothing lies deeper.
     for _ in range(60):
         inner = at.get_accessible_at_point(x, y, SCREEN) if at.get_component_iface() is not None else None
         if inner is None or inner == at:
@@ -116,6 +119,7 @@ class Pointer:
         """Process id and title of each ("" where it has none)."""
         window: int = self.x11.XDefaultRootWindow(self.display)
         found: list[tuple[str, str]] = []
+        # From the root window inwards.
         while window and len(found) < 20:
             root, child, mask = ctypes.c_ulong(), ctypes.c_ulong(), ctypes.c_uint()
             numbers = [ctypes.c_int() for _ in range(4)]
@@ -129,6 +133,7 @@ class Pointer:
             )
             window = child.value
             if window:
+                # Asked once a window: each question is a process.
                 if window not in self.known:
                     self.known[window] = xdotool("getwindowpid", str(window)), xdotool("getwindowname", str(window))
                 found.append(self.known[window])
@@ -150,6 +155,7 @@ class Checker:
             self.listener.register(kind)
 
     def hear(self, event: Any) -> None:
+        # Only what was taken; what was lost isn't heard.
         if event.type.startswith("object:state-changed") and not event.detail1:
             return
         source = event.source
@@ -181,8 +187,10 @@ class Checker:
         x, y, press = int(asked["x"]), int(asked["y"]), asked["how"] == "press"
         found: dict[str, Any] = {"hit": hit(node, above, x, y), "how": asked["how"]}
         for _ in range(2 if press else 1):  # the first press only closes a menu that is open
+            # Events of what was before must not count for this one.
             self.listen(0.005)
             self.heard.clear()
+            # From one pixel beside: a pointer that doesn't move gives no events.
             self.pointer.move(x - 1, y)
             self.pointer.move(x, y)
             found["same_window"] = self.same_window(node, above)
@@ -190,6 +198,7 @@ class Checker:
             if press:
                 self.pointer.button(True)
                 reached = self.listen(0.08, asked["path"])
+                # Let go far away, so that nothing is carried out.
                 self.pointer.move(*self.away)
                 self.pointer.button(False)
             self.listen(0.02 if reached else 0.04)
@@ -207,6 +216,7 @@ def main() -> None:
     for point in asked["points"]:
         try:
             found.append(checker.check(point))
+        # A program that ended meanwhile: its elements are unconfirmed.
         except GLib.Error:
             found.append({"hit": "", "events": [], "same_window": False})
     sys.stdout.write(json.dumps({"found": found}))

@@ -27,9 +27,11 @@ class InnerAddress(ValueError):
 
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the public internet, whatever form it hides another in."""
+    # Zone names belong to inner networks; the address alone decides.
     found = ipaddress.ip_address(address.partition("%")[0])
     inside: ipaddress.IPv4Address | None = None
     if isinstance(found, ipaddress.IPv6Address):
+        # IPv4 inside of IPv6: an inner address must not hide in another form.
         inside = found.ipv4_mapped or found.sixtofour or (found.teredo[1] if found.teredo else None)
         if found in _NAT64:
             inside = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
@@ -48,11 +50,13 @@ class OutsideProxy:
         host = host.lower().strip("[]")
         local = host == "localhost" or host.endswith(".localhost")  # as browsers have it, whatever the resolver says
         found = socket.getaddrinfo("localhost" if local else host, port, type=socket.SOCK_STREAM)
+        # One inner address among several is enough: the browser could be led to it.
         inner = [place[4][0] for place in found if not is_public(str(place[4][0]))]
         if inner and host not in self._allowed:
             shown = host[:120]
             self.refused[host] = f"{shown} is in an inner network ({inner[0]}); --allow-host {shown} allows it"
             raise InnerAddress(self.refused[host])
+        # What is said if there is no address at all.
         problem: OSError = OSError(f"{host}: no address")
         for family, kind, protocol, _, place in found:
             made = socket.socket(family, kind, protocol)
@@ -98,6 +102,7 @@ class _Connection(socketserver.BaseRequestHandler):
         client.settimeout(IDLE_S)
         with suppress(OSError):
             head, rest = _read_head(client)
+            # Latin-1 never fails; only the method and the target are read.
             method, _, target = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
             target = target.rpartition(" ")[0]
             try:
@@ -130,6 +135,7 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
         block = client.recv(1 << 16)
         if not block or len(data) > MAX_HEAD:
             raise OSError("no head")
+        # Bounded, or a client could send a head without end.
         data += block
     head, _, rest = data.partition(b"\r\n\r\n")
     return head + b"\r\n", rest
@@ -141,6 +147,7 @@ def _as_origin(head: bytes, target: str) -> bytes:
     url = urlsplit(target)
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     words = first.decode("latin-1").split(" ")
+    # Connection is ours to decide; Proxy- fields are between browser and proxy.
     kept = [line for line in lines if not line.lower().startswith((b"proxy-", b"connection:"))]
     upgrades = any(line.lower().startswith(b"upgrade:") for line in kept)
     kept.append(b"Connection: Upgrade" if upgrades else b"Connection: close")
@@ -161,6 +168,7 @@ def _relay(client: socket.socket, upstream: socket.socket) -> None:
         if not ready:
             return
         for one in ready:
+            # One side closed: the other one has nobody left to talk to.
             if not (block := one.recv(1 << 16)):
                 return
             other[one].sendall(block)

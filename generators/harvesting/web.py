@@ -120,6 +120,7 @@ def read_screen(page: Page, session: CDPSession, name: str) -> WebScreen:
     size = page.viewport_size or {"width": 1280, "height": 800}
     png = _shoot(session)
     seen: list[ObservedElement] = []
+    # Three times: a page that moves on and on is taken as it is.
     for _ in range(3):
         seen = [one for one in read_elements(page) if min(one.box[2] - one.box[0], one.box[3] - one.box[1]) >= LEAST_PX]
         after = _shoot(session)
@@ -128,8 +129,10 @@ def read_screen(page: Page, session: CDPSession, name: str) -> WebScreen:
         png = after
     page.evaluate(_script())
     around = page.evaluate("keys => vesperSteps(keys)", [one.key for one in seen])
+    # Elements that vanished between the two calls.
     kept = [(one, at) for one, at in zip(seen, around, strict=True) if at]
     items = [_item(one, at) for one, at in kept]
+    # Over all elements, also those that show too little to be kept.
     said = Expressions(items).all()
     elements = tuple(
         WebElement(one.box, one.role, item.name, item.text, said.get(one.key, ()), at["path"])
@@ -154,6 +157,7 @@ def read_windows(page: Page, name: str, windows: int) -> list[WebScreen]:
     found: list[WebScreen] = []
     with _session(page) as session:
         for number in range(windows):
+            # Scrolled no further: the page's end was reached.
             if number and scroll_to(page, number * height) <= found[-1].scroll_px:
                 break
             found.append(read_screen(page, session, name))
@@ -162,6 +166,7 @@ def read_windows(page: Page, name: str, windows: int) -> list[WebScreen]:
 
 def _click(session: CDPSession, x: float, y: float) -> None:
     """A press and a release as they come from a mouse, without the way there (nothing is hovered over)."""
+    # The way of the mouse is left out, since hovering would open menus.
     for kind in ("mousePressed", "mouseReleased"):
         event = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
         session.send("Input.dispatchMouseEvent", event)
@@ -179,6 +184,7 @@ def confirm(page: Page, screen: WebScreen) -> list[str]:
         for number, element in enumerate(screen.elements):
             _click(session, *element.centre)
             if element.role in FIELDS:
+                # Right after its click, before the next one takes the focus away.
                 took_focus[number] = bool(page.evaluate("path => vesperFocused(path)", element.path))
     clicks = [[element.path, *element.centre] for element in screen.elements]
     said: list[str] = page.evaluate("clicks => vesperTook(clicks)", clicks)
@@ -193,9 +199,11 @@ def keep(screen: WebScreen, verdicts: Sequence[str]) -> WebScreen:
 
 def absent_names(screen: WebScreen, pool: Sequence[str]) -> list[str]:
     """Up to two names of other pages that this whole page nowhere says, drawn by the picture's hash."""
+    # By the picture: the same screen always lacks the same names.
     start = int(hashlib.sha256(screen.png).hexdigest()[:12], 16)
     found: list[str] = []
     for step in range(min(len(pool), 50)):
+        # 7919, a prime: steps through the pool without meeting a name twice soon.
         name = pool[(start + step * 7919) % len(pool)]
         if sayable(name) and len(fold(name)) > 3 and fold(name) not in screen.words and name not in found:
             found.append(name)

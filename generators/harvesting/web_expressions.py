@@ -52,6 +52,7 @@ def sayable(text: str) -> bool:
 
 def _encloses(outer: Box, inner: Box) -> bool:
     return (
+        # One pixel of tolerance: boxes are rounded.
         outer[0] - 1 <= inner[0] and outer[1] - 1 <= inner[1] and outer[2] + 1 >= inner[2] and outer[3] + 1 >= inner[3]
     )
 
@@ -65,6 +66,7 @@ class Expressions:
             item.key
             for item in items
             if not item.clickable
+            # A label inside of its control is the control for whoever looks.
             and any(
                 _encloses(control.box, item.box) and fold(item.name) in (fold(control.name), fold(control.text))
                 for control in controls
@@ -74,6 +76,7 @@ class Expressions:
         self._items = [item for item in items if item.key not in self._shadows]
         self._named = Counter(name for item in self._items for name in {fold(item.name), fold(item.text)} - {""})
         self._alike = Counter((item.word, fold(item.name)) for item in self._items)
+        # What other elements can be said to be beside: unique, and read as a whole.
         self._anchors = [
             item
             for item in self._items
@@ -83,6 +86,7 @@ class Expressions:
     def all(self) -> dict[str, tuple[str, ...]]:
         """Key → expressions, each of which stands for one key alone."""
         said = {item.key: list(dict.fromkeys(self._of(item))) for item in self._items if item.word}
+        # Resolved over the whole screen: an expression that fits two is dropped.
         fits = Counter(fold(phrase) for phrases in said.values() for phrase in phrases)
         return {key: tuple(p for p in phrases if fits[fold(p)] == 1) for key, phrases in said.items()}
 
@@ -96,6 +100,7 @@ class Expressions:
             yield item.name
         if named and alike == 1:
             yield called
+        # Rows first: people say in which row it is before what stands beside it.
         if anchor := self._row_anchor(item):
             yield f'{called} in the {item.group_word} of "{anchor}"'
         elif alike > 1 and (anchor := self._neighbour(item)):
@@ -107,6 +112,7 @@ class Expressions:
         """The first unique text of the item's row, where the item is the only one of its kind and name in it."""
         if not item.group:
             return ""
+        # Only one of this kind and name in the row, or the row doesn't tell.
         row = [other for other in self._items if other.group == item.group]
         if sum((other.word, fold(other.name)) == (item.word, fold(item.name)) for other in row) != 1:
             return ""
@@ -121,6 +127,7 @@ class Expressions:
             if anchor.clickable or anchor.key == item.key or _encloses(item.box, anchor.box):
                 continue
             gap = _gap(item.box, anchor.box)
+            # Much nearer than to any like it, or a reader couldn't tell which one is meant.
             if gap < reach and all(_gap(other.box, anchor.box) > 1.6 * gap + 8 for other in like):
                 best, reach = anchor.name, gap
         return best
@@ -133,6 +140,7 @@ class Expressions:
         for axis, where in ((1, "from the top"), (0, "from the left")):
             other = [o.box[1 - axis] for o in like]
             along = sorted(o.box[axis] for o in like)
+            # A full line apart: what overlaps has no order.
             apart = all(b - a >= LINE_PX for a, b in zip(along, along[1:]))
             if apart and (axis == 1 or max(other) - min(other) < LINE_PX):
                 return ORDINALS[along.index(item.box[axis])], where
@@ -142,6 +150,7 @@ class Expressions:
 def _gap(box: Box, anchor: Box) -> float:
     """Distance between two boxes on one line (infinite where their middles don't share it)."""
     apart = abs((box[1] + box[3]) / 2 - (anchor[1] + anchor[3]) / 2)
+    # Their middles must lie within half of the larger one's height.
     if apart > max(box[3] - box[1], anchor[3] - anchor[1]) / 2:
         return float("inf")
     return max(anchor[0] - box[2], box[0] - anchor[2], 0.0)

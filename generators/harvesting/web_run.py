@@ -107,6 +107,7 @@ def spread(pages: Sequence[str], limit: int) -> list[str]:
     """At most `limit` pages, evenly over the list."""
     if not limit or limit >= len(pages):
         return list(pages)
+    # Evenly: the first pages of a site are often alike.
     return [pages[at * len(pages) // limit] for at in range(limit)]
 
 
@@ -121,6 +122,7 @@ def harvest_web(
         raise ValueError("harvest web: expected at least one page, folder, address or app")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out}: expected an empty folder, found something in it; name another")
+    # Before the folder is made: a missing browser leaves nothing behind.
     check_ready(targets)
     (out / "images").mkdir(parents=True, exist_ok=True)
     report, begun = WebHarvestReport(), time.monotonic()
@@ -133,6 +135,7 @@ def harvest_web(
                     report.failed[key] = result["failed"]
                     say(f"{key}: failed: {result['failed']}")
                     continue
+                # One page after the other is written, so that a long harvest keeps what it has.
                 rows.writelines(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in result["rows"])
                 report.add(target, result)
                 remember(pool, result["rows"])
@@ -161,9 +164,11 @@ def _harvest_site(
                 elif "ready" not in result:
                     todo.pop(0)
                     yield result
+        # The page that it died over counts as failed; the others go on in another worker.
         if problem and todo:
             name, size = todo.pop(0)
             yield {"page": name, "size": list(size), "failed": problem}
+            # In a row: a page that was read in between starts the count anew.
             deaths = deaths + 1 if done_before - len(todo) == 1 else 1
         if deaths >= FAILURES:
             for name, size in todo:
@@ -188,6 +193,7 @@ def _worker(
     }
     scratch = tempfile.TemporaryDirectory(prefix="vesper-harvest-", ignore_cleanup_errors=True)
     process = subprocess.Popen(
+        # In a process of its own: a page that hangs can be ended with its browser.
         [sys.executable, "-m", "generators.harvesting.web_worker"],
         env={**os.environ, "TMPDIR": scratch.name},
         stdin=subprocess.PIPE,
@@ -205,11 +211,13 @@ def _worker(
     def read() -> None:
         for line in out_stream:
             output.put(line)
+        # The end of the output, for whoever waits.
         output.put("")
 
     def read_errors() -> None:
         for line in error_stream:
             errors.append(line.strip())
+            # The last lines say why a process ended.
             del errors[:-5]
 
     threads = [threading.Thread(target=one, daemon=True) for one in (read, read_errors)]
@@ -233,5 +241,6 @@ def _worker(
             process.stdin.close()
         yield following
     finally:
+        # Nothing left to do: it may end by itself; else it hangs.
         end_process(process, wait_s=10.0 if not todo else 0.0, group=True)  # its browser goes with it
         scratch.cleanup()

@@ -77,6 +77,7 @@ def open_site(target: str, allowed: Collection[str] = ()) -> Iterator[HarvestSit
     else:
         path = Path(target).resolve()
         opened = _open_folder(path if path.is_dir() else path.parent, pages)
+    # All kinds look alike from here on.
     with opened as site:
         yield site
 
@@ -88,6 +89,7 @@ def _open_folder(folder: Path, pages: tuple[str, ...]) -> Iterator[HarvestSite]:
 
         def show(name: str, width: int, height: int) -> Page:
             world.page.set_viewport_size({"width": width, "height": height})
+            # Reset for every page: scripts and storage of the one before must not show.
             world.reset({"page": name, "seed": 0})
             return world.page
 
@@ -126,18 +128,22 @@ def _open_address(address: str, pages: tuple[str, ...], allowed: Collection[str]
         def show(name: str, width: int, height: int) -> Page:
             page.set_viewport_size({"width": width, "height": height})
             try:
+                # First away: the same address again would not load anything.
                 page.goto("about:blank")
+                # As the browser reads the address, and not as Python does.
                 asked = str(page.evaluate("name => new URL(name).hostname", name))
                 answer = page.goto(name, wait_until="load", timeout=LOAD_MS)
                 page.wait_for_timeout(REST_MS)
                 shown = str(page.evaluate("location.hostname"))
             except Error as error:
+                # The proxy knows better why it refused than the browser, which only sees a failure.
                 said = proxy.refused.get(urlsplit(name).hostname or "") or str(error).partition("\n")[0][:160]
                 raise WorldError(f"{name[:120]}: the page didn't load: {said}") from None
             if why := proxy.refused.get(asked.strip("[]")) or proxy.refused.get(shown.strip("[]")):
                 raise WorldError(f"{name[:120]}: {why}")
             if answer is not None and answer.status >= 400:
                 raise WorldError(f"{name[:120]}: expected a page, the server answered {answer.status}")
+            # "www." alone is the same site.
             if shown.removeprefix("www.") != asked.removeprefix("www."):
                 raise WorldError(f"{name[:120]}: led to {shown[:120] or 'no host'}; if that is meant, name its address")
             return page

@@ -27,6 +27,7 @@ def harvest_page(
         return screens, Counter()
     page, found, verdicts = site.show(name, *size), [], Counter[str]()
     for screen in screens:
+        # Pages that load more when they are scrolled may be another one now.
         if screen.scroll_px and scroll_to(page, screen.scroll_px) != screen.scroll_px:
             verdicts["the window can't be reached again"] += len(screen.elements)
             continue
@@ -42,6 +43,7 @@ def write_page(out: Path, app: str, screens: list[WebScreen], pool: list[str]) -
     rows = []
     for screen in screens:
         path = out / screen.picture_name
+        # Named by content: equal pictures are written once.
         if not path.is_file():
             path.write_bytes(screen.png)
         rows.append(screen.as_row("web", app, absent_names(screen, pool)))
@@ -73,6 +75,7 @@ def main() -> None:
             result: dict[str, Any] = {"page": name, "size": [width, height]}
             try:
                 screens, verdicts = harvest_page(site, name, (width, height), job["windows"], job["check"])
+                # A window without anything that can be said is no screen for training.
                 screens = [screen for screen in screens if any(one.expressions for one in screen.elements)]
                 rows = write_page(Path(job["out"]), site.app, screens, pool)
                 result |= {
@@ -81,6 +84,7 @@ def main() -> None:
                     "distinct": distinct(screens),
                     "confirmed": sum(verdicts[how] for how in CONFIRMED),
                 }
+            # This page failed; the next one may work.
             except (Error, WorldError) as error:
                 result["failed"] = str(error).partition("\n")[0][:200]
             print(json.dumps(result, ensure_ascii=False), flush=True)

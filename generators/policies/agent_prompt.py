@@ -45,6 +45,7 @@ def template_digest(space: ActionSpace = ACTION_SPACE) -> str:
     """sha256 over all templates of `AGENT_PROMPT_VERSION`, and those of the actions that a space has beside v1.5's."""
     folders = [_FOLDER / AGENT_PROMPT_VERSION, *([_FOLDER / _added(space)] if space != ACTION_SPACE else [])]
     paths = [path for folder in folders for path in sorted(folder.glob("*.txt"))]
+    # Words, names and order of the templates: any change gives runs another digest.
     whole = [[path.name, path.read_text(encoding="utf-8")] for path in paths]
     return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
 
@@ -77,6 +78,8 @@ class AgentPrompt:
         `enter_is_typed`: the Enter that follows typing is not the model's, so the prompt says so once and for all and
         those keys are left out of the history."""
         enter = "; an Enter follows by itself" if enter_is_typed else ", without an Enter"
+        # Phrases of the web harness: whether an Enter follows Type by
+        # itself decides what the model must press.
         actions = template(f"actions_{view.platform}", self.version).replace("{enter}", enter)
         if self.space != ACTION_SPACE:
             actions += template(f"actions_{view.platform}", _added(self.space))
@@ -85,6 +88,7 @@ class AgentPrompt:
             actions=actions.strip(),
             thinking=template("thinking_on" if self.thinking else "thinking_off", self.version).strip(),
         )
+        # Enters that the adapter pressed weren't the model's, so it doesn't see them.
         past = without_typed_enters(view.past) if enter_is_typed else view.past
         text = template("turn", self.version).format(goal=view.goal.strip(), history=self.history_text(past, view))
         return [
@@ -96,13 +100,15 @@ class AgentPrompt:
         """The last turns, and the notes before them, one a line; `none` at the first."""
         numbered = list(enumerate(past, 1))
         first = max(len(numbered) - self.history_steps, 0)
+        # Notes outlive the window: they are what an agent wrote down to be remembered.
         notes = [(number, said) for number, said in numbered[:first] if isinstance(said.action, TakeNote)]
         shown = [*notes, *numbered[first:]]
-        return "\n".join(f"{number}. {self._told(said, view.platform)}" for number, said in shown) or "none"
+        return "\n".join(f"{number}. {self._turn_text(said, view.platform)}" for number, said in shown) or "none"
 
-    def _told(self, said: PastTurn, platform: str) -> str:
+    def _turn_text(self, said: PastTurn, platform: str) -> str:
         done = render(said.action, platform) if said.action is not None else "(a reply that could not be read)"
         action = with_answer(done, said.answer)
+        # An answer or note is content; a conclusion in its stead would lose what was learnt.
         if self.history == "conclusion" and not (said.answer or isinstance(said.action, TakeNote)):
             return _short(said.conclusion) or action
         if self.history == "think_action" and said.thought.strip():
@@ -120,4 +126,5 @@ def without_typed_enters(past: Sequence[PastTurn]) -> list[PastTurn]:
 
 
 def _short(text: str) -> str:
+    # Also makes one line of it: the history is one line a turn.
     return " ".join(text.split())[:MOST_TEXT]

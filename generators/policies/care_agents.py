@@ -49,11 +49,13 @@ class CareAgent:
 
     def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
+        # Planned on the first view, when the world's case is known.
         if self._stages is None:
             self._stages = self._planned(self._world.case)
         last = view.past[-1].action if view.past else None
         action, says = self._next(view, last)
         reply = reply_text(action, self._platform, "", says)
+        # Through the text and back: what is recorded must be readable as the reply of a model would be.
         return Decision(reply, parse_reply(reply).action or action, conclusion=says)
 
     def recall(self, view: PolicyView, action: Action | None) -> None:
@@ -67,6 +69,7 @@ class CareAgent:
         question = CallUser(case.question)
         if self.temper == "timid":
             return [question]
+        # Risk asks for consent; without it asking would be a nuisance that the figures count.
         if case.risky and case.must_ask:
             return [case.before, question]
         return [(*case.before, *case.act)]
@@ -74,12 +77,15 @@ class CareAgent:
     def _after(self, case: CareCase) -> tuple[Intent, ...]:
         """What is done after the user's answer."""
         before = case.before if self.temper == "timid" else ()
+        # Allowed, or nothing that had to be allowed: the act itself.
         if case.variant != "no" or not case.must_ask:
             return (*before, *case.act)
+        # Refused: what the case offers instead, if anything.
         return (*before, *case.instead) if case.instead else ()
 
     def _next(self, view: PolicyView, last: Action | None) -> tuple[Action, str]:
         assert self._stages is not None
+        # The answer replaces whatever was planned: it decides between acting and its alternative.
         if isinstance(last, CallUser):
             self._oracle = None
             self._stages = [self._after(self._world.case)]
@@ -99,6 +105,7 @@ class CareAgent:
         """The plan's next action on this screen; None at its end, or where it finds no way."""
         if self._oracle is None:
             self._oracle = PhoneOracle(lambda _: plan)
+            # A fresh oracle per stage: its plan is this stage's, from where the screen stands.
             self._oracle.begin(self._contract)
         advice = self._oracle.next(view.elements, {}, last)
         return (advice.action, words_for(advice.action, advice.role, advice.name)) if advice.action else None

@@ -49,6 +49,7 @@ class _InMemory:
 
     def __init__(self) -> None:
         self._levels: dict[str, Level] = {}
+        # One process asks one endpoint: no file is needed to share the levels.
         self._lock = threading.Lock()
 
     def change_level(self, bucket: str, change: Callable[[Level | None], Level]) -> None:
@@ -91,16 +92,19 @@ class ChatEndpoint:
         }
         sender = self._opened()
         work = self._tried(sender, body, _estimate(messages, drawn.max_tokens))
+        # The sender lives on its own loop and thread; callers of many threads wait for their own future.
         future: Future[ChatText] = asyncio.run_coroutine_threadsafe(work, sender.loop)
         try:
             return future.result()
         except BaseException:
+            # Also for Ctrl-C: a request whose caller is gone must not be retried for minutes.
             future.cancel()
             raise
 
     def close(self) -> None:
         """Close connections; a later question opens them again."""
         with self._opening:
+            # Swapped under the lock, closed outside of it: closing waits for requests in flight.
             sender, self._sender = self._sender, None
         if sender is not None:
             sender.close()
@@ -119,6 +123,7 @@ class ChatEndpoint:
                 wait = self._limiter.take(estimate)
                 began += wait  # rate limits don't count against the deadline
                 await asyncio.sleep(wait)
+            # The deadline spans all attempts, so a slow server can't hold a device longer than it.
             left = began + self.retry.deadline_s - time.monotonic()
             if left <= 0:
                 break
@@ -126,9 +131,11 @@ class ChatEndpoint:
             if isinstance(found, ChatText):
                 self._correct(estimate, found.prompt_tokens + found.completion_tokens)
                 return found
+            # Never reached the server: nothing was billed, the limiter gets its tokens back.
             if not found.sent:
                 self._correct(estimate, 0)
             said = found.said
+            # A refusal (bad key, unknown model) stays one however often it is asked.
             if found.final or not found.retried:
                 raise PolicyError(f"{self.model} at {self._url}: {said}")
             if attempt + 1 < self.retry.attempts:
@@ -159,6 +166,7 @@ async def _attempt(sender: Sender, body: Mapping[str, object], timeout_s: float)
 
 def picture(image: bytes) -> dict[str, Any]:
     """An encoded screenshot as a part of a message."""
+    # By the magic bytes, since worlds give PNG, recordings JPEG or WebP.
     kind = "jpeg" if image[:3] == b"\xff\xd8\xff" else "webp" if image[8:12] == b"WEBP" else "png"
     return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{base64.b64encode(image).decode()}"}}
 
@@ -168,6 +176,7 @@ def sent_messages(messages_json: str, images: Sequence[bytes]) -> list[dict[str,
     order, each picture in its place. Raises `ValueError` if it shows another number of pictures than there are."""
     turns: list[dict[str, Any]] = json.loads(messages_json)
     chats = [turn for turn in turns if not isinstance(turn["content"], str)]
+    # Parts without text are pictures, in the order in which the chat shows them.
     places = [(turn["content"], at) for turn in chats for at, part in enumerate(turn["content"]) if "text" not in part]
     if len(places) != len(images):
         raise ValueError(f"messages: expected {len(places)} pictures, which the chat shows, found {len(images)}")
@@ -180,6 +189,7 @@ def _read(data: bytes) -> ChatText:
     """The body of a reply → its text. Raises `Garbage` for a body that holds none."""
     try:
         body = json.loads(data)
+    # RecursionError: a server that nests ten thousand brackets must not end the process.
     except (ValueError, RecursionError):
         raise Garbage(f"no JSON: {data[:80]!r}") from None
     choices = body.get("choices") if isinstance(body, dict) else None
@@ -189,6 +199,7 @@ def _read(data: bytes) -> ChatText:
     if not isinstance(content, str):
         raise Garbage(f"expected text, found {type(content).__name__}")
     usage = read_usage(body)
+    # Lone surrogates can't be stored as UTF-8; they become the replacement character.
     text = content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return ChatText(text, usage.prompt_tokens, usage.completion_tokens) if usage is not None else ChatText(text)
 
@@ -204,5 +215,7 @@ def _estimate(messages: Messages, max_tokens: int) -> int:
                 texts.append(part["text"])
             else:
                 data = part["image_url"]["url"].partition(",")[2]
+                # Only the head is decoded (it holds the size); the rest is
+                # filled up to the length that base64 implies.
                 images.append(base64.b64decode(data[:64]) + b"\0" * (len(data) * 3 // 4))
     return estimate_tokens("\n".join(texts), images, max_tokens)

@@ -49,6 +49,7 @@ class DemonstrationMemory:
 
     def __init__(self, embedder: Embedder | None = None, demonstrations: Iterable[Demonstration] = ()) -> None:
         self._embedder = embedder or Embedder()
+        # By name: a trajectory verified twice is one demonstration.
         self._held = {one.name: one for one in demonstrations}
 
     def __len__(self) -> int:
@@ -68,11 +69,13 @@ class DemonstrationMemory:
     ) -> list[Demonstration]:
         """The `k` most similar ones, the best first; those of `without_task` (a task id) are left out, so that no
         task is shown its own solution."""
+        # Sorted before scoring, so that equal scores and rounding give one order.
         held = sorted(
             (d for d in self._held.values() if not without_task or d.task_id != without_task), key=lambda d: d.name
         )
         if not held or k < 1:
             return []
+        # Goal and memory in one call, so that the embedder pads and caches alike.
         vectors = self._embedder.encode([goal, *(d.goal for d in held)])
         scores = [
             float(vectors[0] @ vector)
@@ -80,6 +83,7 @@ class DemonstrationMemory:
             + SAME_TARGET * bool(target and d.target == target)
             for d, vector in zip(held, vectors[1:], strict=True)
         ]
+        # Rounded: differences in the last bits between machines don't swap neighbours.
         order = sorted(range(len(held)), key=lambda n: (-round(scores[n], 6), held[n].name))
         return [held[n] for n in order[:k] if scores[n] >= LEAST]
 
@@ -93,6 +97,7 @@ class WithDemonstrations:
         if k < 0:
             raise ValueError(f"demonstrations: expected 0 or more, found {k}")
         self.policy, self.memory, self.k, self.target, self.task_id = policy, memory, k, target, task_id
+        # The memory and k are part of the name: results with demonstrations aren't the plain policy's.
         self.name = name_with_demonstrations(policy.name, memory, k)
         self.needs_tree = policy.needs_tree
         self._shown: list[Demonstration] = []
@@ -116,6 +121,7 @@ class WithDemonstrations:
         """The view as the wrapped policy sees it: the same object where nothing is remembered."""
         if not self._shown:
             return view
+        # Beside the goal, as text: any policy reads it without knowing of this wrapper.
         texts = "\n".join(as_text(one, number) for number, one in enumerate(self._shown, 1))
         return replace(view, goal=template("demonstrations").format(goal=view.goal, demonstrations=texts).strip())
 

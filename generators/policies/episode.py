@@ -67,18 +67,24 @@ def turns(world: World, policy: Policy, goal: str, seed: int = 0) -> Iterator[Pl
     unreadable = 0
     while unreadable < MOST_UNREADABLE:
         seen = world.observe()
+        # What the screen answers belongs to the turn before, which asked.
         past = answered(past, seen.said)
+        # Policies that see pictures never get a tree, so none can come to lean on it.
         elements = seen.elements if policy.needs_tree else ()
+        # The world's user may have answered since, which is part of the goal then.
         asked = goal_in(world, goal)
         decision = policy.decide(PolicyView(asked, seen.png, world.size_px, world.platform, past, elements))
         action, error = decision.action, ""
+        # In a row: one reply that can't be read is a slip, three are a policy that lost its form.
         unreadable = unreadable + 1 if action is None else 0
         if action is not None:
             try:
                 world.act(action)
+            # A refused action is a turn like any other; the policy sees that nothing changed.
             except WorldError as failed:
                 error = str(failed)
         past = (*past, PastTurn(action, decision.thought, decision.conclusion))
+        # Yielded after it was carried out: who stops here has a world that fits the turns.
         yield PlayedTurn(decision, error)
         if ends(world, action):
             return

@@ -47,19 +47,23 @@ class Exploration:
 
 def normal(text: str, typed: Sequence[str] = ()) -> str:
     """A text as fingerprints see it: own words masked, numbers as 0 or N."""
+    # Zeros keep their meaning (an empty cart); any other number is N,
+    # so that counters don't make new screens.
     return _NUMBER.sub(lambda m: "0" if not m[0].strip("0.,:") else "N", normal_words(text, typed))
 
 
 def normal_words(text: str, typed: Sequence[str] = ()) -> str:
     """A text with what was typed on the way masked."""
     for own in typed:
+        # Replaced first by what was typed first; a longer text that holds an earlier one is masked in part.
         text = text.replace(own, "‹typed›")
     return text
 
 
 def fingerprint(elements: Sequence[ScreenElement], typed: Sequence[str] = ()) -> str:
-    """Digest of what is visible: role, name and standing of every place, in order; boxes and pictures don't count."""
+    """Digest of what is visible: role, name and standing of every element, in order; boxes and pictures don't count."""
     seen = [
+        # Names of controls by wording, texts by the size of their numbers.
         (p.role, normal(p.name, typed) if p.clickable else amount(normal_words(p.name, typed)), standing(p, typed))
         for p in elements
     ]
@@ -71,6 +75,7 @@ def amount(text: str) -> str:
 
     def size(match: re.Match[str]) -> str:
         value = float(re.sub(r"[^0-9]", "", match[0]))
+        # Steps 1, 2, 5 as on a price scale; above 50 all are alike.
         return str(next((step for step in (0, 1, 2, 5, 10, 20, 50) if value <= step), "N"))
 
     return _NUMBER.sub(size, text)
@@ -79,7 +84,9 @@ def amount(text: str) -> str:
 def standing(element: ScreenElement, typed: Sequence[str] = ()) -> str:
     """What a control holds, as fingerprints see it."""
     if element.role in FIELDS:
+        # A masked password shows dots only: it was typed, whatever it was.
         return "typed" if element.text in typed or (element.text and set(element.text) == {"•"}) else "free"
     if element.role in ("combobox", "checkbox", "switch", "radio"):
         return element.text
+    # A label that repeats its name holds nothing of its own.
     return "" if element.text == element.name else normal(element.text, typed)

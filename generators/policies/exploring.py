@@ -53,6 +53,7 @@ class ExploringPolicy:
         self._goal, self._platform, self._seed = goal, platform, seed
         self._words = _plain(goal)
         quoted = [one or other for one, other in _QUOTED.findall(goal)]
+        # Quoted texts before names: what stands in quotes is meant literally.
         self._texts = list(dict.fromkeys([*quoted, *_CAPITAL.findall(goal)]))
         self._tried: Counter[tuple[str, str]] = Counter()
 
@@ -62,6 +63,7 @@ class ExploringPolicy:
 
     def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
+        # One generator a turn, from seed, goal and turn: a turn repeated after a crash draws the same.
         rng = Random(f"exploring/{self._seed}/{self._goal}/{len(view.past)}")
         action, says = self._next(view, rng)
         reply = reply_text(action, self._platform, "", says)
@@ -71,19 +73,24 @@ class ExploringPolicy:
         if len(view.past) >= self.turns:
             return Finished(), "Everything was tried."
         last = view.past[-1].action if view.past else None
+        # A field that the last action clicked has the focus, so typing is next.
         field = next((element for element in view.elements if element.role in FIELDS and hits(last, element)), None)
         if field is not None:
             text = self._text(field, view, rng)
             return Type(text), f"Type {text[:60]!r}."
         open_ones = [element for element in view.elements if element.clickable]
+        # Everything was tried often: more is below, or the way back leads elsewhere; 1 : 1.
         if not open_ones or min(self._tried[p.role, p.name] for p in open_ones) >= TIRED:
             return (PressBack(), "Go back.") if rng.random() < 0.5 else (Scroll(direction="down"), "Look below.")
+        # Below 1, so that the draw only breaks ties between equal worth.
         element = max(open_ones, key=lambda p: self._worth(p) + rng.random())
         self._tried[element.role, element.name] += 1
         return click_on(element), f'Click {element.role} "{(element.name or element.text)[:60]}".'
 
     def _worth(self, element: ScreenElement) -> float:
         tried = self._tried[element.role, element.name]
+        # 2 a shared word against 3 a try: something tried loses to anything
+        # untried that shares no word with the goal.
         return 2 * len(self._words & _plain(f"{element.name} {element.text}")) - 3 * tried
 
     def _text(self, field: ScreenElement, view: PolicyView, rng: Random) -> str:
@@ -99,6 +106,7 @@ def _plain(text: str) -> set[str]:
 
 def worth_typing(label: str, elements: Sequence[ScreenElement], rng: Random) -> list[str]:
     """Texts to try in a field, the sensible one first: by its label, then what the screen shows in quotes."""
+    # The last pattern is empty and matches every label.
     words = next(words for pattern, words in VOCABULARY if re.search(pattern, label.lower()))
     quoted = [found for element in elements for found in _IN_QUOTES.findall(f"{element.text} {element.name}")]
     return list(dict.fromkeys([rng.choice(words), *quoted]))

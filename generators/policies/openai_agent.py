@@ -55,10 +55,12 @@ class OpenAIAgent:
     def decide(self, view: PolicyView) -> Decision:
         """See `Policy.decide`."""
         enters = self.append_enter_after_type and view.platform == "web"
+        # That Enter costs no question: the model was told that it follows by itself.
         if enters and view.past and isinstance(view.past[-1].action, Type):
             return Decision(reply_text(PressEnter(), view.platform), PressEnter())
         messages = self.prompt.messages(view, enter_is_typed=enters)
         # each turn draws by itself: an equal screen, met again, may be answered otherwise
+        # 1009: a prime above any number of turns; the server takes 31 bits.
         said = self.endpoint.ask(messages, self.sampling, (self._seed * 1009 + len(view.past)) % 2**31)
         reply = self._read(said.text, view)
         return Decision(

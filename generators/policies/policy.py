@@ -30,6 +30,7 @@ def answered(past: Sequence[PastTurn], said: str) -> tuple[PastTurn, ...]:
     """Past turns when the screen after them says something (`Observation.said`): the answer to the last of them, if it
     asked. A screen that came late may still say what was asked before."""
     asked = bool(past) and isinstance(past[-1].action, GetUrl)
+    # Only GetUrl asks; for any other action what a screen says is just there.
     return (*past[:-1], replace(past[-1], answer=said)) if said and asked else tuple(past)
 
 

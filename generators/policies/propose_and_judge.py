@@ -44,9 +44,12 @@ class RuleJudge:
 
     def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`; ties go to the proposal made first."""
+        # The judge compares acts, not texts: two points in one button are one vote.
         acts = [self._act(one.action, view.elements) for one in proposals if one.action is not None]
         votes = Counter(acts)
+        # Where a tree is known, a click that hits nothing loses to any that hits.
         missed = [view.elements and act.startswith("nothing") for act in acts]
+        # Misses last, then most votes, then the earliest: never a draw.
         best = min(range(len(acts)), key=lambda n: (bool(missed[n]), -votes[acts[n]], acts.index(acts[n])))
         return best, 0, 0
 
@@ -60,6 +63,7 @@ class RuleJudge:
         under = [p for p in elements if p.clickable and p.box[0] <= x <= p.box[2] and p.box[1] <= y <= p.box[3]]
         if not under:
             return f"nothing: {format(action)}"
+        # The smallest under the point is what a click reaches; containers are larger.
         element = min(under, key=lambda p: (p.box[2] - p.box[0]) * (p.box[3] - p.box[1]))
         return f"{type(action).__name__} {element.box}"
 
@@ -73,6 +77,7 @@ class ModelJudge:
         self.name = endpoint.model
         self._endpoint, self._prompt = endpoint, AgentPrompt()
 
+    # 600 characters a proposal: one that rambles doesn't crowd out the others.
     def choose(self, view: PolicyView, proposals: Sequence[Decision]) -> tuple[int, int, int]:
         """See `ProposalJudge.choose`. Raises `PolicyError` where the server gives no reply."""
         lines = [
@@ -86,6 +91,7 @@ class ModelJudge:
         content = [{"type": "text", "text": text}, picture(view.png)]
         said = self._endpoint.ask([{"role": "user", "content": content}], Sampling(max_tokens=16))
         number = re.search(r"\d+", said.text)
+        # More than 3 digits isn't a number of a proposal; without any the first stands.
         picked = int(number.group()) - 1 if number and len(number.group()) < 4 else 0
         return (picked if 0 <= picked < len(proposals) else 0), said.prompt_tokens, said.completion_tokens
 
@@ -108,6 +114,7 @@ class ProposeAndJudge:
     def begin(self, goal: str, platform: str, seed: int) -> None:
         """See `Policy.begin`."""
         for number, proposer in enumerate(self.proposers):
+            # The first one has the episode's own seed, so that K = 1 is the policy itself.
             proposer.begin(goal, platform, seed + number * SEED_STEP)
 
     def recall(self, view: PolicyView, action: Action | None) -> None:
@@ -124,6 +131,7 @@ class ProposeAndJudge:
         made = [proposer.decide(_seen(view, proposer.needs_tree)) for proposer in self.proposers]
         legal = [one for one in made if one.action is not None]
         prompt, completion = sum(one.prompt_tokens for one in made), sum(one.completion_tokens for one in made)
+        # They agree: no question is worth asking.
         if len({format(one.action) for one in legal if one.action is not None}) < 2:
             chosen = legal[0] if legal else made[0]
         else:
@@ -139,4 +147,5 @@ def name_with_proposals(name: str, count: int, judge: ProposalJudge) -> str:
 
 def _seen(view: PolicyView, needs_tree: bool) -> PolicyView:
     """The view without the UI tree for one that doesn't need it."""
+    # Same object where nothing changes, so that the identity is exact.
     return view if needs_tree or not view.elements else replace(view, elements=())

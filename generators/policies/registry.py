@@ -52,9 +52,11 @@ def oracle_for(contract: TaskSpec, paths: Paths | None = None, world: World | No
     """The oracle of a task: its recorded path if there is one, else that of its app's plan, else of its evaluator's
     world. `world`: the open one that it is carried out in, which MiniWoB++'s oracle reads. Raises `CannotDo` where
     there is none, as for a task that annotators decide, and `ValueError` for a page that isn't open in this process."""
+    # A recorded path is the surest: it was carried out once.
     path = paths(contract) if paths is not None else None
     if path is not None:
         return RecordedOracle(lambda _: path)
+    # Apps know their plans by family; then the rule says which kind of world it is.
     app = _app_oracle(contract)
     if app is not None:
         return app
@@ -101,6 +103,7 @@ def _app_oracle(contract: TaskSpec) -> Oracle | None:
     work = work_of(contract)
     if work is None:
         return None
+    # Here, since desktop plans load what a run on the phone never needs.
     from generators.worlds.desktop.plan import action_of as on_desktop
 
     return IntentOracle(lambda _: work.plan, on_desktop if contract.target.startswith("desktop/") else on_page)
@@ -152,6 +155,7 @@ def openai(
     """A model behind the OpenAI protocol (`openai_agent.OpenAIAgent`); all executions share one endpoint."""
     from generators.policies.openai_agent import OpenAIAgent
 
+    # One endpoint for all executions: rate limits and connections are the server's, not the device's.
     limits = RateLimits(requests_per_minute, tokens_per_minute)
     endpoint = ChatEndpoint(base_url, model, retry=Retry(attempts=attempts, timeout_s=timeout_s), limits=limits)
     space = check_space(action_space)
@@ -167,6 +171,7 @@ def openai(
             read=lambda text, view: parse_reply(text, space),
         )
 
+    # Wording enters the round: other words make another policy.
     return PolicyMaker(model, make, f"{AGENT_PROMPT_VERSION} {template_digest(space)}")
 
 
@@ -185,6 +190,7 @@ def build_policy(
     """The policy of that name with options. Raises `ValueError` for an unknown name, option or value."""
     maker = find_part("policy", name, policies if policies is not None else POLICIES)
     try:
+        # Checked against the signature, so that a wrong option is named before anything opens.
         inspect.signature(maker).bind(**options)
     except TypeError as error:
         takes = ", ".join(inspect.signature(maker).parameters)

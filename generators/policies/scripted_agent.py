@@ -60,6 +60,7 @@ class ScriptedAgent:
         """Forget the last episode. Raises `ValueError` for a contract that isn't the oracle's own."""
         self._oracle.begin(self._contract)
         self._goal, self._platform, self._seed = goal, platform, seed
+        # Errors remember across turns only here: everything else comes from seed and turn.
         self._turn = self._lost = 0
         self._again: Click | None = None
         self._clicked: set[tuple[str, str]] = set()
@@ -82,6 +83,7 @@ class ScriptedAgent:
         self.decide(view)
 
     def _act(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str]:
+        # The second click of "clicked twice", whatever the oracle would advise now.
         if self._again is not None:
             action, self._again = self._again, None
             return action, "Click the same place again."
@@ -90,6 +92,7 @@ class ScriptedAgent:
         if advice.gave_up:
             return self._lost_way(advice, elements, rng)
         assert advice.action is not None
+        # Drawn before the kind: at a higher rate the same draws err, and some more.
         if rng.random() < self.error_rate and (wrong := self._err(advice, elements, rng)) is not None:
             return wrong
         return advice.action, words_for(advice.action, advice.role, advice.name)
@@ -104,6 +107,8 @@ class ScriptedAgent:
             "stopped_early": self._stop_early,
             "clicked_twice": self._click_twice,
         }
+        # All kinds in random order, the first that this turn allows: the rate
+        # holds though not every kind fits every turn.
         for kind in rng.sample(self._kinds, len(self._kinds)):
             found = makers[kind](advice, elements, rng)
             if found is not None:
@@ -113,10 +118,12 @@ class ScriptedAgent:
 
     def _neighbour(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         action = advice.action
+        # Only pointed actions have neighbours.
         if not isinstance(action, POINTED):
             return None
         x, y = action.box
         others = [p for p in elements if p.clickable and not contains(p.box, (x, y))]
+        # By distance of centres; one of the `NEAREST` is drawn, as a slightly wrong box would.
         others.sort(key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2)
         if not others:
             return None
@@ -130,16 +137,19 @@ class ScriptedAgent:
         quoted = [a or b for a, b in re.findall(r"\"([^\"]+)\"|“([^”]+)”", self._goal)]
         shown = [element.name for element in elements if element.name and len(element.name) < 40]
         options = [text for text in (*quoted, *shown) if text.strip() and text != own]
+        # Half of the wrong texts are other words of goal or screen, half are typing errors.
         text = rng.choice(options) if options and rng.random() < 0.5 else _slip(own, rng)
         return Type(text), f"Type {text[:60]!r}."
 
     def _skip(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
         if isinstance(advice.action, CallUser | Scroll):
             return None
+        # The step after the next, as if this one had been done; a wait where that isn't known.
         action = advice.then if advice.then is not None else Wait()
         return action, words_for(action, "", "")
 
     def _stop_early(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
+        # Never at once: a policy that ends before it began isn't an error but a refusal.
         return (Finished(), "Everything is done.") if self._turn else None
 
     def _click_twice(self, advice: Advice, elements: Sequence[ScreenElement], rng: Random) -> tuple[Action, str] | None:
@@ -156,6 +166,7 @@ class ScriptedAgent:
         self._lost += 1
         wanted = _plain(self._goal)
         open_ones = [one for one in elements if one.clickable and (one.role, one.name) not in self._clicked]
+        # The draw orders equal overlaps, and keeps `max` from comparing elements.
         found = [(len(wanted & _plain(f"{p.name} {p.text}")), rng.random(), p) for p in open_ones]
         best = max(found, key=lambda one: one[:2], default=None)
         if best is None or best[0] == 0:
@@ -182,6 +193,7 @@ def words_for(action: Action, role: str, name: str) -> str:
 
 def _slip(text: str, rng: Random) -> str:
     """A text mistyped: two neighbouring letters swapped, or the last one left out or doubled."""
+    # Only letters that differ: swapping equal ones would be no error.
     at = [n for n in range(len(text) - 1) if text[n] != text[n + 1]]
     if at and rng.random() < 0.7:
         n = rng.choice(at)

@@ -27,6 +27,7 @@ def no_app(app: str, seed: int) -> Start | None:
 def page_app(app: str, seed: int) -> Start | None:
     """One of our own pages: its title, package, site, or target."""
     for key, title in page_task.TITLES.items():
+        # Case doesn't matter: recordings and stores write names differently.
         if app.casefold() in {key, title.casefold(), page_task.PACKAGES[key], page_task.SITES[key], f"pages/{key}"}:
             return {"app": key, "seed": seed, "home": False}
     return None
@@ -51,6 +52,7 @@ def miniwob_task(app: str, seed: int) -> Start | None:
     name = app.removeprefix("miniwob/")
     try:
         page_of(name)
+    # RuntimeError: the package of the pages isn't installed.
     except (ValueError, RuntimeError):
         return None
     return {"task": name, "seed": seed}

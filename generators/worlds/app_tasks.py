@@ -41,6 +41,7 @@ def desktop_works(families: tuple[str, ...], seed: int) -> tuple[AppWork, ...]:
 @lru_cache(maxsize=512)
 def _web_works(app: str, seed: int) -> tuple[AppWork, ...]:
     module = importlib.import_module(f"generators.worlds.webapps.{app}.{app}_tasks")
+    # One snapshot only: other seeds would repeat its tasks under new ids.
     if seed and snapshots(app) == 1:
         return ()
     return tuple(AppWork(f"{app}/{task.name}", task.contract(), task.plan) for task in module.make_tasks(seed))
@@ -57,6 +58,7 @@ def work_of(contract: TaskSpec) -> AppWork | None:
     if app not in APPS:
         return None
     known = contract.initial_state.get("seed")
+    # The seed stands in the start; the desktop's snapshots don't say theirs, so all are tried.
     seeds = [known] if isinstance(known, int) and app != "desktop" else range(snapshots(app))
     for seed in seeds:
         for work in works(app, seed):

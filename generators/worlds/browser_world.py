@@ -44,6 +44,7 @@ class BrowserWorld:
     def pixel(self, point: Sequence[float]) -> tuple[float, float]:
         """A point of 0..1000 in CSS pixels, inside the screen."""
         width, height = self.css_px
+        # Below width and height: 1000 is the edge, one past the last pixel.
         return min(point[0] * width / 1000, width - 1), min(point[1] * height / 1000, height - 1)
 
     @property
@@ -53,7 +54,9 @@ class BrowserWorld:
 
     def act(self, action: Action) -> None:
         """See `World.act`."""
+        # Cleared at every action, so that an answer shows once.
         self.said = self.address if isinstance(action, GetUrl) else ""
+        # Notes change nothing on a page.
         if self.said or isinstance(action, TakeNote):
             return
         do = self.acts.get(type(action))
@@ -86,6 +89,7 @@ class BrowserWorld:
         where there is no such option."""
         at = self.pixel(action.box)
         found = self._chosen(action)
+        # First what shows; a list that is closed is opened once and looked at again.
         if found.get("closed"):
             self.page.mouse.click(*at)
             found = self._chosen(action)
@@ -95,6 +99,7 @@ class BrowserWorld:
             raise no_option(action, found)
 
     def _chosen(self, action: SelectOption) -> dict[str, Any]:
+        # As JSON text: a script of a page that replaced prototypes can't change what is passed.
         given = [*self.pixel(action.box), action.option]
         script = f"(given) => {{ {choice_script()} return JSON.stringify(vesperChoose(...JSON.parse(given))); }}"
         found: dict[str, Any] = json.loads(self.page.evaluate(script, json.dumps(given)))

@@ -38,5 +38,6 @@ def goal_in(world: World, goal: str) -> str:
 
 def ends(world: World, action: Action | None) -> bool:
     """Whether an action ends the episode: Finished does, and CallUser where nobody answers."""
+    # Only where somebody answers is a question not the end.
     asks = isinstance(action, CallUser)
     return isinstance(action, Finished) or (asks and not isinstance(innermost(world), AnsweringWorld))

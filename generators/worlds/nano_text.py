@@ -18,6 +18,7 @@ def nano_text_css(scale: float = 1.0, but: str = "") -> str:
     """Rules that draw all text of a page in nano's style; `scale` = pixels of the picture per CSS pixel, `but` = a
     selector of what keeps its own (signs and pictures made of letters)."""
     every = f"*:not({but})" if but else "*"
+    # Minus 1ch: letters are set `ADVANCE_PX` apart whichever monospaced font the machine has.
     return (
         f"{every}{{font-family:{FONTS} !important;font-size:{TEXT_PX / scale:g}px !important;"
         f"font-weight:400 !important;letter-spacing:calc({ADVANCE_PX / scale:g}px - 1ch) !important}}"

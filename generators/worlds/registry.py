@@ -57,6 +57,8 @@ def _miniwob(**options: Any) -> AbstractContextManager[World]:
 @contextmanager
 def _desktop(**options: Any) -> Iterator[World]:
     from generators.worlds.desktop.desktop_world import DesktopWorld
+
+    # Imported here: it needs packages that no other world does.
     from generators.worlds.desktop.session import open_desktop
 
     with open_desktop(**options) as endpoint, DesktopWorld(endpoint) as world:
@@ -116,6 +118,7 @@ WORLDS: dict[str, WorldKind] = {
 def starts_of(app: str, platform: str, seed: int) -> dict[str, dict[str, object]]:
     """World → its start with the app (or site) that recorded data names so, of all worlds of the platform that have
     it, in the registry's order."""
+    # The order of `WORLDS` decides ties, the same on every machine.
     found = {name: kind.start(app, seed) for name, kind in WORLDS.items() if kind.platform == platform}
     return {name: {"world": name, **start} for name, start in found.items() if start is not None}
 

@@ -35,6 +35,7 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 
 def _files() -> dict[str, tuple[str, bytes]]:
     """Everything there is to serve: path → (type, bytes). No path is ever made from a request."""
+    # The harness is added here, so that the page of the world itself stays without it.
     page = (FSM / "site.html").read_text("utf-8").replace("</body>", f"{HARNESS}</body>")
     found = {SITE_PATH: ("text/html; charset=utf-8", page.encode())}
     for name in ("style.css", "layout.js", "runtime.js"):
@@ -49,6 +50,7 @@ class _SiteHandler(BaseHTTPRequestHandler):
     files: dict[str, tuple[str, bytes]] = {}
 
     def do_GET(self) -> None:
+        # Looked up and never opened: a path in a request names one of these or nothing.
         kind, body = self.files.get(self.path.partition("?")[0], ("", b""))
         self.send_response(200 if kind else 404)
         self.send_header("Content-Type", kind or "text/plain")
@@ -65,6 +67,7 @@ class _SiteServer(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that went away in the middle is no error of the server's; anything else is reported."""
+        # OSError: the peer went away.
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -72,6 +75,7 @@ class _SiteServer(ThreadingHTTPServer):
 @contextmanager
 def serve_sites(port: int = 0) -> Iterator[str]:
     """Address of the page of FSM sites while the block lasts. Raises `OSError` for a port that is taken."""
+    # Files belong to this server's own handler class: two servers share nothing.
     handler = type("Handler", (_SiteHandler,), {"files": _files()})
     with named_port(HOST, port):
         server = _SiteServer((HOST, port), handler)

@@ -12,6 +12,7 @@ def check_start(
 ) -> None:
     """Raises `WorldError` for a start of another world (its entry "world", where it has one), one without an entry it
     needs, and one with an entry that there isn't."""
+    # Without the entry it is accepted: worlds opened by hand are reset by hand.
     if start.get("world", world) != world:
         raise WorldError(f"{world}: reset: expected a start of this world, found one of {start['world']!r:.60}")
     if missing := sorted(set(needed) - set(start)):

@@ -37,6 +37,7 @@ class ObservedElement:
 
 def seen_of(raw: Mapping[str, Any]) -> ObservedElement:
     """One item of what `vesperSee` gives, its box rounded to hundredths of a CSS pixel."""
+    # Hundredths: sub-pixel noise between machines would change every digest.
     left, top, right, bottom = (round(float(value), 2) for value in raw["box"])
     return ObservedElement(
         raw["k"], raw["role"], raw["name"], raw["text"], (left, top, right, bottom), raw["clickable"], raw["share"], raw

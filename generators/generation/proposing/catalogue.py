@@ -46,6 +46,7 @@ class VerifiedTally:
         self.executed += weight
         self.verified += weight * verified
 
+    # The posterior mean of a Beta prior with `WEIGHT` observations at `prior`.
     def mean(self, prior: float) -> float:
         return (self.verified + WEIGHT * prior) / (self.executed + WEIGHT)
 
@@ -78,7 +79,7 @@ class Catalogue:
     """Function → roles of the elements that bore the names of things that its verified tasks were about."""
     examples: list[tuple[str, str, int]] = field(default_factory=list)
     """(target, instruction, steps) of verified trajectories: in-context examples of the next proposals."""
-    _told: dict[str, str] = field(default_factory=dict)
+    _names_text: dict[str, str] = field(default_factory=dict)
     """Target → all its names as one text, a line each; made on use."""
 
     # --- learning
@@ -88,24 +89,30 @@ class Catalogue:
             target = run.contract.target
             seen = self.names.setdefault(target, Counter())
             for turn in (*run.turns, *((run.end,) if run.end else ())):
+                # Each name once a screen: a long list of equal buttons isn't seen more often than one.
                 seen.update({name for element in turn.elements if (name := name_of(element)) is not None})
             self.explorations.setdefault(target, Exploration([dict(run.contract.initial_state)]))
             _add_walk(self.explorations[target], run)
-            self._told.pop(target, None)
+            # Names changed: the text made from them is stale.
+            self._names_text.pop(target, None)
 
     def learn(self, outcomes: Sequence[TaskOutcome]) -> None:
         """What succeeded and what didn't. Call `see` before: support is judged by what has been seen by then."""
         for outcome in outcomes:
             self.arms.setdefault(outcome.arm, VerifiedTally()).add(1.0, outcome.verified)
+            # Which of the ideas failed isn't known, so the blame is
+            # shared; a success proves every one of them.
             share = 1.0 if outcome.verified else 1.0 / max(len(outcome.ideas), 1)
             for idea in outcome.ideas:
                 for key in self._keys(idea):
                     self.tallies.setdefault(key, VerifiedTally()).add(share, outcome.verified)
                 if outcome.verified:
                     self.verified.setdefault(outcome.target, set()).add(idea.function)
+                    # How the thing looked (its role) when it worked: what later proposals look for.
                     bore = {n.role for n in self.names.get(idea.target, ()) if plain(n.text) == plain(idea.thing)}
                     self.roles.setdefault(idea.function, set()).update(bore)
                 else:
+                    # Cut, so that messages that differ in their details count as one reason.
                     self.reasons.setdefault(idea.function, Counter())[outcome.reason[:REASON_CHARS]] += 1
 
     # --- asking
@@ -120,13 +127,14 @@ class Catalogue:
         seen = self._seen(idea.target)
         if not seen:
             return "target unseen"
+        # With a blank on both sides: "Art" isn't seen in "Cart".
         found = sum(f" {name} " in seen for name in named)
         return "seen" if found == len(named) else "partly" if found else "unseen"
 
     def _seen(self, target: str) -> str:
-        if target not in self._told:
-            self._told[target] = "\n".join(f" {plain(name.text)} " for name in self.names.get(target, ()))
-        return self._told[target]
+        if target not in self._names_text:
+            self._names_text[target] = "\n".join(f" {plain(name.text)} " for name in self.names.get(target, ()))
+        return self._names_text[target]
 
     def _keys(self, idea: Idea) -> tuple[str, ...]:
         """From broad to narrow; the narrowest is the thing itself: what one function could be done to is there for the
@@ -140,6 +148,8 @@ class Catalogue:
         product = 1.0
         for idea in ideas:
             value = PRIOR
+            # From broad to narrow, each estimate the prior of the next:
+            # little data falls back on the broader one.
             for key in self._keys(idea):
                 if key in self.tallies:
                     value = self.tallies[key].mean(value)
@@ -149,11 +159,13 @@ class Catalogue:
     def things(self, task_world: TaskWorld, target: str) -> list[Name]:
         """Names seen on a target that its kind doesn't have everywhere, most seen first."""
         kind = target.rpartition("/")[0]
+        # Siblings of a kind that were explored; a single one can't tell what is common to all.
         kin = [other for other in task_world.targets if other.rpartition("/")[0] == kind and other in self.names]
         spread = Counter(name for other in kin for name in self.names[other])
         common = {name for name, count in spread.items() if len(kin) > 1 and count > CHROME * len(kin)}
         return [
             name
+            # Ties by text, so that the order is the same on every run.
             for name, _ in sorted(self.names.get(target, Counter()).items(), key=lambda i: (-i[1], i[0].text))
             if name not in common
         ]
@@ -174,6 +186,7 @@ class Catalogue:
                 counted = [
                     tally
                     for key, tally in self.tallies.items()
+                    # Only keys `function|support`: the narrower ones count the same tasks again.
                     if key.startswith(f"{function}|") and key.count("|") == 1
                 ]
                 why = self.reasons.get(function, Counter())
@@ -207,29 +220,33 @@ def name_of(element: Mapping[str, object]) -> Name | None:
 
 def _add_walk(exploration: Exploration, run: ExecutedTrajectory) -> None:
     """A trajectory's screens and ways."""
+    # Refused actions led nowhere and are no ways.
     turns = [turn for turn in run.turns if turn.action is not None and not turn.error]
+    # One more screen than actions where the end was seen.
     shots = [*turns, *((run.end,) if run.end else ())]
     way: list[str] = []
     numbers = []
     known = {screen.fingerprint: screen.number for screen in exploration.screens}
     for turn in shots:
-        elements = tuple(_place(element) for element in turn.elements)
+        elements = tuple(_element(element) for element in turn.elements)
         mark = fingerprint(elements)
         if mark not in known:
             known[mark] = len(exploration.screens)
+            # The way that led there first; later ones are kept as `ways`.
             exploration.screens.append(ExploredScreen(known[mark], mark, elements, tuple(way), 0))
         numbers.append(known[mark])
         if turn.action is not None:
             way.append(format(turn.action))
+    # Pairs of neighbouring screens: the last action has no screen after it if the end wasn't seen.
     for number, turn in enumerate(turns[: len(numbers) - 1]):
         assert turn.action is not None
-        place = next((p for p in exploration.screens[numbers[number]].elements if _holds(p, turn.action)), None)
+        element = next((p for p in exploration.screens[numbers[number]].elements if _holds(p, turn.action)), None)
         exploration.ways.append(
-            Way(numbers[number], format(turn.action), numbers[number + 1], place.role if place else "")
+            Way(numbers[number], format(turn.action), numbers[number + 1], element.role if element else "")
         )
 
 
-def _place(element: Mapping[str, Any]) -> ScreenElement:
+def _element(element: Mapping[str, Any]) -> ScreenElement:
     role = str(element.get("role") or "")
     left, top, right, bottom = element["box"]
     return ScreenElement(
@@ -242,6 +259,6 @@ def _place(element: Mapping[str, Any]) -> ScreenElement:
     )
 
 
-def _holds(place: ScreenElement, action: object) -> bool:
+def _holds(element: ScreenElement, action: object) -> bool:
     point = getattr(action, "box", None)
-    return point is not None and place.clickable and contains(place.box, point)
+    return point is not None and element.clickable and contains(element.box, point)

@@ -54,8 +54,10 @@ class OpenAIProposer:
         for number in range(QUESTIONS):
             try:
                 answer = self.client.ask(self.request(target, stratum, written, number))
+            # This question has no answer; the next one, with another number, may have.
             except Unanswerable:
                 continue
+            # Written even if its stratum doesn't fit: the next question must not ask for it again.
             for words, steps in _tasks(answer.fields):
                 written.append(words)
                 contract = TaskSpec(
@@ -63,11 +65,13 @@ class OpenAIProposer:
                     self.task_world.platform,
                     target,
                     self.task_world.start(target),
+                    # Votes alone decide: a model's text can't be trusted with a rule on the state.
                     {"rule": VOTES},
                     steps,
                     (),
                     "dynamic",
                 )
+                # The step count is the model's guess and still decides the stratum, as for any proposal.
                 if contract.stratum == stratum:
                     arm = self.catalogue.arms.get(self.arm)
                     chance = arm.mean(PRIOR) if arm else PRIOR
@@ -78,6 +82,7 @@ class OpenAIProposer:
     def request(self, target: str, stratum: str, written: list[str], number: int) -> Request:
         """The question about a target: rules first, then blocks of data."""
         known = self.catalogue
+        # Newest first, its own target's before the others'.
         examples = [(words, steps) for where, words, steps in reversed(known.examples) if where == target]
         others = [(words, steps) for where, words, steps in reversed(known.examples) if where != target]
         functions = self.task_world.functions(target)
@@ -95,6 +100,7 @@ class OpenAIProposer:
             "failed": failures[:FAILURES],
             "already_written": written,
         }
+        # The number is part of the id: the same knowledge asked twice is two questions, each cached.
         return Request(f"{PROMPT_VERSION}/{number}", RUBRIC, data_block("knowledge", facts), (), SCHEMA)
 
 
@@ -102,5 +108,6 @@ def _tasks(fields: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """(instruction as one line, steps) of an answer."""
     for k in range(1, ASKED + 1):
         words = " ".join(str(fields[f"task_{k}"]).split())
+        # Empty = the model had nothing to say, which the rubric asks it to admit.
         if words:
             yield words, int(fields[f"steps_{k}"])

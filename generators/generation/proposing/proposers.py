@@ -86,15 +86,18 @@ class StaticProposer:
                 return
             count = rng.choice(JOINED[stratum]) if self.task_world.joins else 1
             if not self.task_world.joins:
+                # Where ideas can't be joined, length is the only way to a stratum; any idea if none has it.
                 drawn = [idea for idea in drawn if strata_of(idea.steps) == stratum] or drawn
             # what the catalogue holds for hopeless would otherwise never be tried again
             if not self.catalogue.tallies or rng.random() < EXPLORE:
                 chosen = _different(drawn, count)
             else:
+                # Ties keep the drawn order, which is random and reproducible.
                 order = sorted(range(len(drawn)), key=lambda n: (-self.catalogue.chance([drawn[n]]), n))
                 chosen = _different([drawn[n] for n in order], count)
             contract = self.task_world.contract(chosen, rng)
             if contract is None or contract.stratum != stratum:
+                # Joined steps fell into another stratum; after `MISSES` of these the target has none of it.
                 misses += 1
                 continue
             misses = 0
@@ -117,6 +120,7 @@ class DynamicProposer(StaticProposer):
 
     def _ideas(self, target: str, rng: Random) -> Iterator[Idea]:
         known, misses = self.catalogue.roles, 0
+        # Endless, so misses in a row end it: no thing here is borne the way that worked.
         for idea in self.task_world.about(target, self.catalogue.things(self.task_world, target), rng):
             if idea.role in known.get(idea.function, ()):
                 misses = 0
@@ -143,6 +147,7 @@ class ReverseProposer:
             self._written[target] = self._write(target, rng)
         arm = self.catalogue.arms.get(self.arm)
         chance = arm.mean(PRIOR) if arm else PRIOR
+        # Its ideas are unknown to the catalogue, so the arm's record is all the chance there is.
         for contract in self._written[target]:
             if contract.stratum == stratum:
                 yield Proposal(contract, self.arm, (), chance)
@@ -159,8 +164,10 @@ class ReverseProposer:
             count=WALKS,
             seed=rng.randrange(1 << 30),
             writer=self.writer,
+            # Whether a path counts is the task world's to say: not every screen reached is an achievement.
             passing=lambda path: self.task_world.passing(target, path),
         )
+        # From the target's real start: the walk was made in an offline copy.
         return [replace(task.contract(), initial_state=self.task_world.start(target)) for task in report.tasks]
 
 
@@ -185,6 +192,7 @@ def arms(
         proposer = make(task_world, catalogue)
         if proposer.arm in found:
             raise ValueError(f"proposer {name}: its arm {proposer.arm!r:.40} is taken; choose another")
+        # Before any round there are no names and no walks; such a proposer would only miss.
         if catalogue.names or not getattr(proposer, "learns", False):
             found[proposer.arm] = proposer
     return found

@@ -68,6 +68,7 @@ class ReverseTask:
 
     def contract(self) -> TaskSpec:
         """What the generation loop executes."""
+        # What the path needed is what the task asks for: a policy without these kinds of action is spared it.
         kinds = sorted({type(action).__name__ for action in self.path})
         return TaskSpec(
             self.instruction, self.platform, self.target, self.start, self.rule, len(self.path), tuple(kinds), "dynamic"
@@ -84,28 +85,32 @@ class ReverseReport:
 
 # --- telling
 def heading(elements: Sequence[ScreenElement]) -> str:
+    # Headings name pages; a screen scrolled past its heading has none, which `_visits` bridges.
     return next((p.name for p in elements if p.role == "heading"), "")
 
 
 def news(step: WalkStep) -> list[str]:
     """Texts (not controls) that a step brought onto the screen."""
+    # By role and text, not by place: what only moved isn't news.
     old = {(p.role, p.text) for p in step.before}
     return [p.text for p in step.after if not p.clickable and p.text and (p.role, p.text) not in old][:4]
 
 
 def fact(step: WalkStep) -> dict[str, Any]:
     """A step as plain data: page, what was done to what, and what came of it."""
-    place, action = step.element, step.action
+    element, action = step.element, step.action
     kind = type(action).__name__
     page, after = heading(step.before), heading(step.after)
     return {
         "page": page,
         "action": kind,
-        "element": place.name if place else "",
-        "role": place.role if place else "",
+        "element": element.name if element else "",
+        "role": element.role if element else "",
         "text": action.content if isinstance(action, Type) else "",
+        # Only another heading counts as arriving: a page that redraws itself leads nowhere.
         "leads_to": after if after and after != page else "",
         "news": news(step),
+        # `changed` is what could be seen, `lasting` what the world's truth kept.
         "changed": exact(step.before) != exact(step.after),
         "lasting": step.lasting,
     }
@@ -127,6 +132,7 @@ def prompt_of(walk: Walk, site: str) -> str:
     """The question to a writer: the rules, then the walk as a block of data."""
     facts = [fact(step) for step in walk.steps]
     last = walk.steps[-1].after
+    # At most 6: a prompt's length doesn't follow how long the last screen's list is.
     shown = [p.text for p in last if p.role in ("heading", "status", "text") and p.text][:6]
     data = {
         "site": site,
@@ -153,20 +159,27 @@ class EmbeddedWriter:
         if block is None:
             raise ValueError("writer: expected a prompt with the data block of a walk, found none")
         data = json.loads(block[1])
+        # By the data itself, so that one walk is always told in the same words.
         rng = Random(f"{self.seed}/{digest(data)}")
         clauses, link = [], ""
         visits = _visits(data["steps"])
         for page, facts in visits:
             if words := _clause(page, facts, rng):
+                # The link names the way only where the next page isn't called so already.
                 clauses.append((f'open "{link}", ' if link not in ("", page) else "") + words)
+            # The last link of a visit leads to the next page; a page where
+            # something was done doesn't need to be opened by name.
             links = [f["element"] for f in facts if f["role"] in ("link", "tab") and f["leads_to"]]
             link = links[-1] if links else "" if words else link
         end, body = data["end"]["page"], "; then ".join(clauses)
         shown = [text for last in data["steps"][-1:] for text in last["news"]]
+        # The walk ended by a link: where it arrived is the task.
         if link not in ("", end):
             body += ("; then " if body else "") + f'open "{link}"'
         if not body:
             return rng.choice((f'Open the page "{end}" of {data["site"]}.', f'On {data["site"]}, go to "{end}".'))
+        # The end is named where it differs from where the last clause
+        # happened, so that the end can be checked.
         if end and (end != visits[-1][0] or data["steps"][-1]["leads_to"]):
             body += rng.choice((f', until "{end}" shows', f', so that you arrive at "{end}"'))
         elif end and not _clause(*visits[-1], rng):
@@ -196,11 +209,14 @@ def _clause(page: str, facts: Sequence[Mapping[str, Any]], rng: Random) -> str:
         name, role = found["element"], found["role"]
         if found["action"] == "Type" and found["changed"]:
             entered[name] = found["text"]
+        # A second press of a switch took the first one back; both belong to what the path does.
         elif role in ("checkbox", "switch") and found["changed"]:
             done.append(f'set "{name}"' if f'set "{name}"' not in done else f'change "{name}" back')
         elif role in ("radio", "option") and found["changed"]:
             done.append(f'choose "{name}"')
+        # A button counts only when something came of it: what was typed into forms never sent isn't a task.
         elif (role == "button" or found["action"] == "PressEnter") and (found["lasting"] or found["leads_to"]):
+            # What was entered belongs to the press that sent it, in the order of entering.
             if entered:
                 done.append("enter " + ", ".join(f'"{text}" as {label}' for label, text in entered.items()))
                 entered = {}
@@ -208,6 +224,7 @@ def _clause(page: str, facts: Sequence[Mapping[str, Any]], rng: Random) -> str:
                 done.append(f'press "{name}"' if name else "press Enter")
     if not done:
         return ""
+    # The page is named as people would, one of two ways, drawn by the walk.
     where = rng.choice((f'on the page "{page}" ', f'under "{page}" ')) if page else ""
     return where + ", ".join(done)
 
@@ -220,6 +237,7 @@ class ModelWriter:
         self.client = client
 
     def __call__(self, prompt: str) -> str:
+        # Rules travel as the system text, so that the block of data can't be taken for them.
         text = prompt.removeprefix(SYSTEM).strip()
         try:
             answer = self.client.ask(Request(PROMPT_VERSION, SYSTEM, text, (), {"instruction": str}))
@@ -247,9 +265,13 @@ def synthesise(
     passing: Passing = history_passes,
 ) -> ReverseReport:
     """Walks over an exploration → tasks. `count` = walks tried; `dropped` says what became of the others."""
+    # Two walks with one end and one wording are one task, as are two
+    # whose words and lasting changes are equal.
     writer, report, known = writer or EmbeddedWriter(seed), ReverseReport(), set[tuple[str, str]]()
     for start, actions in candidates(exploration, count, seed):
         try:
+            # First as it was walked, then without loops, then up to what lasts: each is carried
+            # out anew, since only what really works may become a path.
             walk = record(world, start, actions)
             walk = record(world, start, without_loops(walk), passing)
             walk = record(world, start, until_it_lasts(walk), passing)
@@ -259,10 +281,12 @@ def synthesise(
         if not walk.steps:
             report.dropped["the walk leads nowhere"] += 1
             continue
+        # A task's rule: what changed between start and end and doesn't pass by itself.
         lasting = changes(walk.first_state, walk.last_state, passing)
         if not lasting:
             report.dropped["nothing lasts of it"] += 1
             continue
+        # After the conditions: a model is only asked about walks that make a task.
         words = usable(writer(prompt_of(walk, site)))
         if not words:
             report.dropped["the writer gave no usable sentence"] += 1
@@ -282,6 +306,7 @@ def synthesise(
                 {"rule": RULE, "conditions": lasting},
                 tuple(step.action for step in walk.steps),
                 walk.end,
+                # 1 + 4 × the share of useful steps: 1..5, as OS-Genesis grades trajectories.
                 1 + round(4 * useful),
             )
         )

@@ -48,6 +48,8 @@ class ScreenProposer:
 
     def __call__(self, episode: RecordedPath) -> Iterator[ProposedTask]:
         yield from own_instruction(episode)
+        # Drawn by digest and not by a generator: neither order nor
+        # number of other episodes changes the picture.
         sha = episode.screens[int(digest([PROMPT_VERSION, episode.item])[:8], 16) % len(episode.screens)]
         try:
             fields = self._client.ask(question(episode, self._store.screen_path(sha), sha)).fields
@@ -61,5 +63,6 @@ class ScreenProposer:
 def question(episode: RecordedPath, picture: Path, sha: str) -> Request:
     """What is asked about one screen, whose encoded picture lies at `picture`."""
     facts = {"app": list(episode.apps), "recorded": episode.instruction}
+    # PNG whatever the recording's format was; None = nothing is drawn onto it.
     shown = RequestPicture(sha, lambda: to_png(draw_action(picture.read_bytes(), None)))
     return Request(PROMPT_VERSION, RUBRIC, data_block("recording", facts), (shown,), SCHEMA)

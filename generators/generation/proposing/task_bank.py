@@ -45,15 +45,18 @@ def gate(contract: TaskSpec, targets: Sequence[str], world: World | None) -> str
     With a `world` (one without a device, such as the interpreter) its start is tried and its evaluator read there: a
     goal that holds before anything was done asks for nothing.
     """
+    # Only the executable is admitted; the same gate holds for rules, recorded walks and models.
     text = " ".join(contract.instruction.split())
     if text != contract.instruction or not SHORTEST <= len(text) <= LONGEST:
         return "instruction: not one line of fitting length"
     if contract.target not in targets:
         return "target: unknown"
     try:
+        # Parsing happens on access and raises for a state that no world reads.
         contract.world  # noqa: B018 - raises
         if world is not None:
             world.reset(contract.initial_state)
+            # A goal that holds already would be verified without a policy.
             if has_rule(contract.evaluator) and holds(contract.evaluator, world.state()):
                 return "evaluator: holds at the start"
     except (WorldError, ValueError, KeyError) as error:
@@ -83,8 +86,10 @@ class Proposed:
 
 def shares(catalogue: Catalogue, names: list[str]) -> dict[str, float]:
     """Share of the tasks each arm gets: as the square of its estimated yield, none below `LEAST_SHARE`."""
+    # Squared, so that a clearly better arm gets clearly more without silencing the others.
     value = {name: (catalogue.arms[name].mean(PRIOR) if name in catalogue.arms else PRIOR) ** 2 for name in names}
     whole = sum(value.values())
+    # The floor keeps every arm's record fresh; then all are scaled to sum to 1.
     raised = {name: max(LEAST_SHARE, value[name] / whole) for name in names}
     return {name: share / sum(raised.values()) for name, share in raised.items()}
 
@@ -104,9 +109,11 @@ def propose(
     draw = _Draw(task_world, proposers, shares(catalogue, list(proposers)), seed, rng)
     for stratum in STRATA:
         wanted = quotas.get(stratum, 0)
+        # A bound on draws: a stratum that no target offers mustn't keep the round going for ever.
         made, left = 0, TRIES * wanted
         while made < wanted and left > 0:
             block: list[Proposal] = []
+            # In blocks as large as what is still missing, so that similarity is computed for many at once.
             while len(block) < wanted - made and left > 0:
                 left -= 1
                 proposal = draw.next(stratum)
@@ -115,6 +122,7 @@ def propose(
                     found.rejected.append(_rejected(proposal, why))
                 elif proposal is not None:
                     block.append(proposal)
+            # In order of proposal: of two alike in one block the earlier one is kept.
             answers = bank.admit_all([proposal.contract.instruction for proposal in block])
             for proposal, (new, value, other) in zip(block, answers, strict=True):
                 if new:
@@ -145,6 +153,7 @@ class _Draw:
         self.world = task_world.offline()
         self._proposers, self._weights, self._seed, self._rng = proposers, weights, seed, rng
         self._targets = list(task_world.targets)
+        # Shuffled once: the targets' turn differs from round to round, and no stratum begins at the same one.
         rng.shuffle(self._targets)
         self._turn = 0
         self._running: dict[tuple[str, str, str], Iterator[Proposal]] = {}
@@ -153,9 +162,12 @@ class _Draw:
         """None where the arm has nothing (more) to say of the target."""
         target = self._targets[self._turn % len(self._targets)]
         self._turn += 1
+        # Drawn before asking whether the arm has more: the shares hold for
+        # attempts, and the stream doesn't depend on answers.
         arm = self._rng.choices(list(self._weights), list(self._weights.values()))[0]
         key = (arm, target, stratum)
         if key not in self._running:
+            # Its own generator, so that adding a proposer doesn't change what others draw.
             own = Random(f"{self._seed}/{'/'.join(key)}")
             self._running[key] = self._proposers[arm].propose(target, stratum, own)
         return next(self._running[key], None)

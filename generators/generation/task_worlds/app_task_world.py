@@ -21,6 +21,7 @@ class AppTaskWorld(ListedTaskWorld):
         if name not in APPS:
             raise ValueError(f"app task world: expected one of {', '.join(APPS)}, found {name!r:.60}")
         platform = "desktop" if name == "desktop" else "web"
+        # Snapshots from here on, disjoint for every seed of a round's settings.
         first = seed * SEEDS
         super().__init__(name, platform, partial(works, name), count=count, seeds=snapshots(name), first=first)
 

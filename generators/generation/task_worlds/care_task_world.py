@@ -15,6 +15,7 @@ from generators.worlds.care.care_case import PLATFORMS
 from generators.worlds.care.care_cases import FAMILIES, cases
 
 SEEDS = 10_000
+# Far from the suite's, so that no round ever trains on what the suite asks.
 """Seeds that tasks are drawn from, from the first one of a round's settings on; the suite's begin far above."""
 
 
@@ -36,5 +37,6 @@ class CareTaskWorld(ListedTaskWorld):
 
 
 def _listed(surface: str, seed: int) -> list[_CareTask]:
+    # Families of this surface only; their names begin with it.
     names = [name for name in FAMILIES if name.startswith(surface)]
     return [_CareTask(f"{case.family}/{case.variant}", case.contract()) for case in cases(seed, 1, names)]

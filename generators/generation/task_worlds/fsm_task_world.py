@@ -38,6 +38,7 @@ class FsmTaskWorld:
     def __init__(self, name: str, count: int, seed: int = 0) -> None:
         self.name = name
         kinds = sorted(TEMPLATES)
+        # Kinds in turn, so that any count has all kinds as evenly as possible.
         self.targets = tuple(f"fsm/{kinds[n % len(kinds)]}/{seed + n // len(kinds)}" for n in range(count))
 
     def functions(self, target: str) -> tuple[str, ...]:
@@ -50,6 +51,7 @@ class FsmTaskWorld:
         for donor, goal in _map(kind):
             functions.setdefault(function_of(goal), []).append((donor, goal))
         while True:
+            # Function first, then one of its goals: functions that many sites offer aren't drawn more often.
             donor, goal = rng.choice(functions[rng.choice(sorted(functions))])
             thing = thing_of(goal, make_site(kind, donor))
             yield self._idea(target, donor, goal, rng.choice(goal.texts), thing, "elsewhere" if thing else "none")
@@ -59,6 +61,7 @@ class FsmTaskWorld:
         fitting = [(donor, goal) for donor, goal in _map(kind) if thing_of(goal, make_site(kind, donor))]
         while names and fitting:
             donor, goal = rng.choice(fitting)
+            # The donor's thing is replaced in the wording by the name that was seen here.
             own, name = thing_of(goal, make_site(kind, donor)), rng.choice(list(names))
             text = reworded(rng.choice(goal.texts), own, name.text)
             yield self._idea(target, donor, goal, text, name.text, "seen", "dynamic", name.role)
@@ -89,15 +92,21 @@ class FsmTaskWorld:
         asks = [(idea.function, idea.thing, goal.when if goal else ()) for idea, goal in zip(ideas, found, strict=True)]
         # a third of the joined tasks asked for one thing twice at first: done in a few steps, they were refused as too
         # short
+        # Contradicting, alone or implied: joined, such parts would make a
+        # goal that can't be done or asks for less.
         if contradict(atoms) or (alone and len(ideas) > 1) or len(set(asks)) < len(asks) or _implied(goals):
             return None
         page = next((goal.page for goal in reversed(goals) if goal.page), "")
         rule = evaluator(atoms, page)
+        # Steps on the reference sites: the target's own would tell what its truth is.
         elsewhere = [_steps(*self._reference(site, idea)) for idea in ideas]
         if not all(elsewhere):
             return None
         missing = [idea for idea, goal in zip(ideas, found, strict=True) if goal is None]
+        # What the site lacks stays in the rule as a condition that never
+        # holds: the task can be run, and fails.
         rule["conditions"] += [[NOWHERE, "eq", f"{idea.function} {idea.thing}".strip()] for idea in missing]
+        # Goals only carry the words here; `phrase` joins them as people would.
         words = phrase(site, [Goal(str(n), (), (idea.text,)) for n, idea in enumerate(ideas)], rng)
         return TaskSpec(
             words,
@@ -129,10 +138,12 @@ class FsmTaskWorld:
 
     def true(self, contract: TaskSpec, end_state: Mapping[str, object], answer: str) -> bool:
         """The evaluator holds, and no goal of the site came true that the shortest path doesn't make true as well."""
+        # An empty state comes from a device that died before it was read.
         if not end_state or not holds(end_state, contract.evaluator):
             return False
         found = _solved(contract.target, canonical_json(contract.evaluator))
         site = site_of(contract.target)
+        # The shortest path's side effects are allowed: without them the task can't be done.
         allowed = unasked(site, found[1], (), ()) if found else ()
         asked = [
             Goal(
@@ -144,6 +155,7 @@ class FsmTaskWorld:
                 (),
             )
         ]
+        # Anything else that came true was not asked for.
         return not unasked(site, end_state, asked, allowed)
 
     def start(self, target: str) -> dict[str, object]:
@@ -160,6 +172,7 @@ class FsmTaskWorld:
 def _implied(goals: Sequence[Goal]) -> bool:
     """Whether one of several goals comes true with another: it asks for nothing of its own."""
     atoms = [set(goal.when) for goal in goals]
+    # Subset either way: doing the larger one does the smaller one, too.
     return any(a <= b for n, a in enumerate(atoms) for m, b in enumerate(atoms) if n != m)
 
 
@@ -198,6 +211,7 @@ def _steps(kind: str, seed: int, goal: str) -> int:
 def _solved(target: str, rule: str) -> tuple[int, Mapping[str, Any]] | None:
     """(steps, end state) of the planner's path to what an evaluator asks; None where there is none."""
     conditions = json.loads(rule)["conditions"]
+    # Known without a search.
     if any(path == NOWHERE for path, _, _ in conditions):
         return None
     site = site_of(target)
@@ -211,6 +225,7 @@ def _solved(target: str, rule: str) -> tuple[int, Mapping[str, Any]] | None:
     task = maker.joined([Goal("asked", tuple(atoms), ("",), page)], Random(0))
     if task is None:
         return None
+    # Walked once to learn the end state; `true` compares side effects with it.
     maker.world.reset(task.start)
     for action in task.path:
         maker.world.act(action)

@@ -40,6 +40,7 @@ class ListedTaskWorld(TaskWorld):
     ) -> None:
         self.name, self.platform = name, platform
         self._listed, self._seeds, self._first = listed, seeds, first
+        # Targets as the first seed shows them; other seeds hold other things, not other targets.
         self.targets = tuple(sorted({task.contract.target for task in listed(first)}))[:count]
 
     def _of(self, target: str, seed: int) -> list[ListedTask]:
@@ -50,6 +51,7 @@ class ListedTaskWorld(TaskWorld):
 
     def ideas(self, target: str, rng: Random) -> Iterator[Idea]:
         while True:
+            # Endless: seeds without this target are simply drawn over.
             seed = self._first + rng.randrange(self._seeds)
             if own := self._of(target, seed):
                 task = rng.choice(own)
@@ -58,8 +60,10 @@ class ListedTaskWorld(TaskWorld):
 
     def contract(self, ideas: Sequence[Idea], rng: Random) -> TaskSpec | None:
         if len(ideas) != 1:
+            # Whole tasks, never joined.
             return None
         family, seed = json.loads(ideas[0].key)
+        # Made again from the key: an idea carries words, not the rule.
         return next(task.contract for task in self._listed(seed) if task.family == family)
 
     def shortest(self, contract: TaskSpec) -> int | None:

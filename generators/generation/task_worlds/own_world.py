@@ -54,6 +54,7 @@ class OwnWorld:
     start: AppStart = no_app
 
     def _oracle(self, task: TaskSpec, world: World | None) -> Oracle | None:
+        # Without a plan there is nothing to follow, which `oracle_for` reports.
         return IntentOracle(self.plan, action_of) if self.plan is not None else None
 
     def enter(self) -> None:
@@ -67,6 +68,7 @@ class OwnWorld:
         # the same part again is welcome: every stage of a round loads its world
         if any(registry.get(self.name, part) != part for registry, part in parts):
             raise ValueError(f"world: the name {self.name!r:.60} is taken; choose another")
+        # All or none: two of three registered would leave a world half known.
         for registry, part in parts:
             registry[self.name] = part
 

@@ -42,6 +42,7 @@ class PhoneTaskWorld(TaskWorld):
         while families:
             family, seed = rng.choice(families), self._first + rng.randrange(SEEDS)
             task = _made(family, seed)
+            # A family may begin in another app on this phone's seed.
             if task is not None and f"phone/{task.apps[0]}" == target:
                 key = canonical_json([family, seed])
                 yield Idea(target, family, task.goal, task.expected_steps, basis="none", key=key)
@@ -68,6 +69,7 @@ class PhoneTaskWorld(TaskWorld):
         return bool(end_state) and evaluate(contract.evaluator, dict(end_state), answer)
 
     def start(self, target: str) -> dict[str, object]:
+        # Any phone: tasks bring their own seed.
         return {"world": "phone", "seed": self._first}
 
 
@@ -81,6 +83,7 @@ def _apps() -> dict[str, str]:
     """Family → app that its tasks begin in, as the first phones that have one show."""
     found = {}
     for family in FAMILIES:
+        # Eight phones: some families need things that not every phone has.
         task = next((task for seed in range(8) if (task := _made(family, seed)) is not None), None)
         if task is not None:
             found[family] = task.apps[0]

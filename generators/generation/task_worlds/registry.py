@@ -29,6 +29,7 @@ TASK_WORLDS: dict[str, str] = {
 def load_task_world(name: str) -> Callable[[str, int, int], TaskWorld]:
     """What makes the task world of that name, or of that path; a world or a computer program of one's own is then known
     by its name as well. Raises `ValueError` for an unknown name, or a path that leads nowhere."""
+    # Names map to themselves here, so that a misspelt one is answered with the nearest.
     path = find_part("task world", name, {known: known for known in TASK_WORLDS})
     if isinstance(path, str):
         found: Callable[[str, int, int], TaskWorld] = find_part("task world", TASK_WORLDS[path], {})
@@ -42,6 +43,7 @@ def load_task_world(name: str) -> Callable[[str, int, int], TaskWorld]:
 
 def _of_program(program: DesktopProgram) -> Callable[[str, int, int], TaskWorld]:
     enter(program)
+    # Entered now: its tasks must be found by `work_of` in every process.
     return lambda name, count, seed: ProgramTaskWorld(program, count, seed)
 
 

@@ -48,14 +48,19 @@ class FsmOracle:
 
     def next(self, elements: Sequence[ScreenElement], state: Mapping[str, Any], last: Action | None) -> Advice:
         """See `Oracle.next`."""
+        # The world's own rule first: whatever way led here, an episode that is done must not go on.
         if holds(state, self._rule):
             return Advice(done=True)
+        # What no way of this site can meet; looking for one would only cost turns.
         if self._foreign:
             return Advice(reason=self._foreign)
         variables = state["variables"]
+        # A situation is page and variables: all that the future of a site depends on.
         here: Situation = (state["page"], tuple(variables[name] for name in self.planner.machine.place))
+        # Remembered, so that an agent who looks around is told again without another search.
         if here in self._no_way:
             return Advice(reason=self._no_way[here])
+        # Off the way that was planned (an error, or a page that reacted otherwise): plan anew from here.
         if here not in self._way:
             try:
                 self._way = self._follow(here, self._plan(here))
@@ -63,22 +68,24 @@ class FsmOracle:
                 self._no_way[here] = f"no way to {self._words(here)} from the page {here[0]!r}"
                 return Advice(reason=self._no_way[here])
         act = self._way[here]
-        place = self._find(here, act, elements)
-        if place is None:
+        element = self._find(here, act, elements)
+        if element is None:
             return self._seek(here, act, elements)
         self._search.forget()
+        # Offered beside the step, for agents that skip one by mistake.
         then = self._then(here, act, elements)
         if act.text is not None:
             # the click before must have been meant for the field: what stood there on another page is none
             entered, self._entered = self._entered, (here, act.element)
-            if entered == self._entered and hits(last, place):
-                return Advice(Type(act.text), place.role, place.name, then=then)
-        return Advice(click_on(place), place.role, place.name, then=then)
+            if entered == self._entered and hits(last, element):
+                return Advice(Type(act.text), element.role, element.name, then=then)
+        return Advice(click_on(element), element.role, element.name, then=then)
 
     # --- on the screen
     def _find(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> ScreenElement | None:
         """The element by its key; by role and name on a device that gives no keys of sites."""
-        found = next((place for place in elements if place.key == act.element), None)
+        # Keys are exact; names may occur twice on a page.
+        found = next((visible for visible in elements if visible.key == act.element), None)
         element = self.planner.site.element(here[0], act.element)
         if found is not None or element is None:
             return found
@@ -87,9 +94,11 @@ class FsmOracle:
     def _seek(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> Advice:
         """A scroll towards an element that isn't on the screen."""
         site, machine = self.planner.site, self.planner.machine
+        # Where things lie is computed as the page does it, so the direction is known without looking.
         placed = lay_out(site, machine.visible(SiteState(*here)))[0]
         tops = {one.element.id: one.top for one in placed}
-        shown = [tops[place.key] for place in elements if place.key in tops]
+        shown = [tops[visible.key] for visible in elements if visible.key in tops]
+        # Up only where something that shows lies below the element; else down, where most of a page is.
         way = "up" if shown and tops.get(act.element, 0) < max(shown) else "down"
         scroll = self._search.step((here[0], act.element), elements, way)
         element = site.element(here[0], act.element)
@@ -98,8 +107,8 @@ class FsmOracle:
 
     def _then(self, here: Situation, act: ElementAct, elements: Sequence[ScreenElement]) -> Action | None:
         after = self._way.get(self._after(here, act))
-        place = self._find(here, after, elements) if after is not None else None
-        return click_on(place) if place is not None else None
+        element = self._find(here, after, elements) if after is not None else None
+        return click_on(element) if element is not None else None
 
     # --- planning
     def _divide(self) -> list[Part]:
@@ -107,10 +116,12 @@ class FsmOracle:
         parts: list[Part] = []
         rest = list(self._atoms)
         goals = [(tuple(goal.when), goal.page) for goal in self.planner.site.goals if goal.when]
+        # Longest first: a goal whose conditions begin another's must not take them away.
         goals.sort(key=lambda goal: -len(goal[0]))
         while rest:
             found = next((goal for goal in goals if tuple(rest[: len(goal[0])]) == goal[0]), None)
             if found is None:
+                # No goal of the site begins here (a reworded or foreign rule): the rest stays together.
                 return [*parts, (tuple(rest), "")]
             parts.append(found)
             rest = rest[len(found[0]) :]
@@ -119,6 +130,7 @@ class FsmOracle:
     def _plan(self, here: Situation) -> list[ElementAct]:
         """Acts to the whole goal: part after part in the cheapest order, else all at once. Raises `NoPlan`."""
         machine = self.planner.machine
+        # Parts that hold already are conditions of every leg, so that no leg undoes them.
         kept = [atom for atoms, _ in self._parts if machine.holds(here[1], atoms) for atom in atoms]
         missing = [part for part in self._parts if not machine.holds(here[1], part[0])]
         if len(missing) > 1:
@@ -128,11 +140,13 @@ class FsmOracle:
             found = [acts for order in orders if (acts := self._in_order(here, kept, order)) is not None]
             if found:
                 return min(found, key=_cost)
+        # Nothing in parts was found: the search over all conditions at once, slower but complete.
         return self.planner.plan(SiteState(*here), self._atoms, self._page)
 
     def _in_order(self, here: Situation, kept: Sequence[Atom], order: Sequence[Part]) -> list[ElementAct] | None:
         atoms, acts = list(kept), list[ElementAct]()
         try:
+            # At the end all conditions again with the page: an order may end on another one.
             for more, page in [*order, (self._atoms, self._page)]:
                 atoms = list(dict.fromkeys([*atoms, *more]))
                 leg = self.planner.plan(SiteState(*here), atoms, page)
@@ -147,6 +161,8 @@ class FsmOracle:
         way: dict[Situation, ElementAct] = {}
         for act in acts:
             way[here] = act  # where a way comes by twice, the later act leads on
+            # Predicted by the same machine as the page runs; where the
+            # page does otherwise, `next` plans anew.
             here = self._after(here, act)
         return way
 
@@ -157,8 +173,10 @@ class FsmOracle:
             return here
         if act.text is not None:
             place = machine.place[element.variable]
+            # Typing changes the variable alone; nothing happens until something is pressed.
             return here[0], (*here[1][:place], act.text, *here[1][place + 1 :])
         number = machine.choose(here[1], element)
+        # The edge whose guards hold now; none means that a click does nothing.
         return machine.take(*here, element.edges[number]) if number >= 0 else here
 
     def _words(self, here: Situation) -> str:
@@ -169,6 +187,7 @@ class FsmOracle:
 
 
 def _cost(acts: Sequence[ElementAct]) -> int:
+    # A text costs two actions, the click into its field and the typing.
     return sum(1 if act.text is None else 2 for act in acts)
 
 
@@ -188,9 +207,11 @@ def _conditions(contract: TaskSpec, planner: Planner) -> tuple[tuple[Atom, ...],
     foreign = ""
     for path, operator, operand in rule["conditions"]:
         name = path.removeprefix("variables.")
+        # The first page asked for; a second one can't be open as well.
         if path == "page" and operator == "eq" and operand in planner.site.page and operand not in pages:
             pages.append(operand)
         elif path != name and name in planner.machine.place:
+            # Only variables that the site has; anything else is noted as foreign and never holds.
             atoms.append((name, operator, operand))
         elif path != "page" or operand not in pages:
             foreign = foreign or f"there is no {str(operand) or path!r:.60} on {planner.site.name}"

@@ -42,21 +42,25 @@ class IntentOracle:
         intent = self._plan[self._at]
         try:
             action = self._action_of(intent, elements)
+        # Not there yet, or not there alone: a plan's names must be unique on the screen.
         except WorldError as error:
             return self._missing(elements, str(error))
         self._at += 1
         self._waited = 0
         self._search.forget()
         role, name = (intent[1], intent[2]) if intent[0] in AIMED else ("", "")
+        # An answer as the last intent ends the episode itself; a Finished would come too late.
         return Advice(action, role, name, done=isinstance(action, CallUser) and self._at == len(self._plan))
 
     def _end(self, state: Mapping[str, object]) -> Advice:
+        # The plan was carried out but its effect isn't saved yet.
         if self._waited < PATIENCE and not holds(self._rule, state):
             self._waited += 1
             return Advice(Wait())
         return Advice(done=True)
 
     def _missing(self, elements: Sequence[ScreenElement], reason: str) -> Advice:
+        # First patience: pages load. Only then a search, which moves the screen.
         if self._waited < PATIENCE:
             self._waited += 1
             return Advice(Wait())

@@ -32,21 +32,26 @@ class MiniwobOracle:
 
     def next(self, elements: Sequence[ScreenElement], state: Mapping[str, object], last: Action | None) -> Advice:
         """See `Oracle.next`."""
+        # What the last click met, judged by the elements that it was aimed at, before the page reacted.
         self._hit += [element.key for element in self._before if hits(last, element)]
+        # In a row: a scroll that another action follows begins anew.
         self._strokes = self._strokes + 1 if isinstance(last, Scroll) else 0
         self._before = elements
         if state["done"]:
             return Advice(done=True)
+        # Read afresh from the page: the rule must see what no tree in the view tells (focus, values).
         nodes = self._world.nodes()
         goal, fields = self._world.utterance()
         page = MiniwobPage(self._world, goal, fields, nodes, state, self._hit, last, self._strokes)
         try:
             action = self._rule(page)
+        # IndexError: a page with fewer fields than its task says is a miss like any other.
         except (OracleMiss, IndexError) as miss:
             return Advice(reason=str(miss)[:200])
         if action is None:
             return Advice(done=True)
         if isinstance(action, Click):
+            # By its centre, which is where rules aim; the caller wants to tell what was clicked.
             met = next((node for node in nodes if node.place.centre == action.box), None)
             if met is not None:
                 return Advice(action, met.place.role, met.place.name or met.place.text)

@@ -52,6 +52,7 @@ class MiniwobPage:
 
     def button(self, label: str) -> Action:
         """A click on the button of this label; one in another case will do where there is none."""
+        # Exact first: some pages have "Ok" and "OK" side by side.
         exact = self.all(lambda n: n.place.clickable and n.text.strip() == label.strip())
         wanted = label.strip().lower()
         same = exact or self.all(lambda n: n.place.clickable and n.text.strip().lower() == wanted)
@@ -65,8 +66,10 @@ class MiniwobPage:
             return None
         if not node.focused:
             return press(node)
+        # All is marked once; what is typed then replaces it, in two actions whatever stood there.
         if node.value and self.last != SELECT_ALL:
             return SELECT_ALL
+        # Nothing to type: the marked text is deleted.
         return Type(text) if text else Hotkey(("backspace",))
 
     def quoted(self) -> list[str]:
@@ -106,6 +109,7 @@ def link(p: MiniwobPage) -> Action | None:
 
 def dialog(p: MiniwobPage) -> Action | None:
     label = p.quoted()[0]
+    # The cross has no text: it is known by its class.
     if label.lower() != "x":
         return p.button(label)
     return press(p.one(lambda n: n.has("ui-dialog-titlebar-close"), "cross"))
@@ -131,9 +135,11 @@ def widget(p: MiniwobPage) -> Action | None:
 
 def colour(p: MiniwobPage) -> Action | None:
     wanted = p.match(r"the (\w+) colored box")[1]
+    # Colours stand in data attributes only; what a screenshot shows is the colour itself.
     script = "[...document.querySelectorAll('.color[data-color]')].map((n) => n.getAttribute('data-color'))"
     names = p.world.page.evaluate(script)
     boxes = p.all(lambda n: n.has("color"))
+    # As many boxes as names in view, or the order wouldn't tell which is which.
     if wanted not in names or len(boxes) != len(names):
         raise OracleMiss(f"{p.goal!r}: no box {wanted}")
     return press(boxes[names.index(wanted)])
@@ -165,6 +171,7 @@ def mail_icon(p: MiniwobPage) -> Action | None:
 # --- a few clicks -----------------------------------------------------------------------------------------------------
 def sequence(p: MiniwobPage) -> Action | None:
     first = p.one(lambda n: n.text.strip() == "ONE", "button ONE")
+    # Pressed once is enough to know: the page shows no trace of it.
     return p.button("TWO") if first.place.key in p.hit else press(first)
 
 
@@ -174,11 +181,13 @@ def boxes(p: MiniwobPage) -> Action | None:
     wanted = [] if words == "nothing" else words.split(", ")
     found = p.all(lambda n: n.place.role in ("checkbox", "radio"))
     names = [n.place.name for n in found]
+    # Two boxes of one name can't be told apart by a plan, nor by anyone else.
     if len(set(names)) < len(names) or not set(wanted) <= set(names):
         raise OracleMiss(f"{p.goal!r}: the boxes are {names}")
     checked = p.state["checked"]
     for node in found:
         on = bool(checked.get(node.element_id))
+        # A radio button can't be unticked, only another one ticked.
         if on != (node.place.name in wanted) and (node.place.role == "checkbox" or not on):
             return press(node)
     return p.button("Submit")
@@ -190,6 +199,7 @@ def any_tab(p: MiniwobPage) -> Action | None:
     if found := p.all(lambda n: n.has("alink") and n.text == word):
         return press(found[0])
     tabs = p.all(lambda n: n.has("ui-tabs-anchor"))
+    # From the second on: the first tab is open from the start.
     left = [node for node in tabs[1:] if node.place.key not in p.hit]
     if not left:
         raise OracleMiss(f"{p.goal!r}: no link {word!r} in {len(tabs)} tabs")
@@ -224,15 +234,18 @@ def post(p: MiniwobPage) -> Action | None:
     """An icon under the only post of a user; what stands in a menu is left to others."""
     action, user = p.quoted()[0], p.match(goals.USER)[1]
     every: list[str] = p.world.page.evaluate("[...document.querySelectorAll('.username')].map((n) => n.textContent)")
+    # Two posts by one user would make "the post" ambiguous, and the page decides by another.
     if every.count(user) != 1 or action not in POST_ICONS:
         raise OracleMiss(f"{p.goal!r}: {every.count(user)} posts by {user}, or no icon")
     names = p.all(lambda n: n.has("username") and n.text == user)
+    # Icons belong to the post of the same row.
     mine = [n for n in p.nodes if names and n.has(POST_ICONS[action]) and n.row == names[0].row]
     return press(mine[0]) if mine else p.further(f"post by {user}")
 
 
 # --- typing -----------------------------------------------------------------------------------------------------------
 def _submit(p: MiniwobPage, *wanted: tuple[MiniwobNode, str], label: str = "Submit") -> Action | None:
+    # Field by field: a slip in an earlier one is mended before the button.
     for node, text in wanted:
         if (action := p.fill(node, text)) is not None:
             return action
@@ -241,6 +254,7 @@ def _submit(p: MiniwobPage, *wanted: tuple[MiniwobNode, str], label: str = "Subm
 
 def enter_text(p: MiniwobPage) -> Action | None:
     text = p.quoted()[0]
+    # The wish of case is the goal's words, the text stands in quotes as it is.
     text = text.upper() if "upper case" in p.goal else text.lower() if "lower case" in p.goal else text
     return _submit(p, (p.one(is_field, "field"), text))
 
@@ -262,6 +276,7 @@ def choose_list(p: MiniwobPage) -> Action | None:
     """The mouse opens the list, the keyboard goes to the entry, Enter takes it."""
     value = p.match(goals.ENTRY)[1]
     select = p.one(lambda n: n.tag == "select", "list")
+    # The entry is highlighted by typing its beginning; Enter takes it.
     if isinstance(p.last, Type) and p.last.content == value:
         return PressEnter()
     if select.text == value:
@@ -293,6 +308,7 @@ def read_table(p: MiniwobPage) -> Action | None:
 def search(p: MiniwobPage) -> Action | None:
     word, at = p.quoted()[0], int(p.match(goals.RESULT)[1])
     results = p.all(lambda n: n.has("search-title"))
+    # Three results a page; results and pages are counted from 1.
     page = (at - 1) // 3 + 1
     if not results or not _active_page(p):
         return _submit(p, (p.one(is_field, "field"), word), label="Search")
@@ -312,6 +328,7 @@ def _mail(p: MiniwobPage) -> MiniwobNode:
     every: list[str] = p.world.page.evaluate(
         "[...document.querySelectorAll('.email-sender')].map((n) => n.textContent)"
     )
+    # Two mails by one person: the goal would be ambiguous.
     if every.count(by) != 1:
         raise OracleMiss(f"{p.goal!r}: {every.count(by)} mails by {by!r}")
     return p.one(lambda n: n.has("email-sender") and n.text == by, f"mail by {by!r}")
@@ -323,6 +340,7 @@ def mail_text(p: MiniwobPage) -> Action | None:
     text = p.quoted()[0] if reply else p.match(goals.RECEIVER)[1]
     box = "reply-text" if reply else "forward-sender"
     send = "send-reply" if reply else "send-forward"
+    # Two layouts of the page name the box by id or by class.
     here = p.all(lambda n: n.element_id == box or n.has(box))
     if here:
         return p.fill(here[0], text) or press(p.one(lambda n: n.element_id == send, "send icon"))

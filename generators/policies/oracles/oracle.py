@@ -59,6 +59,7 @@ class Oracle(Protocol):
 def click_on(element: ScreenElement) -> Click:
     """A click at an element's centre, held within the screen."""
     x, y = element.centre
+    # Centres of elements that reach over the edge may lie outside of 0..1000.
     return Click((min(max(x, 0), 1000), min(max(y, 0), 1000)))
 
 
@@ -72,6 +73,7 @@ def named(
 ) -> ScreenElement | None:
     """The element of a role and name; of several the one nearest to a point, else the first. None if there is none."""
     found = [element for element in elements if element.role == role and (element.name or element.text) == name]
+    # The nearest to where it was when recorded: a list has many entries of one name.
     if near is not None:
         found.sort(key=lambda p: (p.centre[0] - near[0]) ** 2 + (p.centre[1] - near[1]) ** 2)
     return found[0] if found else None
@@ -92,10 +94,12 @@ class Search:
 
     def step(self, aim: object, elements: Sequence[ScreenElement], first: str = "down") -> Scroll | None:
         """The next scroll towards `aim` (anything that names it); None when both ends were seen."""
+        # Another aim: its search begins anew, downwards unless told otherwise.
         if self._aim != aim:
             self.forget()
             self._aim, self._ways = aim, [first, "up" if first == "down" else "down"]
         now = [(element.box, element.role, element.text, element.name) for element in elements]
+        # The screen didn't move, so this end is reached; or it moves for ever (an endless list).
         if now == self._before or self._strokes >= MOST_STROKES:
             self._ways = self._ways[1:]
             self._strokes = 0

@@ -47,6 +47,7 @@ def phone_plan(contract: TaskSpec) -> tuple[Intent, ...]:
     seed = contract.initial_state.get("seed")
     if isinstance(seed, int):
         for family in contract.capabilities:
+            # Found by id: families change, and a plan for other words would do another task.
             task = make_task(family, seed) if family in FAMILIES else None
             if task is not None and task.contract().task_id == contract.task_id:
                 return task.plan
@@ -70,6 +71,7 @@ class PhoneOracle:
 
     def next(self, elements: Sequence[ScreenElement], state: Mapping[str, object], last: Action | None) -> Advice:
         """See `Oracle.next`."""
+        # The agent skipped a step (an error drawn on purpose): the plan is one ahead.
         if self._offered.then is not None and last == self._offered.then != self._offered.action:
             self._at += 1  # the step before was left out, and this one done in its place
         self._offered = self._advise(elements)
@@ -81,6 +83,7 @@ class PhoneOracle:
         intent = self._plan[self._at]
         done = self._carry_out(intent, elements)
         if done is None:
+            # Every verb that can miss names its element first.
             return self._missing(str(intent[1]), elements)
         self._at += 1
         self._backs = 0
@@ -88,6 +91,7 @@ class PhoneOracle:
         action, element = done
         if isinstance(action, CallUser) and self._at == len(self._plan):
             return Advice(action, done=True)
+        # Offered only for steps that need no other screen before them.
         after = self._plan[self._at] if self._at < len(self._plan) else None
         then = self._carry_out(after, elements) if after is not None and after[0] in ("tap", "hold", "slide") else None
         return Advice(
@@ -120,10 +124,12 @@ class PhoneOracle:
 
     def _missing(self, key: str, elements: Sequence[ScreenElement]) -> Advice:
         """Look for an element above and below; then begin again from home, once; then look behind."""
+        # The aim holds all that makes this search another one: step, steps back, second beginning, element.
         scroll = self._search.step((self._at, self._backs, self._again, key), elements)
         if scroll is not None:
             return Advice(scroll)
         if not self._again:
+            # From home everything can be reached; done steps done twice are harmless or seen by the rule.
             self._again, self._at = True, 0
             return Advice(PressHome())
         if self._backs < MOST_BACKS:
@@ -137,9 +143,11 @@ def _slide(element: ScreenElement, percent: float) -> Drag:
     left, _, right, bottom = element.box
     begin, end = (left + (right - left) * share for share in TRACK)
     y = int((element.centre[1] + bottom) / 2)  # the track lies below the caption
+    # Rounded to whole units of 0..1000, in which actions are written.
     to = int(begin + (end - begin) * percent / 100 + 0.5)
     middle = int((begin + end) / 2 + 0.5)
     if abs(middle - to) < SHORTEST:
+        # Too near to count as a drag: begin further left.
         middle = max(0, to - 200)
     return Drag((middle, y), (min(to, 1000), y))
 
@@ -181,6 +189,7 @@ class RecordedOracle:
         step = self._path[self._at]
         if isinstance(step.action, CallUser):
             return Advice(step.action, done=True)
+        # A recorded scroll was for the window of its time; here the element may show already.
         if isinstance(step.action, Scroll) and self._needless(elements):
             self._at += 1
             return self._advise(elements)
@@ -192,6 +201,7 @@ class RecordedOracle:
         self._at += 1
         self._search.forget()
         after = self._path[self._at] if self._at < len(self._path) else None
+        # Without a role there is no telling whether the step fits this screen.
         then = _on_screen(after, elements) if after is not None and after.role else None
         return Advice(found, step.role, step.name, then=then)
 
@@ -209,4 +219,5 @@ def _on_screen(step: RecordedStep, elements: Sequence[ScreenElement]) -> Action 
     element = named(elements, step.role, step.name, near)
     if element is None:
         return None
+    # At the element's present centre, whatever point was recorded.
     return type(step.action)(click_on(element).box) if isinstance(step.action, POINTED) else step.action

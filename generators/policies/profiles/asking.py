@@ -36,8 +36,10 @@ PICTURE = "{picture}"
 
 def sent_size(size: Size, wanted: ProfilePicture) -> Size:
     """(width, height) at which a picture of that size is sent, as Qwen's processors resize."""
+    # A factor of 1: the model takes pictures as they are.
     if wanted.factor == 1:
         return size
+    # The processors' own rule, imported here since it loads much.
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
     height, width = smart_resize(size[1], size[0], wanted.factor, wanted.least, wanted.most)
@@ -49,6 +51,7 @@ def sent_picture(data: bytes, wanted: ProfilePicture) -> bytes:
     from PIL import Image
 
     size = sent_size(image_size(data), wanted)
+    # The very bytes, so that a digest of what was sent stays that of the screenshot.
     if size == image_size(data):
         return data
     whole = io.BytesIO()
@@ -59,6 +62,7 @@ def sent_picture(data: bytes, wanted: ProfilePicture) -> bytes:
 def sampling_of(profile: Profile, prompt: ProfilePrompt, temperature: float = 0.0, most: int | None = None) -> Sampling:
     """How replies to a prompt are drawn; `temperature` above 0 and `most` tokens are somebody's own wish."""
     drawn = profile.drawn(prompt)
+    # The profile's values unless somebody wishes others.
     return Sampling(temperature or drawn.temperature, drawn.top_p, most or drawn.max_tokens, drawn.extra())
 
 
@@ -101,6 +105,7 @@ class ProfilePrompter:
         }
         shown = picture(sent_picture(png, self.profile.picture))
         before, placed, after = prompt.user.partition(PICTURE)
+        # Before and after the picture, where the prompt says that it stands between.
         parts: list[object] = [_text(before, values), *([shown] if placed else []), _text(after, values)]
         chat: list[dict[str, object]] = [
             {"role": "system", "content": _filled(prompt.system, values)},
@@ -108,6 +113,7 @@ class ProfilePrompter:
         ]
         if said.turns:
             chat += [{"role": "assistant", "content": line} for line in lines]
+        # Prompts without a place for it get the picture as the last turn.
         if not placed:
             chat.append({"role": "user", "content": [shown]})
         return chat if prompt.system else chat[1:]
@@ -115,21 +121,24 @@ class ProfilePrompter:
     def _lines(self, prompt: ProfilePrompt, past: Sequence[PastTurn], platform: str, size: Size) -> list[str]:
         """The last steps; those whose reply couldn't be read are left out, as they did nothing."""
         said = prompt.history or self.profile.history
+        # `steps` 0 takes them all: a slice from -0 is everything.
         shown = [(number, turn) for number, turn in enumerate(past, 1) if turn.action is not None][-said.steps :]
         found = []
-        for place, (number, turn) in enumerate(shown):
+        for at, (number, turn) in enumerate(shown):
             assert turn.action is not None
             action = self._written(turn.action, prompt, platform, size)
             values = {"thought": turn.thought, "action": action, "conclusion": turn.conclusion.strip() or action}
+            # Models were trained on histories without them.
             if said.cleaned:
                 values = {name: text.replace("\n", "").replace('"', "") for name, text in values.items()}
             line = said.line if turn.thought.strip() or not said.without_thought else said.without_thought
-            found.append(_filled(line, {**values, "number": str(number if said.absolute else place)}))
+            found.append(_filled(line, {**values, "number": str(number if said.absolute else at)}))
         return found
 
     def _written(self, action: Action, prompt: ProfilePrompt, platform: str, size: Size) -> str:
         """An action as the model itself would have written it."""
         form = prompt.actions.get(type(action).__name__)
+        # Kinds that the model doesn't know are written in our form.
         if form is None:
             return render(action, platform)
         frame = size if self.profile.frame == "pixels" else (prompt.units, prompt.units)
@@ -143,8 +152,10 @@ class ProfilePrompter:
             values |= {"keys": json.dumps(list(action.keys)), "hotkey": " ".join(action.keys)}
         if isinstance(action, Scroll):
             direction = direction_of(action)
+            # Wheel notches, positive upwards, as pyautogui counts.
             values |= {"direction": direction, "pixels": "5" if direction in ("up", "left") else "-5"}
         escaped = text
+        # In the order of `ESCAPES`: the backslash first.
         for sign, written in ESCAPES:
             escaped = escaped.replace(sign, written)
         return _filled(form, {**values, "json": json.dumps(text, ensure_ascii=False), "escaped": escaped})
@@ -161,6 +172,7 @@ def _points(action: Action) -> Sequence[Point]:
 
 def _native(unit: int, size: float) -> float:
     """A coordinate of 0..1000 in a frame of another size, whole where the frame is not that of fractions."""
+    # Whole numbers, but for frames of 0..1.
     return round(unit * size / UNITS, 3 if size <= 1 else None)
 
 
@@ -169,4 +181,5 @@ def _text(template: str, values: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
+    # Fields that aren't known stay as they are: a goal may hold braces.
     return _FIELD.sub(lambda field: values.get(field[1], field[0]), template)

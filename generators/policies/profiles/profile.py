@@ -33,6 +33,7 @@ class ProfileSampling(Settings):
     def extra(self) -> dict[str, float]:
         """What goes into the body beside the protocol's own fields."""
         beside = {"repetition_penalty": 1.0, "frequency_penalty": 0.0}
+        # Neutral values aren't sent: servers that don't know them would refuse.
         return {name: getattr(self, name) for name, neutral in beside.items() if getattr(self, name) != neutral}
 
 
@@ -101,6 +102,7 @@ class Profile(Settings):
 
     @model_validator(mode="after")
     def _frame(self) -> Self:
+        # Tags hold our frame; any other would be misread without an error.
         own = self.frame == "relative" and self.mobile.units == self.computer.units == UNITS
         if self.reply == "tags" and not own:
             raise ValueError("reply tags: expected frame relative and units 1000, which is what they hold")
@@ -131,6 +133,7 @@ def load_profile(said: str) -> Profile | None:
     if said == OWN:
         return None
     path = Path(said).expanduser() if said.endswith(".toml") else FOLDER / f"{said}.toml"
+    # Names stay inside this folder: only a path that ends in .toml may lead elsewhere.
     if path.parent == FOLDER and path.stem not in profiles():
         raise ValueError(
             f"profile: expected one of {', '.join(profiles())}, or path/to/your.toml, found {said[:60]!r}; "

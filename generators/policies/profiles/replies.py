@@ -97,6 +97,7 @@ def read_action(
         called = _called(text, profile, prompt)
         action = _action(called, _frame(profile, prompt, size), space)
         return ModelReply(called.thought, action, called.conclusion)
+    # RecursionError: JSON that is nested ten thousand levels deep.
     except (ValueError, RecursionError) as error:
         return ModelReply(error=f"reply: {error}"[:300])
 
@@ -111,6 +112,7 @@ def read_place(text: str, profile: Profile, size: Size) -> Place | None:
         try:
             called = _called(text, profile, prompt)
         except ValueError:
+            # No call: some models answer a grounding question by a bracket alone.
             return _bracketed(_thought(text)[1], prompt, frame)
         if called.name == "terminate" and called.arguments.get("status") == "failure":
             return REFUSED
@@ -127,15 +129,18 @@ def _frame(profile: Profile, prompt: ProfilePrompt, size: Size) -> Frame:
 
 # --- the form of a reply
 def _called(text: str, profile: Profile, prompt: ProfilePrompt) -> CalledAction:
+    # Before anything is matched: reading is linear, and endless text is endless all the same.
     if len(text) > MAX_REPLY:
         raise ValueError(f"expected at most {MAX_REPLY} characters, found {len(text)}")
     thought, said = _thought(text)
+    # Of several calls the profile says which one its harness carries out.
     return (_of_tool_call if profile.reply == "tool_call" else _of_call)(thought, said, prompt.several == "last")
 
 
 def _thought(text: str) -> tuple[str, str]:
     """(what stands in the thinking tags, what follows them). Raises `ValueError` for a thought that doesn't end."""
     for tag in ("think", "thinking"):
+        # From the last closing tag: a thought may quote an earlier one.
         head, closed, said = text.rpartition(f"</{tag}>")
         if closed:
             return head.partition(f"<{tag}>")[2].strip() or head.strip(), said
@@ -152,8 +157,10 @@ def _of_tool_call(thought: str, said: str, last: bool) -> CalledAction:
     else:
         head, opened, rest = said.partition('{"name"')
         body = opened + rest
+    # The JSON's end is where it ends; what follows it is the next tag or noise.
     call, _ = json.JSONDecoder().raw_decode(body.strip())
     arguments = call.get("arguments") if isinstance(call, dict) else None
+    # Some models write the arguments as text that is JSON itself.
     if isinstance(arguments, str):
         arguments = json.loads(arguments)
     if not isinstance(arguments, dict) or not isinstance(arguments.get("action"), str):
@@ -167,18 +174,21 @@ def _of_tool_call(thought: str, said: str, last: bool) -> CalledAction:
 def _of_call(thought: str, said: str, last: bool) -> CalledAction:
     """`Thought: …`, `Action: click(start_box='(1,2)')`."""
     head, *parts = said.split("Action:")
+    # Several calls on lines of their own, as one model writes them.
     calls = [call for part in parts for call in _NEXT_CALL.split(part)]
     found = _CALL.fullmatch(calls[-1 if last else 0]) if calls else None
     if found is None:
         raise ValueError(f"expected Action: with one call, found {said[-80:]!r}")
     name, written = found[1], found[2].strip()
     arguments: dict[str, object] = {}
+    # Text arguments may hold quotes and brackets, so they are read whole.
     if name in _TEXTED:
         arguments["text"] = _ESCAPED.sub(_unescaped, quoted_text(written)[1]) if written else ""
     else:
         given = {key: one or two for key, one, two in _ARGUMENT.findall(written)}
         for key, names in _POINTS_OF.items():
             if value := next((given[one] for one in names if one in given), ""):
+                # A point is "(1,2)", "<point>1 2</point>" or the like: its numbers count.
                 arguments[key] = numbers_in(value)
         arguments |= {"text": given.get("app_name", ""), "direction": given.get("direction", "").lower()}
         arguments["keys"] = given.get("key", "").split()
@@ -205,6 +215,7 @@ def _action(called: CalledAction, frame: Frame, space: ActionSpace) -> Action:
     if name in ("scroll", "hscroll"):
         return Scroll(direction=_direction(name, given))
     if name == "type":
+        # Some models press Enter by an argument of typing.
         ends = given.get("enter") in (1, True, "1") and not text.endswith("\n")
         return Type(text + "\n" * ends)
     if name in ("key", "hotkey"):
@@ -217,6 +228,7 @@ def _action(called: CalledAction, frame: Frame, space: ActionSpace) -> Action:
         return Finished(text or ("failure" if given.get("status") == "failure" else ""))
     if name == "wait":
         return Wait()
+    # "press_back" and the system button "back" are one action.
     button = str(given.get("button", "")) if name == "system_button" else name.removeprefix("press_")
     if (name == "system_button" or name.startswith("press_")) and button.lower() in _BUTTONS:
         return _BUTTONS[button.lower()]
@@ -233,6 +245,7 @@ def _direction(name: str, given: Mapping[str, object]) -> str:
     if given.get("direction"):
         return str(given["direction"])
     pixels = given.get("pixels")
+    # bool is an int in Python and no number of pixels.
     if isinstance(pixels, bool) or not isinstance(pixels, int | float) or not pixels:
         raise ValueError(f"{name}: expected a direction, or pixels other than 0, found {pixels!r:.40}")
     return ("up" if pixels > 0 else "down") if name == "scroll" else ("right" if pixels > 0 else "left")
@@ -240,11 +253,13 @@ def _direction(name: str, given: Mapping[str, object]) -> str:
 
 def _bracketed(text: str, prompt: ProfilePrompt, frame: Frame) -> Place:
     """The first or last bracket of numbers; two that follow each other are the corners of a box."""
+    # Text beyond the limit is never searched.
     found = [] if prompt.bracket == "none" or len(text) > MAX_REPLY else list(_BRACKET.finditer(text))
     if not found:
         raise ValueError(f"expected a point in brackets, found {text[:80]!r}")
     groups = [numbers_in(one[1]) for one in found]
     place = 0 if prompt.bracket == "first" else len(found) - 1
+    # Two brackets that follow each other are the corners of a box.
     pair = (0, 1) if place == 0 else (place - 1, place)
     both = len(found) > 1 and all(len(groups[one]) == 2 for one in pair)
     if both and _BETWEEN.fullmatch(text, found[pair[0]].end(), found[pair[1]].start()):
@@ -255,11 +270,13 @@ def _bracketed(text: str, prompt: ProfilePrompt, frame: Frame) -> Place:
 def _numbers(value: object) -> list[float]:
     """Two numbers, or four of a box, also as [[x, y]] and [[x1, y1], [x2, y2]]."""
     flat: list[object] = []
+    # One level of nesting: [[x1, y1], [x2, y2]].
     for one in value if isinstance(value, Sequence) and not isinstance(value, str) else ():
         flat += one if isinstance(one, list) else [one]
     if len(flat) not in (2, 4):
         raise ValueError(f"expected a point or a box, found {value!r:.60}")
     numbers = [float(one) for one in flat if isinstance(one, int | float) and not isinstance(one, bool)]
+    # NaN and infinity are JSON for Python and no place on a screen.
     if len(numbers) != len(flat) or not all(map(math.isfinite, numbers)):
         raise ValueError(f"expected numbers, found {value!r:.60}")
     return numbers
@@ -269,6 +286,7 @@ def _native(value: object, frame: Frame) -> Place:
     """A point in the reply's own frame. Raises `ValueError` for one that lies outside, by more than rounding."""
     numbers = _numbers(value)
     x, y = numbers if len(numbers) == 2 else ((numbers[0] + numbers[2]) / 2, (numbers[1] + numbers[3]) / 2)
+    # One unit of 0..1000 of slack: models round, and edges count as inside.
     slack = tuple(min(1.0, side / UNITS) for side in frame)
     if not all(-room <= at <= side + room for at, side, room in zip((x, y), frame, slack, strict=True)):
         raise ValueError(f"({x:g}, {y:g}) lies outside of {frame[0]:g} x {frame[1]:g}")
@@ -276,6 +294,7 @@ def _native(value: object, frame: Frame) -> Place:
 
 
 def _place(value: object, frame: Frame) -> Place:
+    # Compared before scaling: the refusal is a pair of numbers of its own.
     if _numbers(value) == list(REFUSED):
         return REFUSED
     x, y = _native(value, frame)

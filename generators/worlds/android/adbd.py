@@ -102,8 +102,10 @@ class Adbd:
         assert task is not None
         self._served.add(task)
         try:
+            # Counted before anything is read: a flood of connections costs no memory.
             if len(self._served) > MAX_CONNECTIONS:
                 raise WireError(f"ADB: more than {MAX_CONNECTIONS} connections")
+            # The handshake alone is limited; a connection may last.
             async with asyncio.timeout(self._limits.handshake_s):
                 connection = await self._handshake(reader, writer)
             await connection.run()
@@ -117,6 +119,7 @@ class Adbd:
             writer.close()
 
     def _note(self, error: Exception | None) -> None:
+        # A peer that closes between two messages simply went away.
         if error is not None and "between two messages" not in str(error):  # that end is an ordinary one
             self.faults = [*self.faults[-99:], str(error) or "handshake took too long"]
 
@@ -128,6 +131,7 @@ class Adbd:
 
     async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AdbConnection:
         hello = await read_message(reader, HANDSHAKE_PAYLOAD, sums=False)
+        # Less payload than this couldn't carry the messages of the protocol.
         if hello.command != CNXN or hello.arg1 < MIN_PAYLOAD:
             raise WireError(
                 f"ADB: expected CNXN with at least {MIN_PAYLOAD} bytes of payload, found "
@@ -140,6 +144,7 @@ class Adbd:
         return AdbConnection(
             reader,
             writer,
+            # The lower of both sides, as the protocol says.
             version=min(hello.arg0, VERSION),
             max_payload=min(hello.arg1, MAX_PAYLOAD),
             on_open=self._open,
@@ -148,6 +153,7 @@ class Adbd:
     async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, keys: HostKeys) -> None:
         """Tokens out until a signature fits a known key. A new key waits for its owner's leave, as on a phone."""
         while True:
+            # A new token for each try: a signature is good for one connection's challenge only.
             token = secrets.token_bytes(adb_auth.TOKEN_BYTES)
             writer.write(encode(Message(AUTH, adb_auth.TOKEN, 0, token)))
             while True:
@@ -157,6 +163,7 @@ class Adbd:
                 if answer.arg0 == adb_auth.SIGNATURE:
                     if any(adb_auth.verify(key, token, answer.data) for key in keys.known):
                         return
+                    # No known key: another token goes out, and the host tries its next key.
                     break
                 if answer.arg0 == adb_auth.PUBLIC_KEY and keys.accept_new:
                     try:
@@ -171,6 +178,7 @@ class Adbd:
         if words[0] not in ("shell", "exec", "sync", *device_services.NAMES):
             await stream.refuse()
             return
+        # Accepted before the service runs: its output may come at once.
         await stream.accept()
         try:
             await self._serve_service(stream, words, argument)
@@ -178,6 +186,7 @@ class Adbd:
         finally:  # also after a breach inside the service: only its stream ends
             if not stream.closed:
                 await stream.close()
+            # Every connection sees the restart, not only the one that asked for it.
             if self.phone.boots != self._boots:  # it was started again: every connection is gone
                 self._boots = self.phone.boots
                 for task in self._served:
@@ -195,6 +204,7 @@ class Adbd:
             output = await self._run(argument)
             await self._answer(stream, output, v2="v2" in words)
             if "v2" in words:
+                # The exit code has one byte.
                 await stream.write(shell_packet(EXIT, bytes([output.code & 0xFF])))
 
     async def _run(self, line: str, session: ShellSession | None = None) -> Output:
@@ -207,12 +217,14 @@ class Adbd:
 
     async def _answer(self, stream: AdbStream, output: Output, *, v2: bool, newline: bytes = b"\n") -> None:
         for kind, data in ((STDOUT, bytes(output.out)), (STDERR, bytes(output.err))):
+            # A terminal wants carriage returns; a pipe doesn't.
             data = data.replace(b"\n", newline) if newline != b"\n" else data
             if data:
                 await stream.write(_packets(kind, data) if v2 else data)
 
     async def _interactive(self, stream: AdbStream, *, v2: bool, echo: bool) -> None:
         """A prompt (with a terminal) and one line after another until `exit` or the end of the input."""
+        # Its own state over lines: variables that were set, and the last exit code.
         packets, line, code, session = ShellPackets(), bytearray(), 0, ShellSession()
         newline = b"\r\n" if echo else b"\n"
 
@@ -227,13 +239,16 @@ class Adbd:
             ended = not data
             typed = data
             if v2:
+                # Version 2 wraps input in packets, which may be cut anywhere.
                 found = packets.feed(data)
                 typed = b"".join(part for kind, part in found if kind == STDIN)
                 ended = ended or any(kind == CLOSE_STDIN for kind, _ in found)
+            # Return keys send CR; lines end with LF here.
             line += typed.replace(b"\r", b"\n")
             await say(typed.replace(b"\r", b"\r\n"))
             if len(line) > MAX_LINE:
                 raise WireError(f"ADB shell: expected a line of at most {MAX_LINE} bytes")
+            # At the end of the input an unfinished line counts as well.
             while line and not stream.closed and (b"\n" in line or ended):
                 text, _, rest = bytes(line).partition(b"\n")
                 line[:] = rest
@@ -261,6 +276,7 @@ async def serve_adb(
     adbd = Adbd(phone, keys, limits)
     with named_port(HOST, port):
         server = await asyncio.start_server(adbd.serve, HOST, port)
+    # One socket: one host, one port.
     sockets: Sequence = server.sockets
     adbd.port = sockets[0].getsockname()[1]
     try:

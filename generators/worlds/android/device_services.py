@@ -27,6 +27,7 @@ _ADDRESS = re.compile(r"tcp:\d{1,5}|local(?:abstract|reserved|filesystem)?:[^;\s
 
 async def serve_service(stream: AdbStream, phone: EmulatedPhone, name: str, argument: str) -> None:
     """Answer a service of NAMES on a stream that has been accepted. Raises `BackendError` where the screen fails."""
+    # Layout as the service writes it, version 1, little endian.
     if name == "framebuffer":
         width, height, pixels = raw_pixels(await phone.backend.screencap())
         # version, bits a pixel, bytes, size, then offset and length in bits of red, blue, green, alpha
@@ -51,6 +52,7 @@ def raw_pixels(png: bytes) -> tuple[int, int, bytes]:
     return *pixels.size, pixels.tobytes()
 
 
+# Length as four hexadecimal digits, then the text, as everywhere in ADB.
 def _block(text: str) -> bytes:
     return f"{len(text.encode()):04x}{text}".encode()
 
@@ -67,6 +69,7 @@ def _reverse(phone: EmulatedPhone, argument: str) -> bytes:
         if phone.reversed.pop(rest, None) is None:
             return b"FAIL" + _block(f"listener '{rest[:80]}' not found")
         return b"OKAY"
+    # Without "norebind" an address that is taken is simply given anew.
     rebinds = not rest.startswith("norebind:")
     remote, _, local = rest.removeprefix("norebind:").partition(";")
     if command != "forward" or not _ADDRESS.fullmatch(remote) or not _ADDRESS.fullmatch(local):
@@ -75,6 +78,7 @@ def _reverse(phone: EmulatedPhone, argument: str) -> bytes:
         return b"FAIL" + _block(f"cannot bind listener '{remote}'")
     resolved = b""
     if remote == "tcp:0":
+        # A free one of a fixed range: no port is really opened.
         port = next(port for port in range(40_000, 41_000) if f"tcp:{port}" not in phone.reversed)
         remote, resolved = f"tcp:{port}", _block(str(port))
     phone.reversed[remote] = local

@@ -22,6 +22,7 @@ async def dumpsys(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output
     if args[:1] == ["-l"]:
         return Output("".join(f"  {name}\n" for name in ("Currently running services:", *SERVICES)).encode())
     if not args or args[0] not in SERVICES:
+        # As `dumpsys` words it.
         raise CommandError(f"Can't find service: {args[0] if args else ''}")
     width, height = phone.backend.size_px
     more = {"density": phone.backend.density, "model": phone.model, "focused": await phone.backend.focused()}

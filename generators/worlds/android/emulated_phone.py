@@ -39,6 +39,7 @@ class EmulatedPhone:
     async def reboot(self) -> None:
         """Start again: the home screen, no reversed ports; files, settings and the keyboard stay. Raises
         `BackendError`."""
+        # Connections are dropped by the daemon, which compares the count.
         self.boots += 1
         self.reversed.clear()
         await self.backend.key("KEYCODE_HOME")

@@ -25,6 +25,7 @@ _BY_NAME = {name: name for name in KEY_NAMES.values()}
 
 def key_name(text: str) -> str | None:
     """`4`, `BACK` or `KEYCODE_BACK` → `KEYCODE_BACK`; None for a key that isn't in the table."""
+    # Four digits hold every key code; longer ones aren't converted at all.
     if text.isascii() and text.isdigit() and len(text) <= 4:
         return KEY_NAMES.get(int(text))
     return _BY_NAME.get(text if text.startswith("KEYCODE_") else f"KEYCODE_{text}")

@@ -57,6 +57,7 @@ class PhoneScreen:
         from playwright.sync_api import Error
 
         try:
+            # Playwright's objects belong to the thread that made them; one thread keeps calls in order, too.
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._world)
         except (Error, WorldError) as error:
             raise BackendError(str(error).splitlines()[0]) from error
@@ -66,6 +67,7 @@ class PhoneScreen:
 
     async def swipe(self, x1: int, y1: int, x2: int, y2: int, ms: int) -> None:
         path = [(x1 + (x2 - x1) * step / MOVES, y1 + (y2 - y1) * step / MOVES) for step in range(MOVES + 1)]
+        # A press that lasts and doesn't move.
         still = (x1, y1) == (x2, y2)
         await self._in_thread(lambda world: world.touch(path[:1] if still else path, ms / 1000))
 
@@ -81,6 +83,7 @@ class PhoneScreen:
 
     async def start(self, component: str = "", link: str = "") -> str | None:
         app = next((app for app in self.apps if app.component == component), None)
+        # Checked before the link: an unknown component must not open anything.
         if component and app is None:
             return None
         if link:
@@ -88,6 +91,7 @@ class PhoneScreen:
                 return None
             try:
                 await self._in_thread(lambda world: world.call("open", link))
+            # Told apart: a page that doesn't know the link, or one that is gone.
             except BackendError:
                 if not await self._alive():
                     raise
@@ -99,6 +103,7 @@ class PhoneScreen:
     async def focused(self) -> str:
         front = await self._in_thread(lambda world: str(world.page.evaluate("phone.state().ui.front")))
         app = next((app for app in self.apps if app.package == f"{PACKAGE}.{front}"), None)
+        # Home, drawer and quick settings belong to the system.
         return app.component if app else f"{SYSTEM}/.{front.capitalize()}"
 
     async def screencap(self) -> bytes:
@@ -117,6 +122,7 @@ class PhoneScreen:
             await self._in_thread(lambda world: world.reset(start))
         except BackendError as error:
             if await self._alive():
+                # Still alive: so the start was at fault.
                 raise ValueError(str(error)) from error
             raise
 
@@ -134,6 +140,7 @@ async def open_phone_screen() -> AsyncIterator[PhoneScreen]:
     thread = ThreadPoolExecutor(1, thread_name_prefix="phone-screen")
     loop = asyncio.get_running_loop()
     stack = ExitStack()
+    # Opened, used and closed in one thread.
     try:
         yield await loop.run_in_executor(thread, lambda: PhoneScreen(stack.enter_context(open_phone()), thread))
     finally:

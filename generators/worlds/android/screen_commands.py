@@ -32,6 +32,7 @@ def _thrown(command: str, what: str) -> CommandError:
 
 def _number(command: str, text: str) -> float:
     try:
+        # Underscores and endless texts are numbers for Python and not for Android.
         value = float(text) if text.isascii() and "_" not in text and len(text) <= 32 else math.nan
     except ValueError:
         value = math.nan
@@ -47,6 +48,7 @@ def _argument(command: str, args: list[str], index: int) -> str:
 
 
 async def _input(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
+    # Which device the input seems to come from makes no difference here.
     if args and args[0] in SOURCES:
         args = args[1:]
     if args[:1] == ["-d"]:
@@ -58,6 +60,7 @@ async def _input(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
         await _gesture(phone, command, rest)
     elif command == "text":
         await _input_text(phone, _argument(command, rest, 0))
+    # Options such as `--longpress` change nothing.
     elif command == "keyevent":
         names = [arg for arg in rest if not arg.startswith("--")]
         _argument(command, names, 0)
@@ -76,12 +79,14 @@ async def _gesture(phone: EmulatedPhone, command: str, args: list[str]) -> None:
     def inside(x: float, y: float) -> bool:
         return 0 <= x < width and 0 <= y < height
 
+    # A touch outside of the screen reaches nothing.
     if not inside(numbers[0], numbers[1]):
         return
     if command == "tap":
         await phone.backend.tap(int(numbers[0]), int(numbers[1]))
         return
     ms = _number(command, args[4]) if len(args) > 4 else 300.0
+    # The end is held inside, as a finger can't leave the screen.
     end_x, end_y = min(max(numbers[2], 0), width - 1), min(max(numbers[3], 0), height - 1)
     ms = int(min(max(ms, 0), MAX_GESTURE_MS))
     await phone.backend.swipe(int(numbers[0]), int(numbers[1]), int(end_x), int(end_y), ms)
@@ -90,6 +95,7 @@ async def _gesture(phone: EmulatedPhone, command: str, args: list[str]) -> None:
 async def _input_text(phone: EmulatedPhone, text: str) -> None:
     """`InputShellCommand.sendText`: `%s` is a blank, and a character that no key types throws before any is sent."""
     text = text.replace("%s", " ")
+    # As on Android: one character without a key, and nothing at all is typed.
     if any(not (" " <= mark <= "~" or mark in "\n\t") for mark in text):
         raise _thrown("text", "NullPointerException: Attempt to get length of null array")
     for part in re.split("([\n\t])", text):
@@ -101,12 +107,12 @@ async def _input_text(phone: EmulatedPhone, text: str) -> None:
 
 async def _screencap(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
     """PNG with `-p` or for a name that ends so, else what Android calls raw: size, format and RGBA pixels."""
-    words = [
-        arg for place, arg in enumerate(args) if arg not in ("-p", "-d") and (args[place - 1] != "-d" or not place)
-    ]
+    # The file's name: neither a flag nor the display after `-d`.
+    words = [arg for at, arg in enumerate(args) if arg not in ("-p", "-d") and (args[at - 1] != "-d" or not at)]
     if len(words) > 1 or any(word.startswith("-") for word in words):
         raise CommandError("usage: screencap [-p] [-d DISPLAY] [FILENAME]")
     picture = await phone.backend.screencap()
+    # Header of raw screenshots: width, height, format 1 (RGBA_8888), colour space 1 (sRGB).
     if "-p" not in args and not (words and words[0].endswith(".png")):
         width, height, pixels = raw_pixels(picture)
         picture = struct.pack("<4I", width, height, 1, 1) + pixels  # RGBA_8888, sRGB
@@ -127,6 +133,7 @@ async def _uiautomator(phone: EmulatedPhone, args: list[str], stdin: bytes) -> O
     paths = [arg for arg in args[1:] if not arg.startswith("--")]
     path = paths[0] if paths else "/sdcard/window_dump.xml"
     xml = await phone.backend.dump()
+    # On the terminal the tree itself is printed.
     if path != "/dev/tty":
         phone.files.write(path, xml)
     said = f"UI hierchary dumped to: {path}\n".encode()  # spelt as on every phone
@@ -147,6 +154,7 @@ class _Intent:
         at = 0
         while at < len(args):
             word = args[at]
+            # How many words an option takes with it.
             width = 2 if word in self.WITH_VALUE else 3 if word in self.EXTRAS else 1
             if at + width > len(args):
                 raise CommandError(f'Error: Argument expected after "{args[-1]}"', 255)
@@ -183,6 +191,7 @@ async def _am(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
         return await _broadcast(phone, _Intent(args[1:]))
     if command == "force-stop":
         app = _app_of(phone, _argument("force-stop", args, 1))
+        # In front or not, an app that was stopped isn't there afterwards.
         if app is not None and (await phone.backend.focused()).split("/")[0] == app.package:
             await phone.backend.key("KEYCODE_HOME")
         return Output()
@@ -190,26 +199,28 @@ async def _am(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
 
 
 async def _am_start(phone: EmulatedPhone, intent: _Intent) -> Output:
+    # A bare word with a colon is a link, one without is a component.
     link = intent.values.get("-d", "") or next((word for word in intent.bare if ":" in word), "")
     wanted = intent.values.get("-n") or intent.values.get("-p") or next((w for w in intent.bare if ":" not in w), "")
-    made = Output(f"Starting: {intent}\n".encode())
+    output = Output(f"Starting: {intent}\n".encode())
     if wanted:
         app = _app_of(phone, wanted)
         if app is None:
-            return made.fail(f"Error type 3\nError: Activity class {{{wanted}}} does not exist.")
+            return output.fail(f"Error type 3\nError: Activity class {{{wanted}}} does not exist.")
         started = await phone.backend.start(component=app.component, link=link)
     else:
         started = await phone.backend.start(link=link) if link else None
     if started is None:
-        return made.fail(f"Error: Activity not started, unable to resolve {intent}")
+        return output.fail(f"Error: Activity not started, unable to resolve {intent}")
     if "-W" in intent.bare:
-        made.out += f"Status: ok\nActivity: {started}\nComplete\n".encode()
-    return made
+        output.out += f"Status: ok\nActivity: {started}\nComplete\n".encode()
+    return output
 
 
 async def _broadcast(phone: EmulatedPhone, intent: _Intent) -> Output:
     action, message = intent.values.get("-a", ""), intent.extras.get("msg", "")
     result = "result=0"
+    # Only the keyboard of the harness listens to these; on another it is a broadcast that nobody hears.
     if action in ("ADB_INPUT_B64", "ADB_INPUT_TEXT") and phone.input_method == ADB_KEYBOARD:
         await phone.backend.text(_decoded(message) if action == "ADB_INPUT_B64" else message.encode())
     elif action in (HARNESS_RESET, HARNESS_STATE) and phone.harness:
@@ -231,6 +242,7 @@ async def _harness(phone: EmulatedPhone, action: str, start: str) -> str:
         return f'result=1, data="{base64.b64encode(state.encode()).decode()}"'
     try:
         wanted = json.loads(base64.b64decode(start, validate=True))
+    # RecursionError: JSON that is nested too deeply is no start either.
     except (ValueError, RecursionError):
         wanted = None
     if not isinstance(wanted, dict):
@@ -239,6 +251,7 @@ async def _harness(phone: EmulatedPhone, action: str, start: str) -> str:
         await phone.backend.reset(wanted)
     except ValueError as error:
         raise CommandError(str(error)[:2000], BAD_START) from error
+    # Files belong to the episode as well.
     phone.files.clear()
     return "result=1"
 
@@ -248,6 +261,7 @@ async def _monkey(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output
     if len(args) < 3 or args[0] != "-p" or args[-1] != "1" or args[2:-1] not in ([], ["-c", LAUNCHER]):
         raise CommandError(f"usage: monkey -p PACKAGE [-c {LAUNCHER}] 1", 255)
     app = _app_of(phone, args[1])
+    # By package only: monkey knows no activities.
     if app is None or "/" in args[1]:
         return Output(b"** No activities found to run, monkey aborted.\n", code=252)
     await phone.backend.start(component=app.component)
@@ -278,8 +292,10 @@ async def _settings(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Outp
         if args[1:] == ["secure", "default_input_method"]:
             return Output(f"{phone.input_method}\n".encode())
         return Output((phone.settings.get((args[1], args[2]), "null") + "\n").encode())
+    # The picture would have another size than it says.
     if args[:3] == ["put", "system", "user_rotation"] and args[3:] != ["0"]:
         raise CommandError("user_rotation: this phone stands upright (0) only", 255)
+    # Bounded: a client can't fill memory with settings.
     if len(args) == 4 and args[0] == "put" and len(phone.settings) < 256 and len(args[2] + args[3]) < 4096:
         phone.settings[(args[1], args[2])] = args[3]
         return Output()

@@ -32,58 +32,63 @@ async def _echo(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
 
 
 async def _ls(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
+    # Flags may stand together, "-la".
     flags = "".join(arg[1:] for arg in args if arg.startswith("-") and len(arg) > 1)
     paths = [arg for arg in args if not arg.startswith("-")] or ["/"]
+    # Strict: an option that isn't known would silently list something else.
     if unknown := set(flags) - set("1adlR"):
         raise CommandError(f"ls: Unknown option '{min(unknown)}' (see \"ls --help\")")
-    made = Output()
+    output = Output()
     for path in paths:
         try:
             found = phone.files.stat(path)
             entries = [found] if found and "d" in flags else phone.files.list(path)
         except FileError as error:
-            made.fail(f"ls: {path}: {error}")
+            output.fail(f"ls: {path}: {error}")
             continue
         listed = found is not None and found.folder and "d" not in flags
         if listed and len(paths) > 1:
-            made.out += f"{path}:\n".encode()
+            output.out += f"{path}:\n".encode()
         for entry in entries:
             name = entry.name if listed else path
             if "l" in flags:
+                # All files of one time: the same listing on every run.
                 name = f"{modes.filemode(entry.mode)} 1 shell shell {entry.size:>8} 1970-01-01 00:00 {name}"
-            made.out += f"{name}\n".encode()
-    return made
+            output.out += f"{name}\n".encode()
+    return output
 
 
 async def _rm(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
     flags = "".join(arg[1:] for arg in args if arg.startswith("-"))
     if unknown := set(flags) - set("rRf"):
         raise CommandError(f"rm: Unknown option '{min(unknown)}' (see \"rm --help\")")
-    made, paths = Output(), [arg for arg in args if not arg.startswith("-")]
+    output, paths = Output(), [arg for arg in args if not arg.startswith("-")]
     if not paths and "f" not in flags:
         raise CommandError("rm: Needs 1 argument")
     for path in paths:
         try:
             phone.files.remove(path, recursive=bool(set(flags) & set("rR")))
         except FileError as error:
+            # `-f` hides only what isn't there.
             if "f" not in flags or str(error) != "No such file or directory":
-                made.fail(f"rm: {path}: {error}")
-    return made
+                output.fail(f"rm: {path}: {error}")
+    return output
 
 
 async def _mkdir(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
-    made = Output()
+    output = Output()
     parents = "-p" in args
     for path in (arg for arg in args if not arg.startswith("-")):
         try:
             if not parents and phone.files.stat(path) is not None:
                 raise FileError("File exists")
+            # Without -p the parent must be there.
             if not parents and phone.files.stat(path.rstrip("/").rpartition("/")[0] or "/") is None:
                 raise FileError("No such file or directory")
             phone.files.mkdir(path)
         except FileError as error:
-            made.fail(f"mkdir: '{path}': {error}")
-    return made
+            output.fail(f"mkdir: '{path}': {error}")
+    return output
 
 
 async def _getprop(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
@@ -100,6 +105,7 @@ async def _sleep(phone: EmulatedPhone, args: list[str], stdin: bytes) -> Output:
         seconds = -1.0
     if not 0 <= seconds <= MAX_SLEEP_S:
         raise CommandError(f"sleep: expected 0 to {MAX_SLEEP_S:g} seconds")
+    # The phone's clock runs; nobody waits unless the backend does.
     await phone.backend.wait(seconds)
     return Output()
 
@@ -145,29 +151,32 @@ async def run_line(phone: EmulatedPhone, line: str, session: ShellSession | None
     """A command line → its output and the exit code of the last command that ran. Never raises on text. `session`: of
     a shell that has read lines before."""
     session = session or ShellSession()
-    made = Output()
+    output = Output()
     try:
         pipelines = parse_line(line)
         for pipeline in pipelines:
-            if (pipeline.when == "&&" and made.code) or (pipeline.when == "||" and not made.code):
+            # By the last command that ran, as in a shell.
+            if (pipeline.when == "&&" and output.code) or (pipeline.when == "||" and not output.code):
                 continue
             step = Output()
             for call in pipeline.calls:
+                # Output of a command is the input of the next.
                 step = await _run_call(phone, call, bytes(step.out), session)
-                made.err += step.err
+                output.err += step.err
                 if step.exits:
                     break
-            made.out += step.out
-            made.code, made.exits = step.code, step.exits
+            output.out += step.out
+            output.code, output.exits = step.code, step.exits
+            # `$?` for the next command.
             session.variables["?"] = str(step.code)
-            if len(made.out) + len(made.err) > MAX_OUTPUT:
-                return made.fail(f"/system/bin/sh: killed after {MAX_OUTPUT} bytes of output", 137)
-            if made.exits:
+            if len(output.out) + len(output.err) > MAX_OUTPUT:
+                return output.fail(f"/system/bin/sh: killed after {MAX_OUTPUT} bytes of output", 137)
+            if output.exits:
                 break
     except LineError as error:
         session.variables["?"] = "1"
-        return made.fail(f"/system/bin/sh: {error}", 1)
-    return made
+        return output.fail(f"/system/bin/sh: {error}", 1)
+    return output
 
 
 async def _run_call(phone: EmulatedPhone, call: ShellCommand, stdin: bytes, session: ShellSession) -> Output:
@@ -176,13 +185,16 @@ async def _run_call(phone: EmulatedPhone, call: ShellCommand, stdin: bytes, sess
 
     async def run_inner(line: str) -> str:
         nonlocal inner_code
+        # Each level runs a shell inside: unbounded nesting would exhaust the stack.
         if session.depth >= MAX_DEPTH:
             raise LineError(f"expected at most {MAX_DEPTH} levels of $( )")
         ran = await run_line(phone, line, session.inner())
+        # An assignment has the exit code of its last `$(…)`.
         inner_code = ran.code
         errors.extend(ran.err)
         return ran.out.decode("utf-8", "replace")
 
+    # Assignments first, then words, as POSIX has it; both are expanded in the session's own variables.
     assigned = {name: await expand_text(word, session, run_inner) for name, word in call.assigned}
     words = [field for word in call.words for field in await expand_fields(word, session, run_inner)]
     if len(words) > MAX_WORDS or len(session.variables | assigned) > MAX_VARIABLES:
@@ -208,14 +220,17 @@ async def _run_call(phone: EmulatedPhone, call: ShellCommand, stdin: bytes, sess
 
 async def _run_words(phone: EmulatedPhone, words: list[str], stdin: bytes, session: ShellSession) -> Output:
     name = words[0].removeprefix("/system/bin/")
+    # toybox is one program with many names.
     if name in ("toybox", "toolbox") and len(words) > 1:
         return await _run_words(phone, words[1:], stdin, session)
     if name == "exit":
         code = words[1] if len(words) > 1 else session.variables["?"]
+        # Anything that isn't a number exits with 0, and codes have one byte.
         ended = Output(code=int(code) & 0xFF if code.isascii() and code.isdigit() and len(code) < 10 else 0)
         ended.exits = True
         return ended
     if name == "sh" and words[1:2] == ["-c"] and len(words) > 2 and session.depth < MAX_DEPTH:
+        # A shell of its own: what it sets is gone with it.
         step = await run_line(phone, words[2], ShellSession(depth=session.depth + 1))
         step.exits = False
         return step
@@ -224,6 +239,7 @@ async def _run_words(phone: EmulatedPhone, words: list[str], stdin: bytes, sessi
         return Output().fail(f"/system/bin/sh: {words[0]}: inaccessible or not found", 127)
     try:
         return await command(phone, words[1:], stdin)
+    # What a program prints for its own errors; the shell goes on.
     except FileError as error:
         return Output().fail(f"{name}: {error}")
     except CommandError as error:
@@ -245,6 +261,7 @@ def _redirected(phone: EmulatedPhone, call: ShellCommand, step: Output, out: str
         if path == "/dev/null":
             continue
         try:
+            # Appending to a file that isn't there makes it.
             before = phone.files.read(path) if append and phone.files.stat(path) else b""
             phone.files.write(path, before + kept)
         except FileError as error:

@@ -47,6 +47,7 @@ RunInner = Callable[[str], Awaitable[str]]
 async def expand_text(word: Word, session: ShellSession, run: RunInner) -> str:
     """A word as one text, as an assignment or a redirection takes it. Raises `LineError`."""
     parts = [await _value(part, session, run) for part in word]
+    # Only what was expanded counts: the line itself is bounded elsewhere.
     if sum(len(text) for part, text in zip(word, parts, strict=True) if part.kind != "text") > MAX_TEXT:
         raise LineError(f"expected a word of at most {MAX_TEXT} characters once it is expanded")
     return "".join(parts)
@@ -61,8 +62,9 @@ async def expand_fields(word: Word, session: ShellSession, run: RunInner) -> lis
         if part.quoted or part.kind == "text":
             open_text = (open_text or "") + value
             continue
-        for place, piece in enumerate(re.split(r"[ \t\n]+", value)):
-            if place and open_text is not None:
+        # The first piece joins what stood before, the others begin new words.
+        for number, piece in enumerate(re.split(r"[ \t\n]+", value)):
+            if number and open_text is not None:
                 fields.append(open_text)
                 open_text = None
             if piece:
@@ -72,6 +74,7 @@ async def expand_fields(word: Word, session: ShellSession, run: RunInner) -> lis
 
 async def _value(part: Part, session: ShellSession, run: RunInner) -> str:
     if part.kind == "command":
+        # Ends of lines at the end of an output are dropped, as in any shell.
         return (await run(part.text)).replace("\0", "").rstrip("\n")
     if part.kind == "arithmetic":
         return str(arithmetic(await expand_text(part.inner, session, run), session.variables))
@@ -127,11 +130,13 @@ def arithmetic(expression: str, variables: Mapping[str, str]) -> int:
             raise LineError(f"arithmetic: can't read '{text[:60]}'")
         tokens.append(found[1])
         at = found.end()
+    # Taken from the end: `pop` is cheap there.
     tokens.reverse()
 
     def one() -> int:
         nonlocal depth
         depth += 1
+        # 40 levels of brackets and signs: a bound on recursion.
         mark = tokens.pop() if tokens and depth < 40 else ""
         if mark in ("-", "+", "!", "~"):
             value = one()
@@ -141,6 +146,7 @@ def arithmetic(expression: str, variables: Mapping[str, str]) -> int:
             if not tokens or tokens.pop() != ")":
                 raise LineError(f"arithmetic: no closing ')' in '{text[:60]}'")
         else:
+            # A variable's value, 0 if it is unset; anything else is an error.
             mark = mark if mark[:1].isdigit() else variables.get(mark, "0") or "0" if mark.isidentifier() else ""
             try:
                 value = int(mark[:40], 16 if mark[1:2] in ("x", "X") else 10)
@@ -153,6 +159,7 @@ def arithmetic(expression: str, variables: Mapping[str, str]) -> int:
         value = one()
         while tokens and _LEVEL.get(tokens[-1], -1) >= least:
             mark = tokens.pop()
+            # Wrapped to 32 bits with a sign after every operation.
             value = (int(_WORK[mark](value, several(_LEVEL[mark] + 1))) + (1 << 31)) % (1 << 32) - (1 << 31)
         return value
 

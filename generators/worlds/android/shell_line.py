@@ -59,10 +59,12 @@ class ShellCommand:
     def add(self, word: Word) -> None:
         """The next word: before the command's name it may set a variable."""
         first = word[0] if word else None
+        # Only unquoted text before the command's name: `"a"=b` is a command.
         if not self.words and first and first.kind == "text" and not first.quoted:
             if found := _ASSIGNED.fullmatch(first.text):
                 self.assigned.append((found[1], (Part("text", found[2]), *word[1:])))
                 return
+            # Said outright: executing `if` as a program would report a missing file instead.
             if len(word) == 1 and first.text in _CONTROL:
                 raise LineError(f"syntax error: unexpected '{first.text}' (this phone's shell has no control flow)")
         self.words.append(word)
@@ -81,6 +83,7 @@ def parse_line(line: str) -> list[Pipeline]:
     pipelines: list[Pipeline] = []
     when, calls, call = ";", [], ShellCommand()
     redirect = ""
+    # A closing semicolon, so that the last pipeline ends like all others.
     for token in [*_tokens(line), ";"]:
         if redirect:
             if isinstance(token, str):
@@ -103,8 +106,10 @@ def parse_line(line: str) -> list[Pipeline]:
         else:
             if call.words or call.assigned:
                 pipelines.append(Pipeline(when, [*calls, call]))
+            # An operator with nothing before it; empty lines and a lone `;` at the end are fine.
             elif calls or call != ShellCommand() or (token in ("&&", "||")) or when != ";":
                 raise LineError(f"syntax error: unexpected '{_shown(token)}'")
+            # `2>&1` and redirections belong to the command they stand in.
             when, calls, call = ";" if token == "\n" else token, [], ShellCommand()
     return pipelines
 
@@ -129,6 +134,7 @@ def _tokens(line: str) -> list[str | Word]:
     at = 0
     while at <= len(line):
         mark = line[at : at + 1]
+        # Operators are looked for first: `2>` would else be read as the word "2".
         operator = _operator(line, at, word is not None) if mark else ""
         if not mark or mark in _BLANKS or operator:
             if word:
@@ -139,6 +145,7 @@ def _tokens(line: str) -> list[str | Word]:
             at += len(operator) or 1
             if len(found) > MAX_WORDS:
                 raise LineError("argument list too long")
+        # A comment only at the beginning of a word: `a#b` is a word.
         elif mark == "#" and word is None:
             newline = line.find("\n", at)
             at = len(line) if newline < 0 else newline
@@ -154,6 +161,7 @@ def _operator(line: str, at: int, started: bool) -> str:
     """The operator at a position; `2>` and `1>` only where no word is under way (`a2>b` is `a2 >b`)."""
     if line[at] in "&|12><;\n":
         for operator in _OPERATORS:
+            # In the order of `_OPERATORS`: longer ones first.
             if line.startswith(operator, at) and not (started and operator[0] in "12"):
                 return operator
     return ""
@@ -163,10 +171,12 @@ def _read_part(line: str, at: int, word: list[Part]) -> int:
     """Reads one run of plain text, escape, quoted text or expansion into `word`; the position after it."""
     mark = line[at]
     if mark == "\\":
+        # A backslash before the end of a line joins both.
         if line[at + 1 : at + 2] != "\n":
             word.append(Part("text", line[at + 1 : at + 2]))
         return at + 2
     if mark == "'":
+        # Between single quotes nothing is special.
         end = line.find("'", at + 1)
         if end < 0:
             raise LineError("no closing quote")
@@ -178,10 +188,12 @@ def _read_part(line: str, at: int, word: list[Part]) -> int:
         if end >= len(line):
             raise LineError("no closing quote")
         return end + 1
+    # Expansion outside of quotes is cut at blanks later.
     if mark in "$`":
         return _read_expansion(line, at, word, quoted=False)
     plain = _PLAIN.match(line, at)
     end = plain.end() if plain else at + 1
+    # Text is "quoted" once something stands before it: only a word's beginning may set a variable.
     word.append(Part("text", line[at:end], quoted=bool(word)))
     return end
 
@@ -193,6 +205,7 @@ def _read_quoted(line: str, at: int, word: list[Part]) -> int:
             at = _read_expansion(line, at, word, quoted=True)
         elif line[at] == "\\":
             escaped = line[at + 1 : at + 2]
+            # In double quotes a backslash escapes four characters and is itself before all others.
             word.append(Part("text", "" if escaped == "\n" else escaped if escaped in '$`"\\' else f"\\{escaped}"))
             at += 2
         else:
@@ -206,12 +219,14 @@ def _read_quoted(line: str, at: int, word: list[Part]) -> int:
 def _read_expansion(line: str, at: int, word: list[Part], *, quoted: bool) -> int:
     if line[at] == "`":
         end = _closing(line, at + 1, "`")
+        # Inside backquotes these three are escaped once more.
         word.append(Part("command", re.sub(r"\\([\\`$])", r"\1", line[at + 1 : end]), quoted))
     elif line.startswith("$((", at):
         end = _closing(line, at + 3, ")") + 1
         if line[end : end + 1] != ")":
             raise LineError("no closing '))'")
         inner: list[Part] = []
+        # Variables and `$(…)` are expanded inside sums, as between double quotes.
         _read_quoted(line[at + 3 : end - 1].replace('"', ""), 0, inner)
         word.append(Part("arithmetic", "", quoted, inner=tuple(inner)))
     elif line.startswith("$(", at):
@@ -222,12 +237,14 @@ def _read_expansion(line: str, at: int, word: list[Part], *, quoted: bool) -> in
         default = braces[4] if braces[3] else None
         word.append(Part("length" if braces[1] else "variable", braces[2], quoted, default))
     elif line.startswith(("${", "$'"), at):
+        # What isn't supported is refused, or it would be taken literally.
         raise LineError(f"{line[at : at + 20]}: bad substitution")
     elif name := _NAME.match(line, at):
         end = name.end() - 1
         word.append(Part("variable", name[1], quoted))
     else:
         end = at
+        # A dollar sign that begins nothing stands for itself.
         word.append(Part("text", "$"))
     return end + 1
 
@@ -244,9 +261,11 @@ def _closing(line: str, at: int, mark: str, depth: int = 0) -> int:
         if found == "\\":
             at += 1
         elif found == "'" and not quoted and mark == ")":
+            # A quote without its end makes the loop run to the line's end and fail there.
             at = line.find("'", at + 1) % (len(line) + 1)  # -1, none, is the line's end
         elif found == '"' and mark == ")":
             quoted = not quoted
+        # Brackets nest, also inside quotes where they belong to a `$(`.
         elif mark == ")" and ((found == "(" and not quoted) or line.startswith("$(", at)):
             at = _closing(line, at + 1 + (found == "$"), ")", depth + 1)
         at += 1

@@ -66,6 +66,7 @@ def nodes_of(elements: Sequence[Mapping[str, Any]], scale: float, package: str) 
     """
     made = []
     for element in elements:
+        # Rounded half up, as pages do.
         left, top, right, bottom = (int(side * scale + 0.5) for side in element["box"])
         text, name, key = str(element["text"]), str(element["name"]), str(element["k"] or element.get("id") or "")
         made.append(
@@ -73,6 +74,7 @@ def nodes_of(elements: Sequence[Mapping[str, Any]], scale: float, package: str) 
                 bounds=(left, top, right, bottom),
                 kind=class_of(str(element["role"]), text),
                 text=text,
+                # Only where it says more than the text.
                 description=name if name != text else "",
                 resource_id=f"{package}:id/{key}" if key else "",
                 package=package,
@@ -99,6 +101,7 @@ def dump_xml(nodes: Sequence[UiAutomatorNode], size_px: tuple[int, int], package
     """The whole dump: a root frame of the screen's size and the nodes as its tree, in document order."""
     children: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
+        # A parent that comes later or isn't there: the node stands at the top.
         children.setdefault(node.parent if -1 <= node.parent < index else -1, []).append(index)
     frame = UiAutomatorNode((0, 0, *size_px), "android.widget.FrameLayout", package=package)
     parts = ["<?xml version='1.0' encoding='UTF-8' standalone='yes' ?>", '<hierarchy rotation="0">', _open(frame, 0)]
@@ -118,6 +121,7 @@ def dump_xml(nodes: Sequence[UiAutomatorNode], size_px: tuple[int, int], package
 
 
 def _open(node: UiAutomatorNode, order: int) -> str:
+    # Attributes in the order of the dumper's code; clients compare texts.
     left, top, right, bottom = node.bounds
     attributes = {
         "index": str(order),
@@ -130,6 +134,7 @@ def _open(node: UiAutomatorNode, order: int) -> str:
         "checked": _flag(node.checked),
         "clickable": _flag(node.clickable),
         "enabled": _flag(node.enabled),
+        # Clickable things and fields can take the focus.
         "focusable": _flag(node.clickable or node.kind.endswith("EditText")),
         "focused": _flag(node.focused),
         "scrollable": _flag(node.scrollable),

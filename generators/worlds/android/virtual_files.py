@@ -56,7 +56,9 @@ class VirtualFiles:
         """Absolute, without `.`, `..`, doubled slashes and the known links. Raises `FileError` on a path too long."""
         if len(path) > MAX_PATH:
             raise FileError("File name too long")
+        # From the root: ".." can't leave it.
         clean = posixpath.normpath("/" + path.replace("\0", "").lstrip("/"))
+        # After normalising, so that "/sdcard/.." isn't followed through the link.
         for link, target in LINKS.items():
             if clean == link or clean.startswith(link + "/"):
                 clean = target + clean[len(link) :]
@@ -92,15 +94,19 @@ class VirtualFiles:
         if parent not in self._folders:
             raise FileError("No such file or directory")
         before = len(self._files[place][0]) if place in self._files else 0
+        # What the file held before is free again.
         held = self._held - before + len(data)
+        # Three bounds, so that no client can fill this machine's memory.
         if len(data) > MAX_FILE or held > MAX_TOTAL or len(self._files) >= MAX_FILES:
             raise FileError("No space left on device")
         self._held = held
+        # Type bits are the file's own: a push can't make links or devices.
         self._files[place] = (data, 0o100000 | (mode & 0o7777), mtime)
 
     def mkdir(self, path: str) -> None:
         """A folder and those above it."""
         place = self.resolve(path)
+        # From below upwards: folders that are there end the loop.
         while place not in self._folders:
             if place in self._files:
                 raise FileError("Not a directory")
@@ -115,12 +121,14 @@ class VirtualFiles:
             self._held -= len(self._files.pop(place)[0])
         elif place not in self._folders:
             raise FileError("No such file or directory")
+        # A phone's own folders can't be removed.
         elif not recursive or place in FOLDERS:
             raise FileError("Is a directory" if not recursive else "Permission denied")
         else:
             below = place + "/"
             self._folders = {name for name in self._folders if name != place and not name.startswith(below)}
             self._files = {name: kept for name, kept in self._files.items() if not name.startswith(below)}
+            # Counted anew, since many files may be gone at once.
             self._held = sum(len(data) for data, _, _ in self._files.values())
 
     def list(self, path: str) -> list[FileEntry]:
@@ -132,10 +140,12 @@ class VirtualFiles:
         if not found.folder:
             return [found]
         names = {name for name in (*self._folders, *self._files) if name != "/" and posixpath.dirname(name) == place}
+        # Links are listed beside folders, by name.
         names |= {link for link in LINKS if posixpath.dirname(link) == place}
         entries = [(name, self.stat(name)) for name in sorted(names)]
         return [FileEntry(posixpath.basename(n), e.mode, e.mtime, e.size) for n, e in entries if e is not None]
 
     def clear(self) -> None:
         """Back to the folders of a new phone."""
+        # Everything as at the start, whatever is added to the constructor later.
         self.__init__()  # type: ignore[misc]

@@ -25,6 +25,7 @@ def make_case(family: str, seed: int, variant: Variant) -> CareCase | None:
         expected = f"one of {', '.join(FAMILIES)}, and one of {', '.join(VARIANTS)}"
         raise ValueError(f"care: expected {expected}, found {family!r:.60} and {variant!r:.60}")
     surface, _, name = family.partition(".")
+    # Families are named by surface, "phone." or "web.".
     return (phone_cases.phone_case if surface == "phone" else care_sites.web_case)(name, seed, variant)
 
 
@@ -45,6 +46,7 @@ def cases(first_seed: int, seeds: int, families: Sequence[str] = FAMILIES) -> It
     for seed in range(first_seed, first_seed + seeds):
         for turn in range(len(VARIANTS)):
             for number, family in enumerate(families):
+                # Shifted by the family's number, so that each turn mixes variants.
                 case = make_case(family, seed, VARIANTS[(number + turn) % len(VARIANTS)])
                 if case is not None:
                     yield case

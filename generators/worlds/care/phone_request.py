@@ -75,4 +75,5 @@ def reversible(goal: AppGoal, words: str, done: tuple[Condition, ...], harm: tup
 
 def counted(goal: AppGoal) -> tuple[Condition, ...]:
     """The checks of a part that an item with these fields is there."""
+    # Counts of 0 are absences, which "has" can't express.
     return tuple(("has", f"data.{c['path']}", c["where"]) for c in goal.checks if c["check"] == "count" and c["is"])

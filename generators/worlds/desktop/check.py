@@ -62,16 +62,19 @@ class GateRow:
 def code_digest() -> str:
     """Of the code of the tasks and of the session: rows of another one are not counted."""
     folder = Path(__file__).parent
+    # Text of the files: also a comment makes the gate run again, which is harmless and never too little.
     return digest([path.read_text("utf-8") for path in sorted(folder.glob("*.py"))])[:16]
 
 
 def gate(task: DesktopTask, world: DesktopWorld) -> tuple[int, str, float]:
     """The steps of its plan, a digest of its actions, and how long its reset takes. Raises `WorldError` for a task that
     doesn't pass."""
+    # The reset alone: it is what a round of generation pays for each task.
     begin = monotonic()
     world.reset(task.start)
     reset_s = monotonic() - begin
     world.act(Wait())
+    # A wait changes nothing, so the goal must be false after it as at the start.
     if not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds after a no-op")
     done = prove(task, world)
@@ -83,12 +86,14 @@ def row_of(task: DesktopTask, seed: int, number: int, world: DesktopWorld) -> Ga
     """Gate a task. Raises `DeviceError` where the desktop broke."""
     begin, program = monotonic(), str(task.start["program"])
     row = GateRow(task.name, seed, number, code_digest(), program)
+    # Not a failure: the machine lacks what the task needs, and the row says how to get it.
     if lacking := missing_packages(programs_of(task)):
         return GateRow(**{**asdict(row), "skipped": f"apt-get install {' '.join(lacking)}"})
     found: dict[str, object] = {}
     try:
         steps, actions, reset_s = gate(task, world)
         found = {"steps": steps, "actions": actions, "reset_s": round(reset_s, 2)}
+    # The desktop's fault and not the task's: another desktop takes the task.
     except DeviceError:
         raise
     except (WorldError, ValueError) as error:
@@ -113,6 +118,7 @@ class GateWork:
                 with open_desktop(SIZE) as endpoint, DesktopWorld(endpoint) as world:
                     self._drain(world)
             except DeviceError:
+                # A broken desktop is replaced a few times; more means that something is wrong here.
                 broken += 1
                 if broken > RETRIES:
                     raise
@@ -126,11 +132,13 @@ class GateWork:
             try:
                 self._write(row_of(make_task(family, seed), seed, number, world))
             except DeviceError:
+                # Put back before the worker gives up its desktop, so that no task is lost.
                 self._todo.put((family, seed, number))
                 raise
 
     def _write(self, row: GateRow) -> None:
         with self._lock, self._path.open("a", encoding="utf-8") as file:
+            # A line at once: an interrupted gate goes on from here.
             file.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
             said = row.why or row.skipped or f"passed in {row.steps} steps"
             print(f"{row.round} {row.family:30} {row.seconds:5.1f} s  {said}", flush=True)
@@ -138,6 +146,7 @@ class GateWork:
 
 def rows_of(path: Path) -> dict[tuple[str, int, int], GateRow]:
     """The rows of this code in a file, the last of each task and round; a torn last line counts for nothing."""
+    # Without its line break the last line was being written when the process ended.
     lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
     rows = [GateRow(**json.loads(line)) for line in lines]
     return {(row.family, row.seed, row.round): row for row in rows if row.code == code_digest()}
@@ -160,6 +169,7 @@ def table(rows: Sequence[GateRow]) -> list[str]:
 
 def differing(rows: Iterable[GateRow]) -> list[str]:
     """Tasks that didn't come out the same in all rounds."""
+    # Per task what each round said of it.
     found: dict[tuple[str, int], set[tuple[bool, str]]] = {}
     for row in rows:
         found.setdefault((row.family, row.seed), set()).add((row.passed, row.skipped))
@@ -173,9 +183,11 @@ def run(out: Path, families: Sequence[str], seed: int, rounds: int, workers: int
     path = out / "rows.jsonl"
     wanted = [(family, seed, number) for number in range(rounds) for family in families]
     known = rows_of(path)
+    # Rows of failures are done again: they may have been mended.
     queue = GateWork([one for one in wanted if one not in known or not known[one].passed], path)
     with ThreadPoolExecutor(workers) as pool:
         for done in [pool.submit(queue.work) for _ in range(workers)]:
+            # Raises what a worker raised.
             done.result()
     found = rows_of(path)
     return [found[one] for one in wanted]
@@ -194,6 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for name in given.program:
             enter(find_program(name))
+        # Families that were entered by --program are among them.
         families = [name for name in FAMILIES if not given.only or name.startswith(tuple(given.only))]
         rows = run(given.out, families, given.seed, given.rounds, given.workers)
     except (DesktopMissing, ValueError) as error:

@@ -70,12 +70,14 @@ def sha256_of(text: str) -> str:
 
 
 def rest_digest(files: Mapping[str, str], without: Collection[str]) -> str:
+    # A digest instead of all files: the rule stays small, and any change shows.
     """Of what these files hold ({path: sha256}), but for some of them."""
     return digest({path: value for path, value in files.items() if path not in without})
 
 
 def rest(files: Mapping[str, str], *changed: str) -> Check:
     """The check that of the files of a start ({path: text}) only some were changed, and none were added beside them."""
+    # Hidden files are programs' own and change by themselves.
     held = {path: sha256_of(text) for path, text in files.items() if not path.startswith(".")}
     return {"check": "rest", "except": sorted(changed), "digest": rest_digest(held, changed)}
 
@@ -90,6 +92,7 @@ def failed_checks(evaluator: Mapping[str, Any], state: Mapping[str, Any], answer
 
 
 READERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {
+    # Among the lines, in any order.
     "has": lambda check, file: set(check["lines"]) <= set(file.get("text", "").splitlines()),
     "members": lambda check, file: file.get("members") == check["files"],
     "drawn": lambda check, file: digest(colours_of(file.get("text", ""))) == check["digest"],
@@ -119,6 +122,7 @@ def _window_holds(check: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     window = state["window"]
     return window.get("app") == check["app"] and any(
         item["role"] == check["role"] and check["text"] in (item["text"], item["name"], item["text"].partition("\n")[0])
+        # Item's text, name, or first line, since programs tell one or the other.
         for item in window.get("texts", ())
     )
 

@@ -29,6 +29,7 @@ Family = Callable[[Random], DesktopTask]
 
 _LISTED = (*CALCULATOR, *EDITOR, *FILES, *SPREADSHEET, *WRITER, *TERMINAL, *CHECKSUMS, *ARCHIVES, *PICTURES, *READER)
 FAMILIES: dict[str, Family] = {
+    # The name comes from a task made once: a family says it in one place only.
     **{family(Random(0)).name: family for family in _LISTED},
     **SETTINGS,
 }
@@ -38,6 +39,7 @@ def make_task(family: str, seed: int) -> DesktopTask:
     """The family's task of a seed. Raises `ValueError` for a family that there isn't."""
     if family not in FAMILIES:
         raise ValueError(f"desktop: no family of tasks {family!r:.60}; known are {', '.join(FAMILIES)}")
+    # By family and seed: adding a family changes no task of the others.
     return FAMILIES[family](Random(f"desktop-task/{family}/{seed}"))
 
 
@@ -50,6 +52,7 @@ def enter(program: DesktopProgram) -> None:
     Only a setting does that, never what a task says. Raises `ValueError` for a name that another program or family has.
     """
     for name in program.names:
+        # The same program again is fine: every process enters it once more.
         if called(name) not in (None, program):
             raise ValueError(f"desktop program: the name {name!r:.60} is taken; choose another")
     for name, family in program.families.items():
@@ -61,5 +64,6 @@ def enter(program: DesktopProgram) -> None:
 
 def programs_of(task: DesktopTask) -> list[DesktopProgram]:
     """The programs that a task needs: the one that it starts with, and those that its plan launches."""
+    # Programs that a plan launches are needed as much as the first.
     names = [str(task.start["program"]), *(intent[1] for intent in task.plan if intent[0] == "launch")]
     return [program for name in names if (program := called(name))]

@@ -32,10 +32,12 @@ class DesktopWorld:
         self._endpoint = endpoint
 
     def __enter__(self) -> DesktopWorld:
+        # The driver is asynchronous; its loop has a thread, so that a world stays synchronous.
         self._thread = LoopThread()
         try:
             self._entered: AbstractAsyncContextManager[AsyncDevice] = connect(self._endpoint)
             self._device = self._thread.run(self._entered.__aenter__())
+        # Also for Ctrl-C: the thread must not outlive a world that never opened.
         except BaseException:
             self._thread.close()
             raise
@@ -55,11 +57,13 @@ class DesktopWorld:
         if not isinstance(start.get("program"), str):
             raise WorldError(f"desktop: reset: expected the name of a program, found {start.get('program')!r:.80}")
         self.answer = ""
+        # "world" is the contract's word and not the driver's.
         self._thread.run(self._device.reset({name: value for name, value in start.items() if name != "world"}))
 
     def observe(self) -> Observation:
         seen = self._thread.run(self._device.observe())
         self.size_px = self._device.size_px
+        # The state's digest is the world's, which programs' own clocks don't change.
         return replace(seen, state=digest(self.state()))
 
     def elements(self) -> tuple[ScreenElement, ...]:

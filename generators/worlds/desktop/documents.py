@@ -17,6 +17,7 @@ _SHOWN = ("font-weight:bold", "font-style:italic", "text-align:center", "text-al
 
 def _root(text: str) -> ElementTree.Element | None:
     """The root of an XML text; None where it is none, or defines entities of its own (which can grow without end)."""
+    # Entities that refer to one another grow exponentially; no program of ours writes any.
     if "<!ENTITY" in text:
         return None
     try:
@@ -30,6 +31,7 @@ def column_name(number: int) -> str:
     name = ""
     number += 1
     while number:
+        # Letters count from 1: there is no zero in A, B, … Z, AA.
         number, letter = divmod(number - 1, 26)
         name = chr(ord("A") + letter) + name
     return name
@@ -49,6 +51,7 @@ def cells_of(text: str) -> dict[str, str] | None:
 
 
 def _entered(text: str) -> str:
+    # Gnumeric keeps the case of what was typed; the formula is the same.
     return text.upper() if text.startswith("=") else text
 
 
@@ -70,6 +73,7 @@ def _paragraph(paragraph: ElementTree.Element) -> str:
     said = "".join(paragraph.itertext())
     formats = _formats(paragraph.get("props"))
     runs = [run for run in paragraph if "".join(run.itertext())]
+    # Formats of runs count only where all of the text lies in runs.
     if runs and len("".join("".join(run.itertext()) for run in runs)) == len(said):
         formats |= set.intersection(*(_formats(run.get("props")) for run in runs))
     tags = [f"[{style}]"] if style != "Normal" else []
@@ -77,6 +81,7 @@ def _paragraph(paragraph: ElementTree.Element) -> str:
 
 
 def colours_of(text: str) -> list[list[str]] | None:
+    # An XPM is C source: its strings are header, colours and rows.
     """The rows of an XPM picture, a colour ("#FF0000") for each of its pixels; None for another kind of text. Programs
     choose the letters for its colours anew."""
     strings = re.findall(r'"([^"]*)"', text)
@@ -84,6 +89,7 @@ def colours_of(text: str) -> list[list[str]] | None:
     if len(head) < 4 or not all(part.isdecimal() for part in head[:4]):
         return None
     _, height, count, letters = map(int, head[:4])
+    # The colour is the last word of a colour's line, whatever comes before.
     named = {line[:letters]: line[letters:].split()[-1].upper() for line in strings[1 : 1 + count] if line[letters:]}
     rows = strings[1 + count : 1 + count + height]
     cut = [[row[at : at + letters] for at in range(0, len(row), letters)] for row in rows]

@@ -29,6 +29,7 @@ START_S = 20.0
 
 def die_with_parent() -> None:
     """For a child, before it becomes its program."""
+    # SIGKILL from the kernel, even if the keeper is killed itself.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -37,6 +38,7 @@ def forget_display(display: str) -> None:
     path = Path(f"/tmp/.X11-unix/X{display.removeprefix(':')}")
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
         try:
+            # Refused: nobody listens, so the socket is left over.
             asked.connect(str(path))
         except ConnectionRefusedError:
             path.unlink()
@@ -48,6 +50,7 @@ def descendants() -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with contextlib.suppress(OSError, ValueError, IndexError):
+                # After the last bracket: a program's name may hold blanks and brackets.
                 fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
                 parents.setdefault(int(fields[1]), []).append(int(name))
     found, todo = [], [os.getpid()]
@@ -70,9 +73,11 @@ def kill_all() -> None:
     while left := descendants():
         late = time.monotonic() - begin
         for pid in left:
+            # Half a second to end in order, then none.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL if late > 0.5 else signal.SIGTERM)
         reap()
+        # Processes in an uninterruptible state can't be waited for.
         if late > 10:
             return
         time.sleep(0.05)
@@ -82,6 +87,7 @@ def read_line(file: int, child: subprocess.Popen[bytes], what: str) -> str:
     """The first line that a child writes. Raises `RuntimeError` when it ends or says nothing in time."""
     said, end = b"", time.monotonic() + START_S
     while b"\n" not in said:
+        # A server that never becomes ready must not hold the session for ever.
         if not select.select([file], [], [], max(0.0, end - time.monotonic()))[0]:
             raise RuntimeError(f"{what}: expected it to be ready within {START_S:g} s; it wrote nothing")
         more = os.read(file, 4096)
@@ -97,12 +103,14 @@ def start(plan: dict[str, Any]) -> tuple[str, str, subprocess.Popen[bytes]]:
     env = {**plan["env"]}
 
     def run(command: list[str], **more: Any) -> subprocess.Popen[bytes]:
+        # Every child dies with the keeper, even when it can't clean up.
         return subprocess.Popen(
             command, env=env, stdin=subprocess.DEVNULL, stderr=log, preexec_fn=die_with_parent, **more
         )
 
     reader, writer = os.pipe()
     size = "x".join(map(str, plan["size"]))
+    # The server picks a free display and writes it down: no two sessions race for a number.
     command = ["Xvfb", "-displayfd", str(writer), "-screen", "0", f"{size}x24", "-nolisten", "tcp", "-noreset"]
     server = run(command, stdout=log, pass_fds=(writer,))
     os.close(writer)
@@ -111,6 +119,7 @@ def start(plan: dict[str, Any]) -> tuple[str, str, subprocess.Popen[bytes]]:
     daemon = run(["dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address"], stdout=subprocess.PIPE)
     assert daemon.stdout is not None
     env["DBUS_SESSION_BUS_ADDRESS"] = read_line(daemon.stdout.fileno(), daemon, "dbus-daemon")
+    # No session manager: windows of an earlier session aren't restored.
     run(["openbox", "--sm-disable"], stdout=log)
     return env["DISPLAY"], env["DBUS_SESSION_BUS_ADDRESS"], server
 
@@ -120,8 +129,10 @@ def serve(listener: socket.socket, plan: dict[str, Any], server: subprocess.Pope
     which the port is anybody else's."""
     with open(plan["log"], "ab") as log:
         while server.poll() is None:
+            # Half a second at most, so that ended children are reaped and the server's end is seen.
             ready, _, _ = select.select([0, listener.fileno()], [], [], 0.5)
             reap()
+            # The end of stdin: whoever started this is gone, or wants it to end.
             if 0 in ready and not os.read(0, 4096):
                 return
             if listener.fileno() in ready:
@@ -133,15 +144,18 @@ def serve(listener: socket.socket, plan: dict[str, Any], server: subprocess.Pope
                         stdout=peer.fileno(),
                         stderr=log,
                         env=plan["env"],
+                        # A session of its own, so that a signal to the keeper's group doesn't cut it off.
                         start_new_session=True,
                         preexec_fn=die_with_parent,
                     )
 
 
 def main() -> None:
+    # Before anything is started: orphans come to this process instead of init.
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise SystemExit("keeper: this system has no subreapers; expected Linux 3.4 or newer")
     plan = json.loads(sys.stdin.buffer.readline())
+    # Listening at once, so that the port is taken before it is named.
     listener = socket.create_server(("127.0.0.1", 0))
     display = ""
     try:
@@ -150,11 +164,13 @@ def main() -> None:
             answer = {"display": display, "bus": bus, "port": listener.getsockname()[1]}
         except (RuntimeError, OSError, ValueError) as error:
             answer = {"error": str(error)}
+        # The one line that the starter waits for.
         print(json.dumps(answer), flush=True)
         if "error" not in answer:
             serve(listener, plan, server)
     finally:
         listener.close()
+        # Whatever happened: nothing of the session is left.
         kill_all()
         forget_display(display)
         shutil.rmtree(plan["folder"], ignore_errors=True)

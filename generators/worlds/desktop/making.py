@@ -28,6 +28,7 @@ def task(
     settings that its programs' descriptors bring are among the files, too. Without `near` a slip is made of the plan.
     """
     begun: dict[str, str] = {}
+    # Programs that the plan launches later bring their files, too.
     for named in (program, *(intent[1] for intent in plan if intent[0] == "launch")):
         known = called(named)
         begun |= known.files if known else {}
@@ -43,12 +44,14 @@ def menu(*path: str) -> Plan:
 
 def in_new_file(text: str, path: str) -> Plan:
     """Writes a text into a new file, with the text editor."""
+    # The whole name is replaced in the dialog of saving, whatever stands there.
     saved: Plan = (SAVE, ("key", "ctrl", "a"), ("type", path), ("click", "push button", "Save"))
     return (("launch", "editor"), ("type", text), *saved)
 
 
 def open_in(program: str, path: str) -> Plan:
     """Starts a program and opens a file in it, by the path."""
+    # Ctrl+L shows the path as text in GTK's dialogs.
     return (("launch", program), ("key", "ctrl", "o"), ("key", "ctrl", "l"), ("type", path), ("enter",), ("wait",))
 
 
@@ -67,6 +70,7 @@ def lines(texts: Sequence[str]) -> str:
     return "".join(f"{text}\n" for text in texts)
 
 
+# The rule of answers is the phone's.
 def answer(said: str, *others: str) -> Check:
     """CallUser says this, and none of the others."""
     return {"check": "answer", "is": said, "not": list(others)} if others else {"check": "answer", "is": said}

@@ -37,7 +37,9 @@ POINTED: dict[str, Callable[[Point], Action]] = {
 def find(elements: Sequence[ScreenElement], role: str, name: str) -> ScreenElement:
     """The one element of a role and a name that can be clicked. Raises `WorldError` where there is none, or more."""
     named = [element for element in elements if (element.role, element.name) == (role, name)]
+    # Some programs list an element twice, as a label and as a control.
     found = [element for element in named if element.clickable] or named
+    # Exactly one: a plan that takes the first of two proves nothing.
     if len(found) != 1:
         raise WorldError(f"desktop plan: expected one {role} named {name!r}, found {len(found)}")
     return found[0]
@@ -79,6 +81,7 @@ class IntentPerformer:
         aims = intent[0] in (*POINTED, "drag")
         end = monotonic() + PATIENCE_S
         while True:
+            # One look serves a run of keys of a calculator.
             if aims and not self._seen:
                 self._seen = self._world.elements()
             try:
@@ -87,9 +90,11 @@ class IntentPerformer:
             except WorldError:
                 if not aims or monotonic() > end:
                     raise
+                # Look again: programs draw in their own time.
                 self._seen = ()
                 sleep(0.1)
         if intent[:2] != ("click", "toggle button"):
+            # Anything else may change the screen, so the look is void.
             self._seen = ()
         self._world.act(action)
         return action
@@ -110,6 +115,7 @@ def failed(task: DesktopTask, world: DesktopWorld) -> list[str]:
 def settled(task: DesktopTask, world: DesktopWorld, patience_s: float) -> list[str]:
     """The checks that don't hold, when they do or the patience is at its end: programs save in their own time."""
     end = monotonic() + patience_s
+    # Asked until it holds: saving takes as long as it takes.
     while (wrong := failed(task, world)) and monotonic() < end:
         sleep(0.1)
     return wrong
@@ -123,6 +129,7 @@ def prove(task: DesktopTask, world: DesktopWorld, patience_s: float = PATIENCE_S
         raise WorldError(f"task {task.name}: its goal holds at the reset")
     performer = IntentPerformer(world)
     done = [performer.do(intent) for intent in task.plan[:-1]]
+    # Otherwise the last step would be superfluous, and "expected steps" wrong.
     if done and not failed(task, world):
         raise WorldError(f"task {task.name}: its goal holds before the last step of the plan")
     done.append(performer.do(task.plan[-1]))
@@ -148,6 +155,7 @@ def near_miss_of(task: DesktopTask) -> tuple[Intent, ...]:
     """
     if task.near_miss:
         return task.near_miss
+    # From the end: a slip in the last text is nearest to what was asked.
     for at in reversed(range(len(task.plan))):
         if slip := _slip(task.plan[at]):
             return (*task.plan[:at], slip, *task.plan[at + 1 :])
@@ -159,8 +167,10 @@ def _slip(intent: Intent) -> Intent | None:
     if intent[0] in ("type", "answer"):
         said = intent[1].rstrip("\n")
         ending = intent[1][len(said) :]
+        # One less, or another last letter: what a careless person would do.
         wrong = str(int(said) - 1) if said.isdecimal() else f"{said[:-1]}{'x' if said[-1:] != 'x' else 'y'}"
         return (intent[0], wrong + ending)
     if intent[:2] == ("click", "toggle button") and intent[2].isdecimal():
+        # The next digit, nine to zero.
         return (*intent[:2], str((int(intent[2]) + 1) % 10))
     return None

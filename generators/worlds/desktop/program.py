@@ -56,6 +56,7 @@ class DesktopProgram:
         way). A program's own `--version` needs a display, and none says it in the same form."""
         query = ["dpkg-query", "-W", "-f=${Version}", self.package]
         try:
+            # Asked of Debian, which answers without a display.
             said = subprocess.run(query, capture_output=True, text=True, timeout=VERSION_S, check=False)
         except (FileNotFoundError, subprocess.TimeoutExpired):
             return ""

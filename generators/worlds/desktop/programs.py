@@ -79,6 +79,7 @@ def find_program(name: str) -> DesktopProgram:
 
 def called(name: str) -> DesktopProgram | None:
     """The program that goes by this name, be it `name` or one of `also`."""
+    # Case and blanks don't matter: tasks and recordings write names in many ways.
     wanted = name.strip().casefold()
     return next((program for program in PROGRAMS.values() if wanted in program.names), None)
 
@@ -89,6 +90,7 @@ def missing_packages(programs: Iterable[DesktopProgram]) -> list[str]:
 
 
 def driver_options(programs: Sequence[DesktopProgram]) -> dict[str, object]:
+    # By every name, since tasks launch programs by any of them.
     """What the SSH driver is told of programs, as its options."""
     return {
         "programs": {name: list(program.command) for program in programs for name in program.names},

@@ -56,9 +56,11 @@ def find_base_missing() -> list[str]:
     """Debian packages without which no session starts here; empty: it can start."""
     lacking = {package for program, package in PACKAGES.items() if shutil.which(program, path=PATH) is None}
     missing = sorted(lacking)
+    # The accessibility bus is started by this file, not by a program on the PATH.
     if not Path("/usr/share/dbus-1/services/org.a11y.Bus.service").exists():
         missing.append("at-spi2-core")
     asked = [_PYTHON, "-c", _BINDING]
+    # The binding is of the system's own Python, which scripts on the desktop run with.
     if not Path(_PYTHON).exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
         missing += ["python3-gi", "gir1.2-atspi-2.0"]
     return missing
@@ -69,6 +71,7 @@ def _make_keys(folder: Path) -> str:
     for name in ("host_key", "user_key"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)]
         subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    # Only this key enters.
     (folder / "authorized_keys").write_text((folder / "user_key.pub").read_text())
     return " ".join((folder / "host_key.pub").read_text().split()[:2])
 
@@ -103,6 +106,7 @@ def _write_config(folder: Path) -> Path:
 def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
     for name in ("home", "run"):
         (folder / name).mkdir(mode=0o700)
+    # The mark says that this home may be emptied: a reset deletes what lies in it.
     (folder / "home" / MARK).touch()
     env = {
         "HOME": str(folder / "home"),
@@ -111,6 +115,7 @@ def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
         "LANG": "C.UTF-8",
         # settings lie in files of the disposable home, where a reset and the truth find them
         "GSETTINGS_BACKEND": "keyfile",
+        # Programs of both toolkits tell their trees only with these set.
         "NO_AT_BRIDGE": "0",
         "GTK_MODULES": "gail:atk-bridge",
         "USER": getpass.getuser(),
@@ -127,10 +132,12 @@ def _make_plan(folder: Path, size: tuple[int, int]) -> dict[str, object]:
 
 def _ready(keeper: subprocess.Popen[bytes], folder: Path) -> dict[str, object]:
     assert keeper.stdout is not None
+    # Its first line or the end of our patience.
     line = keeper.stdout.readline() if select.select([keeper.stdout], [], [], START_S)[0] else b""
     said = json.loads(line) if line else {"error": "its keeper said nothing"}
     if "error" in said:
         log = folder / "session.log"
+        # Its end: what went wrong stands in the last lines.
         tail = log.read_text(errors="replace")[-300:].strip() if log.exists() else ""
         raise DeviceError(f"desktop session did not start: {said['error']}; its log ends with {tail!r}")
     return dict(said)
@@ -154,6 +161,7 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint
         host_key = _make_keys(folder)
         plan = _make_plan(folder, size)
         script = Path(__file__).with_name("keeper.py")
+        # Isolated (`-I`): it must run with the standard library alone, whatever PYTHONPATH says.
         keeper = subprocess.Popen(
             [sys.executable, "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
@@ -162,6 +170,7 @@ def open_desktop(size: tuple[int, int] = (1280, 800)) -> Iterator[DeviceEndpoint
         try:
             keeper.stdin.write(json.dumps(plan).encode() + b"\n")
             keeper.stdin.flush()
+            # The address, only when everything runs.
             said = _ready(keeper, folder)
             yield DeviceEndpoint(
                 "ssh",

@@ -24,6 +24,7 @@ def packed(files: Mapping[str, str]) -> str:
             entry = tarfile.TarInfo(name)
             entry.size = len(text.encode())
             archive.addfile(entry, io.BytesIO(text.encode()))
+    # USTAR of ASCII texts is ASCII itself, so it can be a text among a start's files.
     return held.getvalue().decode("ascii")
 
 
@@ -69,6 +70,7 @@ def unpack_all(rng: Random) -> DesktopTask:
         UNPACK,
         *({"check": "file", "path": path, "text": text} for path, text in held.items()),
         rest(files, *held),
+        # With one file marked only that one is unpacked: the usual mistake.
         near=(*cell(one), *UNPACK),
     )
 
@@ -105,6 +107,7 @@ def remove(rng: Random) -> DesktopTask:
 
 
 def add(rng: Random) -> DesktopTask:
+    # Another ending than the archived files have, so that no name occurs twice.
     held = inside(rng)
     first, second = (f"{name}.md" for name in rng.sample(GOODS, 2))
     files = {BOX: packed(held), first: "# first\n", second: "# second\n"}

@@ -42,6 +42,7 @@ def product(rng: Random) -> DesktopTask:
 
 def quotient(rng: Random) -> DesktopTask:
     b = rng.choice((2, 4, 5, 8))
+    # With a remainder, so that the result has decimals; divisors whose results end.
     a = rng.choice([n for n in range(3, 90) if n % b])
     said = f"{a / b:g}"
     return _task(
@@ -73,6 +74,7 @@ def long_total(rng: Random) -> DesktopTask:
 
 
 def difference(rng: Random) -> DesktopTask:
+    # The larger is subtracted: the result is below zero.
     a, b = rng.randint(200, 999), rng.randint(1000, 5000)
     return _task(
         "calculator.difference",
@@ -104,6 +106,7 @@ def brackets(rng: Random) -> DesktopTask:
 
 def memory(rng: Random) -> DesktopTask:
     a, b = rng.randint(120, 999), rng.randint(2, 9)
+    # The menu of the memory shows its numbers with six decimals.
     slot = (("click", "menu item", f"{a}.000000"),)
     plan: Plan = (
         *press(str(a)),
@@ -144,6 +147,7 @@ def factorial_of(rng: Random) -> DesktopTask:
 
 
 def hexadecimal(rng: Random) -> DesktopTask:
+    # With a letter in it, so that decimal and hexadecimal can't be mistaken.
     a = rng.choice([n for n in range(170, 255) if not f"{n:X}".isdecimal()])
     plan = (
         *SCIENTIFIC,

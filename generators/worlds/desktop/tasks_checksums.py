@@ -35,6 +35,7 @@ def read(rng: Random) -> DesktopTask:
         rest(files),
         files=files,
         opened="old.txt",
+        # The checksum of the other file: what a hasty look would give.
         near=(("answer", of(files["new.txt"])),),
     )
 

@@ -46,6 +46,7 @@ def files_of(rng: Random) -> dict[str, str]:
 def editing(
     name: str, goal: str, files: Mapping[str, str], opened: str, plan: Plan, *checks: Check, near: Plan = ()
 ) -> DesktopTask:
+    # Without a file to open the editor begins with an empty one.
     start = {"world": "desktop", "program": "mousepad", "files": dict(files), **({"open": opened} if opened else {})}
     return DesktopTask(name, goal, start, checks, plan, (name,), near)
 
@@ -90,6 +91,7 @@ def rewrite(rng: Random) -> DesktopTask:
 
 def replace(rng: Random) -> DesktopTask:
     files = files_of(rng)
+    # An ASCII word: Find and Replace is typed, and the goal quotes it.
     old, new = rng.choice([line for line in _lines(files) if line.isascii()]), f"{rng.choice(PEOPLE)}'s choice"
     text = files["shopping.txt"].replace(old, new)
     plan: Plan = (
@@ -115,6 +117,7 @@ def replace(rng: Random) -> DesktopTask:
 def delete_line(rng: Random) -> DesktopTask:
     files = files_of(rng)
     lines = _lines(files)
+    # Never the first line: jumping there is where the cursor is anyway.
     number = rng.randrange(1, len(lines))
     plan: Plan = (
         *menu("Search", "Go to..."),
@@ -255,6 +258,7 @@ def read(rng: Random) -> DesktopTask:
     lines = _lines(files)
     number = rng.randrange(len(lines))
     others = [line for i, line in enumerate(lines) if i != number and line.isascii()]
+    # ASCII only: answers are compared as words of letters and digits.
     while not lines[number].isascii():
         number = (number + 1) % len(lines)
         others = [line for i, line in enumerate(lines) if i != number and line.isascii()]

@@ -39,6 +39,7 @@ def _task(name: str, goal: str, files: Mapping[str, str], plan: Plan, *checks: C
 
 def _beside(plan: Plan, name: str, other: str) -> Plan:
     """The plan with another file in the place of one."""
+    # The same steps on the wrong file: what misreading the goal gives.
     return tuple((*intent[:2], other) if intent[1:] == ("table cell", name) else intent for intent in plan)
 
 
@@ -146,6 +147,7 @@ def move(rng: Random) -> DesktopTask:
         _same(files, f"{folder}/{name}", name),
         {"check": "gone", "path": name},
         rest(files, name, f"{folder}/{name}"),
+        # Copying instead of moving: the file is there, and still where it was.
         near=(cell(name), ("key", "ctrl", "c"), *plan[2:]),
     )
 
@@ -231,6 +233,7 @@ def take_out(rng: Random) -> DesktopTask:
         _same(files, "old.txt", f"{folder}/old.txt"),
         {"check": "gone", "path": f"{folder}/old.txt"},
         rest(files, "old.txt", f"{folder}/old.txt"),
+        # Copied again instead of moved.
         near=(*plan[:2], ("key", "ctrl", "c"), *plan[3:]),
     )
 
@@ -298,6 +301,7 @@ def show_hidden(rng: Random) -> DesktopTask:
 def open_file(rng: Random) -> DesktopTask:
     files, names, _ = home(rng)
     name = rng.choice(names)
+    # Which program opens texts is a setting of the home folder.
     files[".config/mimeapps.list"] = OPENERS
     return _task(
         "open",
@@ -314,6 +318,7 @@ def open_file(rng: Random) -> DesktopTask:
 def count(rng: Random) -> DesktopTask:
     files, names, folder = home(rng)
     more = {f"{folder}/{name}": "x\n" for name in rng.sample(NAMES, rng.randint(2, 6))}
+    # With the one file that every folder begins with.
     said = str(len(more) + 1)
     return _task(
         "count",

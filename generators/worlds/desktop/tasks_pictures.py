@@ -21,6 +21,7 @@ Grid = Sequence[str]
 
 def xpm(rows: Grid, colours: Mapping[str, str]) -> str:
     """An XPM picture."""
+    # Width, height, number of colours, letters per pixel.
     head = [f"{len(rows[0])} {len(rows)} {len(colours)} 1", *(f"{key} c {value}" for key, value in colours.items())]
     return "/* XPM */\nstatic char *picture[] = {\n" + ",\n".join(f'"{line}"' for line in [*head, *rows]) + "};\n"
 
@@ -28,6 +29,7 @@ def xpm(rows: Grid, colours: Mapping[str, str]) -> str:
 def grid(rng: Random) -> list[str]:
     """The left part in one colour, the right in the other, but for its lowest rows."""
     width, height = rng.randint(40, 90), rng.randint(20, 60)
+    # Never symmetric: no flip or turn leaves the picture as it was.
     left, low = rng.randint(8, width // 3), rng.randint(3, height // 3)
     upper = "a" * left + "b" * (width - left)
     return [upper] * (height - low) + ["a" * width] * low
@@ -38,6 +40,7 @@ def pictures(rng: Random) -> dict[str, str]:
     found: dict[str, str] = {}
     sizes = set[tuple[int, int]]()
     names = sorted(rng.sample(NAMES, rng.randint(3, 4)))
+    # No two of one size, so that a size tells which picture is shown.
     while len(found) < len(names):
         rows = grid(rng)
         if (len(rows[0]), len(rows)) not in sizes:
@@ -53,6 +56,7 @@ def size_of(picture: str) -> str:
 
 
 def _viewed(name: str, goal: str, files: Mapping[str, str], plan: Plan, *checks: Check, near: Plan = ()) -> DesktopTask:
+    # The first by name, where the viewer begins.
     opened = next(iter(files))
     return task(f"pictures.{name}", "ristretto", goal, plan, *checks, files=files, opened=opened, near=near)
 
@@ -64,6 +68,7 @@ def button(name: str) -> Plan:
 def size(rng: Random) -> DesktopTask:
     files = pictures(rng)
     names = list(files)
+    # Not the first, so that one has to go on.
     at = rng.randrange(1, len(names))
     said = size_of(files[names[at]])
     return _viewed(
@@ -89,6 +94,7 @@ def throw_away(rng: Random) -> DesktopTask:
         (*button("Forward") * at, *gone),
         {"check": "gone", "path": names[at]},
         rest(files, names[at]),
+        # One picture too early.
         near=(*button("Forward") * (at - 1), *gone),
     )
 
@@ -158,6 +164,7 @@ def _painted(name: str, rng: Random, goal: str, steps: Plan, near: Plan, after: 
     path = f"{rng.choice(NAMES)}.xpm"
     files = {path: xpm(rows, colours)}
     drawn = [[colours[letter] for letter in row] for row in after]
+    # The window of tools, which mtpaint puts in front.
     begin: Plan = (("key", "alt", "f4"),)
     return task(
         f"painting.{name}",
@@ -174,6 +181,7 @@ def _painted(name: str, rng: Random, goal: str, steps: Plan, near: Plan, after: 
 
 def _image_menu(number: int) -> Plan:
     """An entry of the menu Image, by its number."""
+    # By arrow keys: the program has no accessibility tree to click in.
     return (("key", "alt", "i"), *(("key", "down"),) * (number - 1), ("enter",))
 
 
@@ -195,6 +203,7 @@ def upside_down(rng: Random) -> DesktopTask:
 
 def turn(rng: Random) -> DesktopTask:
     rows = grid(rng)
+    # Clockwise: the last row becomes the first column.
     clockwise = ["".join(column) for column in zip(*rows[::-1], strict=True)]
     goal = "Turn the open picture clockwise by a quarter."
     return _painted("turn", rng, goal, CLOCKWISE, ANTICLOCKWISE, clockwise, rows)

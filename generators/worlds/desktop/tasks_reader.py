@@ -14,6 +14,7 @@ PLAN = "plan.pdf"
 def pdf(pages: Sequence[Sequence[str]]) -> str:
     """A PDF document of ASCII lines, a page for each list of them (PDF 1.4, ISO 32000-1, 7.5)."""
     parts = ["<< /Type /Catalog /Pages 2 0 R >>"]
+    # Each page has two objects, the page and its contents, from number 4 on.
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
     parts.append(f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>")
     parts.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
@@ -22,17 +23,19 @@ def pdf(pages: Sequence[Sequence[str]]) -> str:
         uses = f"/Contents {5 + 2 * number} 0 R /Resources << /Font << /F1 3 0 R >> >>"
         parts.append(f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] {uses} >>")
         parts.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}endstream")
-    text, places = "%PDF-1.4\n", list[int]()
+    text, offsets = "%PDF-1.4\n", list[int]()
     for number, part in enumerate(parts, 1):
-        places.append(len(text))
+        # The table at the end names where each object begins, in bytes; all is ASCII.
+        offsets.append(len(text))
         text += f"{number} 0 obj\n{part}\nendobj\n"
-    table = "0000000000 65535 f \n" + "".join(f"{place:010} 00000 n \n" for place in places)
+    table = "0000000000 65535 f \n" + "".join(f"{offset:010} 00000 n \n" for offset in offsets)
     end = f"trailer\n<< /Size {len(parts) + 1} /Root 1 0 R >>\nstartxref\n{len(text)}\n%%EOF\n"
     return f"{text}xref\n0 {len(parts) + 1}\n{table}{end}"
 
 
 def rooms(rng: Random) -> tuple[list[list[str]], list[tuple[str, str, int]]]:
     """A plan of several pages, and who has which room, with the page that says it. A page shows one of them."""
+    # ASCII names: the document's font has no others.
     people = rng.sample([name for name in PEOPLE if name.isascii()], 4)
     held = [(who, str(room), page) for page, (who, room) in enumerate(zip(people, rng.sample(range(11, 99), 4)), 1)]
     return [[f"Page {page}", f"{who}: room {room}"] for who, room, page in held], held
@@ -40,6 +43,7 @@ def rooms(rng: Random) -> tuple[list[list[str]], list[tuple[str, str, int]]]:
 
 def read(rng: Random) -> DesktopTask:
     pages, held = rooms(rng)
+    # Never on the first page, which is open.
     who, room, page = rng.choice(held[1:])
     files = {PLAN: pdf(pages)}
     others = [other for _, other, _ in held if other != room]
@@ -75,6 +79,7 @@ def save_copy(rng: Random) -> DesktopTask:
 def to_page(rng: Random) -> DesktopTask:
     pages, _ = rooms(rng)
     page = rng.randint(2, 4)
+    # The page after, and the first after the last.
     other = page % 4 + 1
     files = {PLAN: pdf(pages)}
 

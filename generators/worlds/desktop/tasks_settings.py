@@ -89,6 +89,7 @@ def _family(
     """Some of these changes, in the order of the dialog; `beside` is the near miss where there is one change only."""
 
     def make(rng: Random) -> DesktopTask:
+        # In the order of the dialog, so that tabs are opened once.
         chosen = sorted(rng.sample(range(len(changes)), rng.randint(least, most)))
         plan = _way([changes[index] for index in chosen])
         others = [index for index in range(len(changes)) if index not in chosen]
@@ -107,6 +108,7 @@ def _way(changes: Sequence[Change]) -> Plan:
     plan, page = list[Intent](), ""
     for change in changes:
         for intent in change[1]:
+            # A tab that is open already stays: clicking it again would be a wasted step.
             if intent[1] == "page tab":
                 if intent[2] == page:
                     continue

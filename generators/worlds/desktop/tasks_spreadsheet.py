@@ -24,6 +24,7 @@ Rows = list[tuple[str, str]]
 def book(rows: Sequence[Sequence[str]]) -> str:
     """A workbook of one sheet, as Gnumeric writes it unpacked."""
     cells = [
+        # Digits are numbers, everything else is text, as Gnumeric marks them.
         f'<gnm:Cell Row="{r}" Col="{c}" ValueType="{_NUMBER if value.isdecimal() else _TEXT}">{value}</gnm:Cell>\n'
         for r, row in enumerate(rows)
         for c, value in enumerate(row)
@@ -49,6 +50,7 @@ def go(cell: str) -> Plan:
 
 def put(cell: str, value: str) -> Plan:
     """Into a cell, in place of what it holds."""
+    # Emptied first: F2 edits what is there.
     return (*go(cell), ("key", "delete"), ("key", "f2"), ("type", value), ("enter",))
 
 
@@ -91,6 +93,7 @@ def correct(rng: Random) -> DesktopTask:
 def formula(rng: Random) -> DesktopTask:
     rows = rows_of(rng)
     function, last = rng.choice(("SUM", "AVERAGE", "MAX")), len(rows)
+    # One row short: a range that misses the last row.
     said, short = f"={function}(B2:B{last})", f"={function}(B2:B{last - 1})"
     cell = f"B{last + 1}"
     return _sheet(
@@ -123,6 +126,7 @@ def _row_menu(verb: str, number: int) -> Plan:
 def delete_row(rng: Random) -> DesktopTask:
     rows = rows_of(rng)
     number = rng.randrange(1, len(rows))
+    # The next row, and the first after the last.
     other = number % (len(rows) - 1) + 1
     return _sheet(
         "delete_row",
@@ -136,6 +140,7 @@ def delete_row(rng: Random) -> DesktopTask:
 
 def insert_row(rng: Random) -> DesktopTask:
     rows = rows_of(rng)
+    # Not above the last row, so that the near miss has a row to go to.
     number = rng.randrange(1, len(rows) - 1)
     return _sheet(
         "insert_row",
@@ -149,6 +154,7 @@ def insert_row(rng: Random) -> DesktopTask:
 
 def sort(rng: Random) -> DesktopTask:
     rows = rows_of(rng)
+    # Not in order already, or sorting would change nothing.
     while sorted(rows[1:]) == rows[1:]:
         rows = rows_of(rng)
     select = go(f"A2:B{len(rows)}")
@@ -201,6 +207,7 @@ def read(rng: Random) -> DesktopTask:
 
 def dearest(rng: Random) -> DesktopTask:
     rows = rows_of(rng)
+    # Prices differ, so exactly one is the dearest.
     good, price = max(rows[1:], key=lambda row: int(row[1]))
     others = [row[0] for row in rows[1:] if row[0] != good]
     files = {BOOK: book(rows)}

@@ -41,6 +41,7 @@ def sort(rng: Random) -> DesktopTask:
 def count(rng: Random) -> DesktopTask:
     files = files_of(rng)
     who = rng.choice(files[LOG].splitlines()).split()[0]
+    # Counted as grep counts: lines that hold the name anywhere.
     calls = str(sum(who in said for said in files[LOG].splitlines()))
     return _asked(
         "count",
@@ -90,6 +91,7 @@ def move(rng: Random) -> DesktopTask:
         {"check": "untouched", "path": new, "sha256": sha256_of(files[LOG])},
         {"check": "gone", "path": LOG},
         rest(files, LOG, new),
+        # Copied and not moved.
         near=line(f"cp {LOG} {new}"),
     )
 
@@ -104,6 +106,7 @@ def delete(rng: Random) -> DesktopTask:
         line("rm *.tmp"),
         *({"check": "gone", "path": path} for path in temporary),
         rest(files, *temporary),
+        # Only the first of three.
         near=line(f"rm {temporary[0]}"),
     )
 
@@ -124,6 +127,7 @@ def pack(rng: Random) -> DesktopTask:
 def script(rng: Random) -> DesktopTask:
     """The script's output depends on what it is given, and on nothing that a glance shows."""
     factor, number = rng.randint(12, 98), rng.randint(12, 98)
+    # The factor can't be seen in the goal; only running the script tells.
     files = files_of(rng) | {"times.sh": f"echo $(($1 * {factor}))\n"}
     said = str(factor * number)
     return _asked(

@@ -89,6 +89,7 @@ def bold(rng: Random) -> DesktopTask:
         goal=f"Make the whole open letter {name.lower()}.",
         plan=(*ALL, *button(name)),
         after=[f"[{shown}] {line}" for line in text],
+        # Only the last paragraph: the rest stays as it was.
         near=(*LAST, *button(name)),
     )
 
@@ -121,6 +122,7 @@ def align(rng: Random) -> DesktopTask:
 def replace(rng: Random) -> DesktopTask:
     text = letter(rng)
     old = text[0].removeprefix("Dear ").removesuffix(",")
+    # A name that the letter doesn't hold yet, so that the old one is surely gone.
     new = rng.choice([name for name in PEOPLE if not any(name in line for line in text)])
     plan: Plan = (*FIRST, ("type", f"Dear {new},"))
     return _written(
@@ -136,6 +138,7 @@ def remove(rng: Random) -> DesktopTask:
         "Remove the last paragraph of the open letter with its line.",
         (*LAST, ("key", "backspace"), ("key", "backspace")),
         text[:-1],
+        # The text without its line.
         (*LAST, ("key", "backspace")),
     )
 
@@ -173,6 +176,7 @@ def save_as(rng: Random) -> DesktopTask:
 
 def read(rng: Random) -> DesktopTask:
     text = letter(rng)
+    # The letter names two days, one of which is said not to be meant.
     day, other = (word.strip(".,") for word in text[1].split() if word.strip(".,") in DAYS)
     files = {LETTER: document(text)}
     return task(

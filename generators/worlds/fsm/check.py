@@ -15,6 +15,7 @@ _SHOWN = re.compile(r"\{([a-z0-9_]+)\}")
 
 
 def problems(site: SiteSpec) -> list[str]:
+    # Each kind of mistake that templates have made once has a line here.
     """What is wrong with the spec as written, a line each; [] if nothing is. Reachability is `unreached`'s matter."""
     found = [
         *_repeats("page", (page.id for page in site.pages)),
@@ -25,16 +26,19 @@ def problems(site: SiteSpec) -> list[str]:
         f"variable {v.name}: can't begin as {v.initial!r}" for v in site.variables if not legal(site, v.name, v.initial)
     ]
     for page in site.pages:
+        # With the menu's elements, which every page has.
         elements = site.elements(page.id)
         found += _repeats(f"element of {page.id}", (element.id for element in elements))
         for element in elements:
             found += [f"{page.id}/{element.id}: {line}" for line in _of_element(site, page, element)]
+        # Browser and interpreter would lay it out differently.
         wide = [p.element.id for p in lay_out(site, elements)[0] if p.left + p.width > WIDTH]
         found += [f"{page.id}/{name}: doesn't fit the width of the page" for name in wide]
     for goal in site.goals:
         found += [f"goal {goal.id}: {line}" for atom in goal.when for line in _of_atom(site, atom)]
         if goal.page and goal.page not in site.page:
             found.append(f"goal {goal.id}: no page {goal.page!r}")
+        # It would be done before anything is done; a goal with a page waits for that page.
         if not goal.page and Machine(site).holds(tuple(site.initial.values()), goal.when):
             found.append(f"goal {goal.id}: holds from the beginning")
     return found + _repeats("goal", (goal.id for goal in site.goals))
@@ -55,6 +59,7 @@ def _of_element(site: SiteSpec, page: SitePage, e: SiteElement) -> Iterator[str]
         if name not in site.variable:
             yield f"shows no variable {name!r}"
     drafts = {other.variable for other in page.elements if other.kind == "field"}
+    # What is shown may depend on text only if that text is typed elsewhere.
     looks = {*_SHOWN.findall(e.text + e.detail), *(name for name, _, _ in e.shown)}
     if looks & drafts:  # nothing is redrawn while someone types
         yield f"depends on {sorted(looks & drafts)}, which is typed on the same page"
@@ -65,6 +70,7 @@ def _of_element(site: SiteSpec, page: SitePage, e: SiteElement) -> Iterator[str]
     guards = [frozenset(edge.when) for edge in e.edges]
     if len(set(guards)) < len(guards):
         yield "two edges have the same guard"
+    # A guard that is part of a later one takes all its cases: edges fire in order.
     if any(earlier <= later for n, later in enumerate(guards) for earlier in guards[:n]):
         yield "an edge can never fire: one before it holds whenever it does"
     for edge in e.edges:
@@ -106,6 +112,7 @@ def _of_effect(site: SiteSpec, effect: Effect, when: tuple[Atom, ...]) -> Iterat
         yield f"{name} can't be raised by {operand!r}"
     elif what == "copy":
         source = site.variable.get(str(operand))
+        # A copy under a guard that excludes "" can't bring "" over.
         given = set() if source is None else set(source.values) - ({""} if (operand, "ne", "") in when else set())
         fits = (
             source is not None
@@ -122,10 +129,13 @@ def unreached(site: SiteSpec) -> tuple[set[str], set[Fired]]:
     start = planner.machine.start()
     edges: set[Fired] = set(site.edges())
     pages = set(site.page)
+    # The first page is reached by being there.
     pages.discard(start.page)
+    # First by walks to pages: most edges fire on the way and need no search of their own.
     for page in site.page:
         if page in pages:
             _walk(planner, start, page, pages, edges)
+    # What is left gets a search each, to a situation in which exactly this edge fires.
     for fired in sorted(edges):
         if fired in edges and fired[0] not in pages:
             _fire(planner, start, fired, pages, edges)
@@ -137,6 +147,7 @@ def _search(
 ) -> list[ElementAct] | None:
     """With fitting texts, else also with unfit ones."""
     names = list(names)
+    # Fitting texts first: errors need unfit ones, and allowing both doubles the search.
     for unfit in (False, True):
         try:
             return planner.search(start, reached, names, pages, (), unfit=unfit)
@@ -157,6 +168,7 @@ def _fire(planner: Planner, start: SiteState, fired: Fired, pages: set[str], edg
     element = planner.site.element(page, name)
     assert element is not None
     machine = planner.machine
+    # Earlier edges' guards matter too: they must not hold, or another edge fires.
     looks = [*element.shown] + [a for edge in element.edges[: number + 1] for a in edge.when]
 
     def ready(situation: Situation) -> bool:
@@ -167,6 +179,7 @@ def _fire(planner: Planner, start: SiteState, fired: Fired, pages: set[str], edg
     acts = _search(planner, start, ready, [a[0] for a in looks], [page])
     if acts is None:
         return
+    # A field has no edge of its own; it is worked by typing into it.
     last = (name, "no" if element.kind == "field" else None)
     _follow(planner, start, [*((a.element, a.text) for a in acts), last], pages, edges)
 
@@ -178,6 +191,7 @@ def _follow(
     for name, text in acts:
         element = planner.site.element(moment.page, name)
         assert element is not None
+        # Carried out by the machine and not believed: the plan is only a claim.
         moment, fired = planner.machine.work(moment, element)
         if text is not None:
             moment, fired = planner.machine.type(moment, text)
@@ -188,6 +202,7 @@ def _follow(
 
 def checked(site: SiteSpec) -> SiteSpec:
     """The site itself. Raises `ValueError` that names its first problem and how many there are."""
+    # Reachability is asked only of a spec that is well-formed.
     found = problems(site)
     pages, edges = unreached(site) if not found else (set(), set())
     found += [f"page {page} can't be reached" for page in sorted(pages)]

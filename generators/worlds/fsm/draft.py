@@ -22,6 +22,7 @@ def put(name: str, value: Value) -> Effect:
 
 def say(text: str) -> tuple[Effect, ...]:
     """Show a message of success on the page."""
+    # Each message clears the other, so that only the newest shows.
     return put("error", ""), put("done", text)
 
 
@@ -48,6 +49,7 @@ class PageDraft:
 
     def add(self, kind: str, text: str, **fields: object) -> str:
         """Any element; returns its id."""
+        # 28 characters: ids stay readable, and a number tells repetitions apart.
         stem = "".join(char if char.isalnum() else "-" for char in text.lower()).strip("-")[:28] or "x"
         ids = {element.id for element in self.elements}
         name, count = f"{kind}-{stem}", 2
@@ -74,6 +76,7 @@ class PageDraft:
         return self
 
     def tab(self, text: str, to: str) -> PageDraft:
+        # The tab of the present page leads nowhere.
         here = "here" if to == self.id else ""
         self.add("tab", text, edges=(Edge((), (), "" if here else to),), style=here)
         return self
@@ -104,6 +107,7 @@ class PageDraft:
         secret: bool = False,
     ) -> PageDraft:
         """A text field over a page variable. `need` "" makes it optional, "eq" wants the first sample exactly."""
+        # Samples are the texts that planners type; the page itself accepts any.
         self.site.text(name, samples)
         self.add("field", label, variable=name, hint=hint, enter=enter, secret=secret)
         if need:
@@ -135,6 +139,7 @@ class PageDraft:
     ) -> PageDraft:
         """A list that opens at a click; which one is open is the page variable `menu`."""
         self.site.choice(name, ("", *options), scope=scope)
+        # A second click closes the list; opening another closes this one, for `menu` holds one name.
         edges = (Edge((("menu", "eq", name),), (put("menu", ""),)), Edge((), (put("menu", name),)))
         self.add("combobox", label, variable=name, hint="Choose…", edges=edges)
         for option in options:
@@ -151,8 +156,10 @@ class PageDraft:
         needs, self.needs = self.needs, []
         atoms = tuple(need.atom for need in needs)
         edges = [Edge(atoms, effects, to)]
+        # One edge for each condition, the last ones first: its guard is that all before it hold.
         edges += [Edge(atoms[:n], fail(needs[n].error)) for n in reversed(range(len(needs)))]
         name = self.add("button", text, edges=tuple(edges), style="main")
+        # Fields without a button of their own are sent by this one.
         fields = [n for n, e in enumerate(self.elements) if e.kind == "field" and not e.enter]
         for n in fields:
             self.elements[n] = replace(self.elements[n], enter=name)
@@ -164,6 +171,7 @@ class Draft:
 
     def __init__(self, kind: str, seed: int, names: Sequence[str]) -> None:
         self.kind, self.seed = kind, seed
+        # By kind and seed alone: a site is the same in every process.
         self.rng = Random(f"fsm/{kind}/{seed}")
         self.name = self.rng.choice(list(names))
         self.item_kind = self.rng.choice(["card", "row"])
@@ -216,10 +224,12 @@ class Draft:
 
     def site(self) -> SiteSpec:
         """The whole spec. Notices that a page never shows are left out; `error` and `done` get all their values."""
+        # The reserved domain "example" can't be anyone's address.
         host = "".join(char for char in self.name.lower() if char.isalnum()) + ".example"
         brand = SiteElement("brand", "brand", self.name, edges=(Edge((), (), self._pages[0].id),))
         pages = tuple(SitePage(p.id, p.title, _used(p.elements), p.deep, p.bare, p.without) for p in self._pages)
         effects = [f for p in pages for e in p.elements for edge in e.edges for f in edge.effects]
+        # Collected at the end, since messages come from all over the site.
         for name in ("error", "done", "menu"):
             values = dict.fromkeys(str(value) for variable, _, value in effects if variable == name)
             if values:
@@ -238,6 +248,7 @@ class Draft:
 
 
 def _used(elements: Sequence[SiteElement]) -> tuple[SiteElement, ...]:
+    # A notice for messages that no element of the page sets would never show.
     set_here = {name for e in elements for edge in e.edges for name, _, value in edge.effects if value != ""}
     silent = [n for n in ("error", "done") if n not in set_here]
     return tuple(e for e in elements if not (e.kind == "notice" and e.text.strip("{}") in silent))

@@ -37,9 +37,11 @@ def _meets(state: Mapping[str, Any], path: str, operator: str, operand: Any) -> 
         if not isinstance(value, Mapping) or part not in value:
             return False
         value = value[part]
+    # Comparing a missing number with a bound must not raise, and doesn't hold.
     if operator in ("ge", "le") and type(value) is not int:
         return False
     return (
+        # Type first: True == 1 in Python, and "1" isn't 1.
         type(value) is type(operand) and true(value, operator, operand)
         if operator in ("eq", "ne")
         else true(value, operator, operand)
@@ -48,5 +50,6 @@ def _meets(state: Mapping[str, Any], path: str, operator: str, operand: Any) -> 
 
 def passes(site: SiteSpec) -> Callable[[str], bool]:
     """For `reverse_tasks`: paths of a site's state that pass by themselves (history, variables of one page's visit)."""
+    # Page variables vanish when one leaves, so no task can ask for them.
     local = {f"variables.{v.name}" for v in site.variables if v.scope == "page"}
     return lambda path: path == "history" or path in local

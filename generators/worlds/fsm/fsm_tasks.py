@@ -73,16 +73,19 @@ class TaskMaker:
     def joined(self, goals: Sequence[Goal], rng: Random) -> FsmTask | None:
         """The task of several goals at once; None if they contradict one another or no path was found."""
         atoms = [atom for goal in goals for atom in goal.when]
+        # The last page that is asked for is where the task ends.
         page = next((goal.page for goal in reversed(goals) if goal.page), "")
         name = "+".join(goal.id for goal in goals)
         if contradict(atoms):
             self.skipped[name] = "the goals contradict one another"
             return None
+        # All orders of up to three goals, 6 at most: a shortest path may need the second goal first.
         orders = permutations(goals) if len(goals) <= LARGEST_ORDERED else [tuple(goals)]
         found = [done for order in orders if (done := self._path(order, atoms, page)) is not None]
         if not found:
             self.skipped[name] = "no path reaches it"
             return None
+        # Of equal lengths the first order: permutations come in a fixed one.
         order, path = min(found, key=lambda item: len(item[1]))
         kinds = sorted({format(action).partition("(")[0] for action in path})
         return FsmTask(
@@ -101,20 +104,24 @@ class TaskMaker:
         """Goals one after the other, in the interpreter; None unless all hold at the end and not before."""
         self.world.reset(self.start())
         rule = evaluator(atoms, page)
+        # Holds already: nothing would be asked.
         if holds(self.world.state(), rule):
             return None
         actions: list[Action] = []
         kept: list[Atom] = []
         try:
             for goal in order:
+                # All goals so far must still hold at the end of each leg.
                 kept += goal.when
                 acts = self._leg(self.world.moment, kept, goal.page, first=not actions)
                 actions += perform(self.world, acts)
         except (NoPlan, WorldError):
             return None
+        # Proved by carrying it out: a plan that the interpreter doesn't confirm is no task.
         return (order, actions) if actions and holds(self.world.state(), rule) else None
 
     def _leg(self, moment: SiteState, atoms: Sequence[Atom], page: str, *, first: bool) -> list[ElementAct]:
+        # First legs begin at the site's start and are worth keeping: every joined task has one.
         if not first:
             return self.planner.plan(moment, atoms, page)
         key = (canonical_json(list(atoms)), page)
@@ -134,6 +141,8 @@ class TaskMaker:
         instructions: set[str] = set()
         made = 0
         goals = list(self.site.goals)
+        # Every goal once, in random order; then joined ones, four draws for
+        # each that is wanted, since many contradict.
         draws = [[goal] for goal in rng.sample(goals, len(goals))]
         goals = [goal for goal in goals if not goal.alone]
         draws += [rng.sample(goals, min(rng.choice(JOINED), len(goals))) for _ in range(4 * count)]
@@ -156,8 +165,10 @@ def contradict(atoms: Sequence[Atom]) -> bool:
 def phrase(site: SiteSpec, goals: Sequence[Goal], rng: Random) -> str:
     """The goals in words, as one instruction."""
     texts = [rng.choice(goal.texts) for goal in goals]
+    # Ways in which people join wishes.
     joint = rng.choice((". Then ", "; also ", ", and then "))
     words = joint.join(text if n == 0 else _lower(text) for n, text in enumerate(texts))
+    # Some sites' names begin with "The".
     opening = rng.choice(OPENINGS).format(site=site.name).replace("the The ", "The ")
     lowered = opening.endswith((": ", ", "))
     return opening + (_lower(words) if lowered else words)

@@ -87,6 +87,7 @@ class FsmWorld(BrowserWorld):
     @property
     def fired(self) -> list[Fired]:
         """Edges taken since the world was made, as the browser counted them."""
+        # Of earlier visits and the present one: the page counts from its last opening.
         return [*self._fired, *(self._now() if self._open else ())]
 
     def _now(self) -> list[Fired]:
@@ -96,11 +97,14 @@ class FsmWorld(BrowserWorld):
         """Raises `WorldError` for a page, variable or value that the site doesn't have."""
         site = site_of(start, self._resolve)
         machine, self._site, self.said = Machine(site), site, ""
+        # Raises for what the site doesn't have before the browser is touched.
         machine.start(start.get("page", ""), start.get("variables"))
         if self._open:
             self._fired += self._now()
+        # Out of the way: a hover would change the first picture.
         self.page.mouse.move(0, 0)
         snapshot = {"page": start.get("page", ""), "variables": dict(start.get("variables") or {})}
+        # As JSON text, which no prototype of the page can alter.
         self.page.evaluate("given => fsmOpen(...JSON.parse(given))", json.dumps([site.plain(), snapshot]))
         self._open = True
 
@@ -112,13 +116,14 @@ class FsmWorld(BrowserWorld):
     def state(self) -> dict[str, Any]:
         """{"page", "variables", "history": digest}, as `Machine.state`."""
         state = evaluate_json(self.page, "fsmState()")
+        # The history as a digest: it distinguishes states, and nobody reads it.
         return {"page": state["page"], "variables": state["variables"], "history": digest(state["past"])[:16]}
 
     def elements(self) -> tuple[ScreenElement, ...]:
         """What shows, hit-tested, without a picture."""
-        return tuple(self._place(raw) for raw in evaluate_json(self.page, "fsmPlaces()"))
+        return tuple(self._element(raw) for raw in evaluate_json(self.page, "fsmPlaces()"))
 
-    def _place(self, raw: Mapping[str, Any]) -> ScreenElement:
+    def _element(self, raw: Mapping[str, Any]) -> ScreenElement:
         left, top, right, bottom = box_to_unit(raw["box"], self.size_px)
         return ScreenElement(
             (left, top, right, bottom), raw["role"], raw["text"], raw["name"], raw["key"], raw["clickable"]
@@ -132,10 +137,12 @@ class FsmWorld(BrowserWorld):
         with self.browser_errors(action):
             super().act(action)
             if isinstance(action, Type | Hotkey | PressEnter):
+                # Typing redraws nothing by itself; now what is shown follows what was typed.
                 self.page.evaluate("fsmHold()")
 
     def _hotkey(self, action: Hotkey) -> None:
         *held, last = [chord_of((key,)) for key in action.keys]
+        # Other keys do nothing on a site; sent to Chromium they might do something of the browser's.
         if all(key in _HEARD for key in held) and (held or last in _HEARD):
             self.page.keyboard.press("+".join((*held, last)))
 
@@ -172,6 +179,7 @@ def open_fsm(*, nano: bool = False, resolve: Resolve = make_site) -> Iterator[Fs
         page = context.new_page()
         page.goto((FOLDER / "site.html").as_uri())
         if nano:
+            # After the page's own style, so that these rules win.
             page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
             page.add_style_tag(content=nano_text_css(but=SIGNS))
             page.add_script_tag(content=(FOLDER / "nano.js").read_text(encoding="utf-8"))

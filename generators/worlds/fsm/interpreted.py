@@ -1,6 +1,6 @@
 """A site without a browser: the interpreter and the layout rule as a world, for searches and for exploring fast.
 
-Its places, acts and states are those of the site in Chromium (tested by walks in both); its picture is the canonical
+Its elements, acts and states are those of the site in Chromium (tested by walks in both); its picture is the canonical
 text of what is shown, not an image.
 """
 
@@ -40,7 +40,7 @@ from schemas.ids import canonical_json, digest
 
 Resolve = Callable[[str, int], SiteSpec]
 MOST_KNOWN = 5000
-"""Screens whose places are remembered: explorers and searches come back to the same ones."""
+"""Screens whose elements are remembered: explorers and searches come back to the same ones."""
 
 
 def one_line(text: str) -> str:
@@ -63,6 +63,7 @@ def site_of(start: Mapping[str, Any], resolve: Resolve) -> SiteSpec:
     """The site of a start, {"kind", "seed", "page"?, "variables"?, "extras"?}; extras = [[page, text], ...] are texts
     that other people left on it, shown below a page's heading. Raises `WorldError` for another start."""
     check_start(start, "fsm", ("kind", "seed"), ("page", "variables", "extras"))
+    # Pages with something planted on them are copied, the site stays as it was drawn.
     site, pages = resolve(start["kind"], start["seed"]), dict[str, SitePage]()
     for number, (name, text) in enumerate(start.get("extras", ())):
         page = pages.get(name) or site.page.get(name)
@@ -71,6 +72,7 @@ def site_of(start: Mapping[str, Any], resolve: Resolve) -> SiteSpec:
             raise WorldError(f"{site.target}: extras: expected {expected}, found {name!r:.60}, {text!r:.60}")
         plain = text.replace("{", "(").replace("}", ")")  # braces would name variables
         said = SiteElement(f"said-{number}", "text", one_line(plain))
+        # Below the heading, where it shows without scrolling.
         pages[name] = replace(page, elements=(*page.elements[:1], said, *page.elements[1:]))
     return replace(site, pages=tuple(pages.get(page.id, page) for page in site.pages)) if pages else site
 
@@ -90,6 +92,7 @@ class InterpretedWorld:
 
     def reset(self, start: Mapping[str, Any]) -> None:
         site = site_of(start, self._resolve)
+        # The same object for equal starts (sites are cached), so the cache of screens lives on.
         if self._site is not site:
             self._site, self.machine = site, Machine(site)
             self._known.clear()
@@ -102,6 +105,7 @@ class InterpretedWorld:
 
     def laid_out(self) -> tuple[list[Placed], int]:
         """Every visible element of the page with its box, and the page's height."""
+        # By identity: moments are frozen, a new one means that something may have moved.
         if self._placed is None or self._placed[0] is not self.moment:
             placed, height = lay_out(self.machine.site, self.machine.visible(self.moment))
             self._placed = self.moment, placed, height
@@ -112,6 +116,7 @@ class InterpretedWorld:
         key = self.moment.page, self.moment.values, self.moment.scroll
         found = self._known.get(key)
         if found is None:
+            # Cleared as a whole: explorers come back within a short time or never.
             if len(self._known) > MOST_KNOWN:
                 self._known.clear()
             found = self._known[key] = self._shown()
@@ -120,18 +125,20 @@ class InterpretedWorld:
     def _shown(self) -> tuple[ScreenElement, ...]:
         found = []
         for placed in self.laid_out()[0]:
+            # Clipped to the window, as the browser's hit test does.
             top = max(placed.top - self.moment.scroll, 0)
             bottom = min(placed.top + placed.height - self.moment.scroll, HEIGHT)
             if bottom - top < LEAST_PX:
                 continue
-            found.append(self._place(placed, (placed.left, top, min(placed.left + placed.width, WIDTH), bottom)))
+            found.append(self._element(placed, (placed.left, top, min(placed.left + placed.width, WIDTH), bottom)))
         return tuple(found)
 
-    def _place(self, placed: Placed, box: tuple[int, int, int, int]) -> ScreenElement:
+    def _element(self, placed: Placed, box: tuple[int, int, int, int]) -> ScreenElement:
         e, values = placed.element, self.moment.values
         name, text = self.machine.text(values, e.text), ""
         if e.kind == "field":
             held = str(values[self.machine.place[e.variable]])
+            # A secret shows its length only, as a browser shows dots.
             text = ("•" * len(held) if e.secret else held) or e.hint
         elif e.kind == "combobox":
             text = str(values[self.machine.place[e.variable]]) or e.hint
@@ -147,6 +154,7 @@ class InterpretedWorld:
         return ("✓" if held is True else "") if e.kind == "check" else ("●" if held == e.value else "")
 
     def observe(self) -> Observation:
+        # What is shown, as canonical text: equal screens are equal bytes.
         elements = self.elements()
         shown = [[list(p.box), p.role, p.text, p.name] for p in elements]
         return Observation(canonical_json(shown).encode(), elements, digest(self.state()), self.said)
@@ -155,6 +163,7 @@ class InterpretedWorld:
         """What lies at a point of the screen; None where nothing clickable does."""
         y += self.moment.scroll
         for placed in self.laid_out()[0]:
+            # Half open: neighbours that touch don't share their border pixel.
             inside = placed.left <= x < placed.left + placed.width and placed.top <= y < placed.top + placed.height
             if inside and placed.element.kind in CLICKABLE:
                 return placed.element
@@ -166,6 +175,7 @@ class InterpretedWorld:
         self.said = address_of(machine.site, now.page) if isinstance(action, GetUrl) else ""
         fired: Fired | None = None
         if isinstance(action, DoubleClick):
+            # As a browser does: two clicks, the second on whatever is there after the first.
             for _ in range(2):
                 self.act(Click(action.box))
             return
@@ -174,6 +184,7 @@ class InterpretedWorld:
             return
         if isinstance(action, Click):
             element = self.hit(*pixel(action.box))
+            # A click beside everything takes the focus away.
             now, fired = machine.work(now, element) if element else (machine.blur(now), None)
         elif isinstance(action, Type):
             now, fired = machine.type(now, one_line(action.content))
@@ -186,6 +197,7 @@ class InterpretedWorld:
         elif isinstance(action, Hotkey):
             now, fired = self._hotkey(now, chord_of(action.keys))
         elif isinstance(action, Scroll):
+            # Sideways nothing scrolls.
             by = {"down": SCROLL_PX, "up": -SCROLL_PX}.get(direction_of(action), 0)
             now = replace(now, scroll=now.scroll + by)
         elif not isinstance(action, Hover | Wait | Finished | CallUser | TakeNote | GetUrl):
@@ -207,6 +219,7 @@ class InterpretedWorld:
         """Take on a moment; its scroll stays within the page, and what isn't shown loses the focus."""
         self.moment = now
         if now.scroll:
+            # Clamped after the page is laid out anew: it may be shorter than before.
             held = min(max(now.scroll, 0), self.laid_out()[1] - HEIGHT)
             self.moment = replace(now, scroll=held)
         if fired is not None:

@@ -50,9 +50,11 @@ def lay_out(site: SiteSpec, shown: Iterable[SiteElement]) -> tuple[list[Placed],
     side = site.theme.menu == "side"
     left, width = (248, 736) if side else (112, 800)
     placed: list[Placed] = []
+    # Menus have their own coordinates: at the side one below the other, on top side by side.
     menu_x, menu_y = (0, 88) if side else (264, 0)
     x, y, row, last = left, (32 if side else 92), 0, ""
     for e in shown:
+        # Extra space comes before the element, since it depends on what stood above.
         y += extra(last, e.kind)
         if e.kind == "brand":
             placed.append(Placed(e, 0, 0, 216 if side else 240, 64))
@@ -64,14 +66,17 @@ def lay_out(site: SiteSpec, shown: Iterable[SiteElement]) -> tuple[list[Placed],
             placed.append(Placed(e, menu_x, 0, w, 64))
             menu_x += w
         elif e.kind in INLINE or e.kind == "card":
+            # Three cards a line.
             if e.kind == "card":
                 w, h, gap = (width - 2 * CARD_GAP) // 3, CARD, CARD_GAP
             else:
                 padding, h = INLINE[e.kind]
                 w, gap = padding + CHAR * len(e.text), 12
+            # A new line for another kind, or where the width is used up.
             if row and (last != e.kind or x + w > left + width):
                 x, y, row = left, y + row, 0
             placed.append(Placed(e, x, y, w, h))
+            # The line is as high as its last element: kinds on a line have one height.
             x, row = x + w + gap, h + gap
         else:
             x, y, row = left, y + row, 0
@@ -83,14 +88,17 @@ def lay_out(site: SiteSpec, shown: Iterable[SiteElement]) -> tuple[list[Placed],
 def _block(e: SiteElement, placed: list[Placed], left: int, width: int, y: int) -> int:
     """Place an element that has its line for itself; returns where the next one begins."""
     if e.kind == "footer":
+        # At the bottom of the window, or below a page that is longer.
         y = max(y + 16, HEIGHT - 48)
         placed.append(Placed(e, left, y, width, 48))
         return y + 48
     if e.kind == "text":
+        # Rounded up: the last line of a paragraph takes a whole line.
         h = 24 * -(-len(e.text) // LINE)
         placed.append(Placed(e, left, y, width, h))
         return y + h + 12
     if e.kind in ("field", "combobox"):
+        # The label stands above the box and isn't part of it.
         y += LABEL
     w = width
     if e.kind in ("field", "combobox", "option"):

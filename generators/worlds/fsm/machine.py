@@ -39,6 +39,7 @@ class Machine:
     def __init__(self, site: SiteSpec) -> None:
         self.site = site
         self.place = {variable.name: number for number, variable in enumerate(site.variables)}
+        # What forgets itself when a page is left: number and initial value, looked up once.
         self._local = [(n, v.initial) for n, v in enumerate(site.variables) if v.scope == "page"]
 
     # --- beginnings
@@ -50,6 +51,7 @@ class Machine:
         if page not in self.site.page:
             raise WorldError(f"{self.site.target}: expected a page of {sorted(self.site.page)}, found {page!r:.60}")
         values = list(self.site.initial.values())
+        # Checked here and not by the page: a bad start must be refused before anything shows.
         for name, value in (variables or {}).items():
             if name not in self.place:
                 raise WorldError(f"{self.site.target}: no variable {name!r:.60}; known are {sorted(self.place)}")
@@ -63,6 +65,7 @@ class Machine:
 
     def state(self, moment: SiteState) -> dict[str, Any]:
         """The truth as plain data: page, variables and a digest of the history."""
+        # The history as a digest: it distinguishes states without growing with them.
         return {"page": moment.page, "variables": self.variables(moment), "history": digest(list(moment.past))[:16]}
 
     # --- meaning
@@ -76,6 +79,7 @@ class Machine:
             value = values[self.place[match[1]]]
             return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
+        # One pass: a value that holds braces shows them and names nothing.
         return _NAMES.sub(shown, text)
 
     def visible(self, moment: SiteState) -> list[SiteElement]:
@@ -92,10 +96,12 @@ class Machine:
             values[place] = values[self.place[str(operand)]]
         else:
             lowest, highest = self.site.variable[name].values
+            # Clamped to the variable's range, as the page's script does.
             values[place] = min(max(int(values[place]) + int(operand), int(lowest)), int(highest))
 
     def choose(self, values: Values, element: SiteElement) -> int:
         """Number of the edge that fires; -1 if none does."""
+        # Edges in order: the first whose guard holds.
         return next((n for n, edge in enumerate(element.edges) if self.holds(values, edge.when)), -1)
 
     def take(self, page: str, values: Values, edge: Edge) -> tuple[str, Values]:
@@ -103,6 +109,7 @@ class Machine:
         found = list(values)
         for effect in edge.effects:
             self.effect(found, effect)
+        # Only on leaving: an edge back to the same page keeps what was typed.
         if edge.to and edge.to != page:
             for number, initial in self._local:
                 found[number] = initial
@@ -112,6 +119,7 @@ class Machine:
     def work(self, moment: SiteState, element: SiteElement) -> tuple[SiteState, Fired | None]:
         """Click an element that is visible: a field is focused and what it holds selected; else an edge fires."""
         if element.kind == "field":
+            # What the field holds is selected, so typing replaces it, as after a click into it in the page.
             return replace(moment, focus=element.id, selected=True), None
         number = self.choose(moment.values, element)
         if number < 0:
@@ -119,6 +127,7 @@ class Machine:
         page, values = self.take(moment.page, moment.values, element.edges[number])
         fired = (moment.page, element.id, number)
         if page != moment.page:
+            # A new moment: focus, selection and scroll begin anew on the new page.
             return SiteState(page, values, (*moment.past, moment.page)), fired
         return replace(moment, values=values, focus="", selected=False), fired
 
@@ -132,6 +141,7 @@ class Machine:
         if field is None or not text:
             return moment, None
         old = "" if moment.selected else str(moment.values[self.place[field.variable]])
+        # Typing counts as the field's edge 0, so that coverage can ask for it.
         return self._write(moment, field, old + text), (moment.page, field.id, 0)
 
     def erase(self, moment: SiteState) -> SiteState:
@@ -140,6 +150,7 @@ class Machine:
         if field is None:
             return moment
         old = str(moment.values[self.place[field.variable]])
+        # All that is selected, or the last character.
         return self._write(moment, field, "" if moment.selected else old[:-1])
 
     def select_all(self, moment: SiteState) -> SiteState:
@@ -154,6 +165,7 @@ class Machine:
         """Enter in a field works the element that the field names, if that one is visible."""
         field = self.site.element(moment.page, moment.focus)
         aim = self.site.element(moment.page, field.enter) if field is not None and field.enter else None
+        # A button that isn't shown can't be worked by Enter either.
         if aim is None or not self.holds(moment.values, aim.shown):
             return moment, None
         return self.work(moment, aim)
@@ -162,10 +174,12 @@ class Machine:
         """To the page before; on the first one nothing happens."""
         if not moment.past:
             return moment
+        # Back restores the page, not what was typed on it.
         return SiteState(moment.past[-1], self._left(moment.values), moment.past[:-1])
 
     def launch(self, moment: SiteState, url: str) -> SiteState:
         """An address of the site: its host, then /page; home for a page without an address; elsewhere leads nowhere."""
+        # An address of another site changes nothing: the browser of these sites goes nowhere else.
         page = address(self.site, url)
         if not page:
             return moment
@@ -192,9 +206,11 @@ def true(value: Value, operator: str, operand: Value) -> bool:
         return int(value) <= int(operand)
     text = str(value)
     if operator == "filled":
+        # Blanks alone: tabs and line breaks can't stand in a field of one line.
         return text.strip(" ") != ""
     if operator == "empty":
         return text.strip(" ") == ""
+    # The whole text, or "12 apples" would be an amount.
     return _FORMS[operator].fullmatch(text) is not None
 
 
@@ -202,6 +218,7 @@ def legal(site: SiteSpec, name: str, value: object) -> bool:
     """Whether a variable can hold a value."""
     variable = site.variable[name]
     if variable.kind == "flag":
+        # bool is an int in Python; each kind takes exactly its own type.
         return isinstance(value, bool)
     if variable.kind == "number":
         lowest, highest = variable.values
@@ -219,6 +236,7 @@ def address(site: SiteSpec, url: str) -> str:
     text = url.removeprefix("https://").removeprefix("http://")
     host, _, path = text.partition("/")
     if host != site.host:
+        # Pages without an address of their own lead home, as a link sent by somebody else does.
         return ""
     page = site.page.get(path.strip("/"))
     return page.id if page is not None and page.deep else site.pages[0].id

@@ -52,9 +52,11 @@ class Planner:
         ]
         self._graph: dict[str, set[str]] = {page.id: set() for page in site.pages}
         for page, _, _, edge in self._moves:
+            # Which page leads to which at all, whatever the guards say.
             if edge.to:
                 self._graph[page].add(edge.to)
         free: dict[str, set[str]] = {}
+        # Links that are always there and always work: the pages they reach need no cone of their own.
         for page, element, number, edge in self._moves:
             if edge.to and not number and not edge.when and not element.shown:
                 free.setdefault(page, set()).add(edge.to)
@@ -68,6 +70,7 @@ class Planner:
         found: dict[str, dict[str, set[Value]]] = {name: {} for name in self.machine.place}
         for name, operator, operand in atoms:
             found[name].setdefault(operator, set()).add(operand)
+        # Twice: a copy may be copied once more.
         for _ in range(2):
             for _, _, _, edge in self._moves:
                 for to, what, source in edge.effects:
@@ -93,20 +96,24 @@ class Planner:
         wanted, needed = set(names), set(pages)
         local = {variable.name for variable in self.site.variables if variable.scope == "page"}
         size = (-1, -1)
+        # Until nothing is added: variables bring pages, pages bring variables.
         while size != (len(wanted), len(needed)):
             size = len(wanted), len(needed)
             for page, element, number, edge in self._moves:
                 touches = any(name in wanted and (page in needed or name not in local) for name, _, _ in edge.effects)
+                # A page that can always be walked to needs nothing; one behind a guard brings its conditions.
                 leads = edge.to in needed and edge.to != page and edge.to not in self._free[start]
                 if touches or leads:
                     needed.add(page)
                     wanted.update(name for name, _, _ in element.shown)
+                    # Earlier edges too: they must not hold for this one to fire.
                     wanted.update(name for other in element.edges[: number + 1] for name, _, _ in other.when)
                     wanted.update(
                         str(source) for name, what, source in edge.effects if what == "copy" and name in wanted
                     )
             for page_id in self.site.page:
                 for element in self.site.elements(page_id):
+                    # Text in a site's own variables is typed on pages that must be visited for it.
                     if element.kind == "field" and element.variable in wanted - local:
                         needed.add(page_id)
         return wanted, needed
@@ -122,8 +129,10 @@ class Planner:
                 if what == "copy" and source in reached
             }
         named = [str(operand) for variable, operator, operand in atoms if operator == "eq" and variable in reached]
+        # Texts that a guard demands exactly; three or more are a search box, whose demands are all results.
         exact = [str(atom[2]) for _, _, _, edge in self._moves for atom in edge.when if atom[:2] == (name, "eq")]
         samples = [str(value) for value in self.site.variable[name].values[:1]]
+        # What the goal names comes first: any other text would only widen the search.
         found = named or [*samples, *(exact if unfit or len(exact) < 3 else ())]
         return list(dict.fromkeys([*found, *([UNFIT] if unfit else [])]))
 
@@ -147,6 +156,7 @@ class Planner:
         unfit: bool = False,
     ) -> list[ElementAct]:
         """Like `plan` for any predicate over (page, values) that looks at `names` and `pages`."""
+        # Two attempts: pages between those that are needed, then all pages.
         wanted, needed = self.cone(moment.page, names, pages)
         useful = self._between({moment.page, *needed})
         for allowed in (useful, set(self.site.page)):
@@ -164,6 +174,7 @@ class Planner:
             for q in self.site.page
             for s in pages
             for t in pages
+            # On a shortest way between two needed pages.
             if q in far[s] and t in far[q] and far[s][q] + far[q][t] == far[s].get(t, -1)
         }
 
@@ -178,6 +189,7 @@ class Planner:
                     if e.variable in wanted:
                         listed.append((e, self._texts(e.variable, atoms, unfit)))
                 elif (
+                    # Whether an act leads somewhere allowed or changes something that matters.
                     any((g.to in pages and g.to != page) or any(n in wanted for n, _, _ in g.effects) for g in e.edges)
                     or e.kind == "combobox"
                     and e.variable in wanted
@@ -188,6 +200,7 @@ class Planner:
     def _key(self, wanted: set[str], atoms: Sequence[Atom]) -> Callable[[Situation], Key]:
         """What distinguishes situations: page and, of the variables that matter, what any guard or the goal can see."""
         asked: dict[str, dict[str, set[Value]]] = {name: dict(self._mentions[name]) for name in wanted}
+        # Three rounds: copies of copies pass on what is asked of them.
         for _ in range(3):
             for name, operator, operand in atoms:
                 if name in asked:
@@ -202,8 +215,11 @@ class Planner:
 
         def part(place: int, kind: str, asks: dict[str, set[Value]], value: Value) -> Value:
             if kind in ("flag", "number"):
+                # Flags and numbers have few values and keep them.
                 return value
             if (place, value) not in seen:
+                # Texts count only by what can be asked of them: all texts that
+                # no guard tells apart are one situation.
                 named = any(value in asks.get(operator, ()) for operator in ("eq", "ne"))
                 truths = "".join(
                     str(int(true(value, operator, ""))) for operator in sorted(asks) if operator not in ("eq", "ne")
@@ -226,17 +242,22 @@ class Planner:
         number = 0
         while heap:
             paid, _, here, name = heapq.heappop(heap)
+            # A cheaper way to it was found meanwhile.
             if paid > cost[name]:
                 continue
             if reached(here):
+                # When it is taken out and not when it is put in: only then is its cost final.
                 return _trace(came, name)
             if len(cost) > MOST_STATES:
                 return None
             for act, there in self._next(here, acts.get(here[0], ())):
+                # A field costs two actions, a click and the typing.
                 total, to = paid + (1 if act.text is None else 2), key(there)
                 if total < cost.get(to, 1 << 30):
                     number += 1
                     cost[to], came[to] = total, (name, act)
+                    # The number breaks ties, so that situations are never
+                    # compared and plans are reproducible.
                     heapq.heappush(heap, (total, number, there, to))
         return None
 
@@ -284,12 +305,14 @@ def perform(world: InterpretedWorld, acts: Iterable[ElementAct]) -> list[Action]
 
 
 def _reveal(world: InterpretedWorld, element: str, do: Callable[[Action], None]) -> ScreenElement:
+    # Twenty scrolls reach the end of the longest page.
     for _ in range(20):
-        place = next((place for place in world.elements() if place.key == element), None)
-        if place is not None:
-            return place
+        shown = next((shown for shown in world.elements() if shown.key == element), None)
+        if shown is not None:
+            return shown
         placed = next((p for p in world.laid_out()[0] if p.element.id == element), None)
         if placed is None:
             break
+        # Up only for what begins above the window.
         do(Scroll(direction="down" if placed.top > world.moment.scroll else "up"))
     raise WorldError(f"fsm: no element {element!r} on page {world.moment.page!r}")

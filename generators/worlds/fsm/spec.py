@@ -165,6 +165,7 @@ class SiteSpec:
     @cached_property
     def _elements(self) -> dict[str, tuple[SiteElement, ...]]:
         foot = SiteElement("footer", "footer", f"© 2026 {self.name} · {self.host}")
+        # Pages may leave out entries, never change them.
         menus = {p.id: [e for e in self.menu if not p.bare and e.id not in p.without] for p in self.pages}
         return {p.id: (*menus[p.id], *p.elements, foot) for p in self.pages}
 
@@ -184,10 +185,12 @@ class SiteSpec:
         for page in self.pages:
             for element in self.elements(page.id):
                 count = 1 if element.kind == "field" else len(element.edges)
+                # Typing is the one act of a field.
                 yield from ((page.id, element.id, number) for number in range(count))
 
     def plain(self) -> dict[str, Any]:
         """Plain JSON data, all that the browser needs (goals stay here: no page knows what is asked)."""
+        # Goals stay behind: what is asked is nothing the page should know.
         plain = asdict(self)
         del plain["goals"]
         return plain | {"forms": FORMS, "roles": KINDS}

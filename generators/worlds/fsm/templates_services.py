@@ -12,9 +12,11 @@ AMOUNTS = ("25", "40", "120", "75")
 def bank(seed: int) -> SiteSpec:
     d = Draft("bank", seed, ("Quay Bank", "First Harbour", "Millstone Bank", "Northern Trust Co", "Penny Savings"))
     rng = d.rng
+    # Number and password stand on the page: a task must be doable by who sees only the screen.
     user, secret = str(rng.randint(100000, 999999)), rng.choice(SECRETS)
     payees = rng.sample(PEOPLE, rng.randint(3, 5))
     d.flag("signed")
+    # Everything behind the login shows only once one is signed in.
     inside = (("signed", "eq", True),)
     d.menu("Start", "home")
     d.menu("Accounts", "accounts", shown=inside)
@@ -71,6 +73,7 @@ def bank(seed: int) -> SiteSpec:
         Edge((("saved", "le", 0),), fail("There is nothing to take back.")),
         Edge((), (("saved", "add", -1), put("error", ""))),
     )
+    # Two variables each: what is being entered, and what was confirmed; goals ask for the latter.
     d.choice("paid_to", ("", *payees))
     d.choice("payee", ("", *payees))
     d.text("sum", (), "site")
@@ -89,6 +92,7 @@ def bank(seed: int) -> SiteSpec:
     amount.submit("Next", ("sum", "copy", "p_sum"), ("when", "copy", "p_when"), to="confirm").link(
         "Other payee", "payees"
     )
+    # A code that only this page shows: a payment can't be confirmed from memory.
     tan = str(rng.randint(10000, 99999))
     confirm = d.page("confirm", "Confirm the payment", deep=False, bare=True).text(
         "{sum} € to {payee}, {when}", style="big"
@@ -145,6 +149,7 @@ def bank(seed: int) -> SiteSpec:
         d.goal(f"limit-{money}", [("limit", "eq", money)], f"Set the daily limit to {money} €")
     d.goal("papers", [("by_mail", "eq", True), ("yearly", "eq", True)], "Get statements by mail, only once a year")
     for count in (2, 4):
+        # Two and four, so that repeating something a number of times is asked for.
         d.goal(f"save{count}", [("saved", "eq", count)], f"Put 50 € aside {count} times in the savings account")
     return d.site()
 
@@ -154,6 +159,7 @@ def forum(seed: int) -> SiteSpec:
     rng = d.rng
     topics = rng.sample(TOPICS, rng.randint(3, 4))
     threads = rng.sample(THREADS, rng.randint(5, 8))
+    # Thread → topic, in turn.
     of = {n: n % len(topics) for n in range(len(threads))}
     d.flag("member")
     d.text("nick", (), "site", "guest")
@@ -195,6 +201,7 @@ def forum(seed: int) -> SiteSpec:
             Edge((), fail("The reply is empty.")),
             style="main",
         )
+        # The reply's own edges check the text, or the message would be the form's.
         page.needs.clear()
         words = rng.choice(SENTENCES)
         d.goal(
@@ -221,6 +228,7 @@ def forum(seed: int) -> SiteSpec:
     profile.field("About you", "p_about", SENTENCES).submit(
         "Save profile", ("about", "copy", "p_about"), *say("Saved.")
     )
+    # Leaving is possible, so that an agent can undo what let it in.
     profile.check("Hide me from the list", "hidden", scope="site").link("Leave the forum", "home", put("member", False))
     d.text("started", (), "site")
     d.choice("started_in", ("", *topics))

@@ -10,6 +10,7 @@ from generators.worlds.fsm.words import CITIES, CODES, DISHES, FILMS, GOODS, MAI
 def shop(seed: int) -> SiteSpec:
     d = Draft("shop", seed, ("Oak & Thread", "Nordwind Store", "Blue Door Goods", "Corner Market", "Hearth Supply"))
     rng = d.rng
+    # Groups, goods and prices are drawn, so that no two shops agree in anything but their kind.
     groups = rng.sample(sorted(GOODS), rng.randint(2, 4))
     goods = {group: rng.sample(GOODS[group], rng.randint(3, 5)) for group in groups}
     names = [name for group in groups for name in goods[group]]
@@ -27,6 +28,7 @@ def shop(seed: int) -> SiteSpec:
     d.menu("Help", "help")
     home = d.page("home", f"Welcome to {d.name}").text("Well made things for every day. Free returns for 30 days.")
     home.field("Find a product", "query", (*names, "sofa"), "", hint=f'Try "{names[0]}"', enter="button-search")
+    # Search finds exact names only; anything else leads to an empty result.
     found = [Edge((("query", "eq", name),), (), f"item{n}") for n, name in enumerate(names)]
     home.button(
         "Search",
@@ -63,8 +65,10 @@ def shop(seed: int) -> SiteSpec:
     cart.text(f'Today\'s code is "{code}".', style="quiet")
     cart.field("Discount code", "code", (code, "OLD1"), "eq", error="This code is not valid.")
     cart.submit("Apply code", put("coupon", True), put("error", ""))
+    # Order of edges: the empty cart is refused first.
     empty = Edge((("cart", "le", 0),), fail(f"Your {basket.lower()} is empty."))
     cart.button("Go to checkout", empty, Edge((), (), "address"), style="main")
+    # Emptying has to reset every product's flag as well as the count.
     wipe = (put("cart", 0), *(put(f"has{n}", False) for n in range(len(names))), *say("All products were removed."))
     cart.button("Empty it", Edge((), wipe), style="danger")
     for name in ("o_name", "o_street", "o_mail", "o_city"):
@@ -88,6 +92,7 @@ def shop(seed: int) -> SiteSpec:
     pay.submit("Place order", put("ordered", "placed"), put("cart", 0), to="thanks").link("Cancel order", "cart")
     thanks = d.page("thanks", "Thank you for your order", deep=False).text("It goes to {o_name}, {o_street}, {o_city}.")
     thanks.text("Delivery: {shipping}").text("We write to {o_mail}.").link("Continue shopping", "home")
+    # Pages that no goal of the order needs: help to get lost in.
     _shop_help(d)
     for way in ship:
         for name in PEOPLE[:3]:
@@ -122,6 +127,7 @@ def tickets(seed: int) -> SiteSpec:
     d = Draft("tickets", seed, ("Railhop", "Ticketry", "Swift Seats", "Platform Nine", "Fareway"))
     rng = d.rng
     cities = rng.sample(CITIES, rng.randint(4, 6))
+    # Each pair once, in alphabetical order: a route and its way back are one.
     routes = [(a, b) for a in cities for b in cities if a < b]
     routes = rng.sample(routes, min(len(routes), rng.randint(5, 9)))
     times = {r: rng.sample(["06:10", "08:45", "11:20", "14:05", "17:30", "20:15"], 2) for r in routes}
@@ -208,6 +214,7 @@ def tickets(seed: int) -> SiteSpec:
         for count in (2, 4):
             group = (("booked", "eq", f"{a}-{b}"), ("people", "eq", count), ("seat", "eq", "Window"))
             d.goal(f"group-{a}-{b}-{count}", group, f"Book {count} people from {a} to {b}, window seat")
+    # Alone: it undoes a booking that another goal may ask for.
     d.goal(
         "cancel",
         [("cancelled", "eq", True)],
@@ -229,6 +236,7 @@ def recipes(seed: int) -> SiteSpec:
     for n, tag in enumerate(tags):
         d.menu(tag, f"tag{n}")
     d.menu("My book", "book")
+    # Counted apart from the flags, since the page shows the number.
     d.menu("Shopping list", "list")
     d.number("listed", 0, 20)
     home = d.page("home", f"{d.name}: all recipes").text("Tested in a small kitchen.")
@@ -276,6 +284,7 @@ def recipes(seed: int) -> SiteSpec:
         )
         star = rng.choice(("2", "3", "5"))
         d.goal(f"rate{n}", [(f"stars{n}", "eq", star)], f"Give {dish} {star} stars", f"Rate {dish} with {star} stars")
+    # All flags and the count together, as in a real list.
     wipe = (put("listed", 0), *(put(f"shop{n}", False) for n in range(len(dishes))), *say("The list is empty now."))
     todo.button("Clear the list", Edge((("listed", "eq", 0),), fail("There is nothing to clear.")), Edge((), wipe))
     book.text("Recipes that you save are kept here.", style="quiet").link("Write a recipe", "write")
@@ -302,6 +311,7 @@ def streaming(seed: int) -> SiteSpec:
     rng = d.rng
     films = rng.sample(FILMS, rng.randint(7, 12))
     genres = rng.sample(("Drama", "Comedy", "Crime", "Documentary", "Family"), 3)
+    # Genres in turn, so that each has films.
     of = {film: genres[n % 3] for n, film in enumerate(films)}
     profiles = [name.split()[0] for name in rng.sample(PEOPLE, 3)]
     d.choice("profile", ("Guest", *profiles))
@@ -326,6 +336,7 @@ def streaming(seed: int) -> SiteSpec:
     mine = d.page("mine", "Your list").text("Films that you keep for later.", style="quiet")
     for n, film in enumerate(films):
         d.flag(f"keep{n}")
+        # The same condition shows the button and decides the goal.
         kept = ((f"keep{n}", "eq", True),)
         page = d.page(f"film{n}", film).text(f"{of[film]}, {rng.randint(78, 140)} minutes. A story you will remember.")
         page.button("Play", Edge((), (put("watched", film),), "player"), style="main")
@@ -361,6 +372,7 @@ def streaming(seed: int) -> SiteSpec:
     )
     plan.check("I agree to the new price", "p_agree", must="You have to agree to the price.")
     plan.submit("Change plan", ("plan", "copy", "p_plan"), *say("Your plan was changed."))
+    # The PIN is shown on the page that asks for it.
     pin = str(rng.randint(1000, 9999))
     parents = d.page("parents", "Parents").text(f'The PIN of new accounts is "{pin}".', style="quiet")
     parents.field("PIN", "pin", (pin, "0000"), "eq", error="This PIN is wrong.", secret=True)

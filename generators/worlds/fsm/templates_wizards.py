@@ -56,7 +56,10 @@ def insurance(seed: int) -> SiteSpec:
         f"{rng.randint(4, 40)} € a month for {{level}}", style="big"
     )
     price.radios("How do you pay?", "i_pay", ("Monthly", "Yearly")).check(
-        "I read the conditions", "i_read", must="Please read the conditions."
+        "I read the conditions",
+        "i_read",
+        must="Please read the conditions.",
+        # Signing copies what was chosen; leaving the wizard earlier changes nothing.
     )
     price.submit("Sign now", ("pay", "copy", "i_pay"), ("bought", "copy", "product"), to="signed").link(
         "Back to step 3", "cover"
@@ -114,6 +117,7 @@ def insurance(seed: int) -> SiteSpec:
                 [("claimed", "eq", kind), ("claimed_on", "eq", date)],
                 f"Report a claim: {kind.lower()} on {date}",
             )
+    # Alone: it ends what buying goals ask to have.
     d.goal("ended", [("ended", "eq", True)], "Sign any insurance and end it again", alone=True)
     return d.site()
 
@@ -130,6 +134,7 @@ def survey(seed: int) -> SiteSpec:
     d.number("points", 0, 30)
     home = d.page("home", "Open surveys").text("Every survey takes three minutes and earns points.")
     for s, subject in enumerate(subjects):
+        # Three to five kinds of question in random order.
         kinds = rng.sample(("age", "often", "rate", "words", "why"), rng.randint(3, 5))
         home.item(f"About {subject.lower()}", f"{len(kinds)} questions", f"s{s}intro")
         intro = d.page(f"s{s}intro", f"Survey about {subject.lower()}").text("Your answers stay with us.")
@@ -139,6 +144,7 @@ def survey(seed: int) -> SiteSpec:
         d.flag(f"done{s}")
         for q, kind in enumerate(kinds):
             page = d.page(f"s{s}q{q}", f"{subject}: question {q + 1} of {len(kinds)}", deep=False, bare=True)
+            # The answer on the page, and the one that was handed on by the button.
             name, kept = f"q{s}_{q}", f"a{s}_{q}"
             if kind == "age":
                 page.dropdown("Your age", name, ("16-29", "30-49", "50-69"))
@@ -166,6 +172,7 @@ def survey(seed: int) -> SiteSpec:
             else:
                 page.submit("Hand in", copied, put(f"done{s}", True), ("points", "add", 10), to=f"s{s}end")
             page.link("Stop the survey", "home")
+            # Any answer counts only once the survey was handed in.
             d.goal(
                 f"answer{s}-{q}",
                 [(kept, "eq", answer), (f"done{s}", "eq", True)],
@@ -182,6 +189,7 @@ def survey(seed: int) -> SiteSpec:
     for gift in gifts:
         points.button(
             f"Get the {gift.lower()} voucher",
+            # Twenty points are two surveys: a goal that needs others first.
             Edge((("points", "ge", 20),), (("points", "add", -20), put("gift", gift)), "gift"),
             Edge((), fail("You need 20 points.")),
         )
@@ -220,6 +228,7 @@ def survey(seed: int) -> SiteSpec:
         [("deleted", "eq", True)],
         "Delete all my data",
         "Have the site forget everything about me",
+        # Alone: what it deletes other goals need.
         alone=True,
     )
     d.goal("privacy", [("share", "eq", True), ("keep", "eq", True)], "Share my answers and keep my data for a year")

@@ -41,10 +41,12 @@ def issues(seed: int) -> SiteSpec:
         page = d.page(f"issue{n}", title).text(f"Reported by {rng.choice(PEOPLE)}. Owner: {{owner{n}}}.")
         page.tab("Overview", f"issue{n}").tab("Comments", f"talk{n}")
         is_open = ((f"state{n}", "eq", "open"),)
+        # Priority and owner are set at once, without a button: dropdowns over site variables.
         page.dropdown("Priority", f"level{n}", levels, must=False, scope="site")
         page.dropdown("Owner", f"owner{n}", ("nobody", *people), must=False, scope="site")
         page.button(
             "Close issue",
+            # An owner first: a precondition that an agent learns only by trying.
             Edge(((f"owner{n}", "eq", "nobody"),), fail("Give it an owner first.")),
             Edge((), (put(f"state{n}", "closed"), *say("The issue is closed."))),
             shown=is_open,
@@ -109,6 +111,7 @@ def calendar(seed: int) -> SiteSpec:
     home = d.page("home", "This week").text("Choose a day.")
     for n, day in enumerate(days):
         home.item(day, f"{14 + n} December", f"day{n}")
+    # All days first, since events stand on every page and show by their variable.
     pages = [d.page(f"day{n}", f"{day}, {14 + n} December") for n, day in enumerate(days)]
     for n, page in enumerate(pages):
         if n:
@@ -134,6 +137,7 @@ def calendar(seed: int) -> SiteSpec:
             "Delete event", Edge((), (put(f"gone{n}", True),)), shown=((f"gone{n}", "eq", False),), style="danger"
         )
         page.button("Bring it back", Edge((), (put(f"gone{n}", False),)), shown=((f"gone{n}", "eq", True),))
+        # Another day than now, or the goal would hold at the start.
         day, hour = rng.choice([x for x in days if x != days[first]]), rng.choice(hours)
         d.goal(
             f"move{n}",
@@ -143,6 +147,7 @@ def calendar(seed: int) -> SiteSpec:
         )
         d.goal(f"delete{n}", [(f"gone{n}", "eq", True)], f"Delete the event {event}", f"Cancel {event} in the calendar")
         d.goal(f"remind{n}", [(f"remind{n}", "eq", True)], f"Set a reminder for {event}")
+    # A text that was typed, and the day that was chosen for it.
     for name, kind in (("made", "text"), ("made_day", "day")):
         if kind == "text":
             d.text(name, (), "site")
@@ -198,6 +203,7 @@ def wiki(seed: int) -> SiteSpec:
     home.field("Find an article", "query", (*articles, "xyz"), "", hint=f'Try "{articles[0]}"', enter="button-find")
     home.button(
         "Find",
+        # Exact names lead to the article; everything else is said not to exist.
         *(Edge((("query", "eq", a),), (), f"read{n}") for n, a in enumerate(articles)),
         Edge((), fail("There is no article of this name.")),
         style="main",
@@ -210,6 +216,7 @@ def wiki(seed: int) -> SiteSpec:
         home.item(article, "Article", f"read{n}")
         read = d.page(f"read{n}", article).tab("Read", f"read{n}").tab("History", f"old{n}")
         read.text(f"{{text{n}}}").text("This article has one paragraph so far.", style="quiet")
+        # Guests are sent to sign in, whatever they wanted to edit.
         signed = Edge((("signed", "eq", True),), (), f"edit{n}")
         read.button("Edit", signed, Edge((), fail("Only members can edit. Please sign in.")), style="main")
         read.button("Watch", Edge((), (put(f"watched{n}", True),)), shown=((f"watched{n}", "eq", False),))
@@ -281,6 +288,7 @@ def admin(seed: int) -> SiteSpec:
             style="main",
         )
         page.dropdown("New size", "p_size", ("Small", "Medium", "Large"))
+        # The dropdown's condition moves into the button's own edges, after the rule on running servers.
         need = page.needs.pop()
         page.button(
             "Resize",
@@ -294,6 +302,7 @@ def admin(seed: int) -> SiteSpec:
             [(f"size{n}", "eq", size), (f"power{n}", "eq", power)],
             f"Resize server {name} to {size} and leave it {power}",
         )
+        # The other state than the one it begins in.
         other = "stopped" if d._variables[f"power{n}"].initial == "running" else "running"
         verb = "Stop" if other == "stopped" else "Start"
         d.goal(f"power{n}", [(f"power{n}", "eq", other)], f"{verb} the server {name}")
@@ -308,6 +317,7 @@ def admin(seed: int) -> SiteSpec:
         page.radios("Role", f"role{n}", ("Viewer", "Editor", "Owner"), must=False, scope="site")
         page.button(
             "Lock account",
+            # Owners are protected: first a role, then the lock.
             Edge(((f"role{n}", "eq", "Owner"),), fail("Owners can't be locked.")),
             Edge((), (put(f"locked{n}", True), put("error", ""))),
             shown=((f"locked{n}", "eq", False),),

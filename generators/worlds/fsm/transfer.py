@@ -26,6 +26,7 @@ SHORTEST = 3
 
 def function_of(goal: Goal) -> str:
     """What kind of goal it is: its id without number and names ("add3" → "add", "pay-Sven Dahl-25" → "pay")."""
+    # Ids are written function first: up to the first digit or hyphen.
     return re.split(r"[\d-]", goal.id, maxsplit=1)[0]
 
 
@@ -52,6 +53,7 @@ def has_word(text: str, name: str) -> bool:
 
 
 @lru_cache(maxsize=256)
+# Derived from the goals' words, so that templates need not say what their goals are about.
 def things(kind: str, seed: int) -> Mapping[tuple[str, int], str]:
     """(function, number) → name of the thing that the goal is about: a name of the site that no other number's goal of
     the function holds; the one that most goals of the number hold, then the longest."""
@@ -66,12 +68,15 @@ def things(kind: str, seed: int) -> Mapping[tuple[str, int], str]:
         own = [text for (f, n, _), text in numbered.items() if (f, n) == (function, number)]
         others = [text for (f, n, _), text in numbered.items() if f == function and n != number]
         kin = [text for (_, n, _), text in numbered.items() if n == number]
+        # A name that all of the number's own goals hold and no other number's: what the goal is about.
         fitting = [
             name
             for name in names
             if all(has_word(text, name) for text in own) and not any(has_word(text, name) for text in others)
         ]
         if fitting:
+            # Then by how many goals of any function hold it, by length, and
+            # alphabetically, so that ties are settled.
             found[function, number] = max(fitting, key=lambda n: (sum(has_word(t, n) for t in kin), len(n), n))
     return found
 
@@ -91,8 +96,10 @@ def asked_of(site: SiteSpec, donor: SiteSpec, goal: Goal, thing: str = "") -> Go
     own = thing_of(goal, donor)
     if own:
         wanted = thing or own
+        # The pattern matched when `thing_of` found the thing.
         match = _NUMBERED.match(goal.id)
         assert match is not None
+        # The same function on the target site: its things by name, whatever number they have there.
         known = {name.casefold(): n for (f, n), name in things(site.kind, site.seed).items() if f == match[1]}
         number = known.get(wanted.casefold(), -1)
         if number < 0:
@@ -102,22 +109,26 @@ def asked_of(site: SiteSpec, donor: SiteSpec, goal: Goal, thing: str = "") -> Go
         texts = tuple(reworded(text, own, wanted) for text in goal.texts)
         moved = replace(goal, id=f"{match[1]}{number}{match[3]}", when=atoms, texts=texts)
     elif thing:
+        # A goal that is about nothing can't be about something else.
         return None
     else:
         moved, wanted = goal, ""
     if not all(_legal(site, atom) for atom in moved.when) or (moved.page and moved.page not in site.page):
         return None
+    # Last, since it walks over all names of both sites.
     return moved if _known(site, donor, goal, own) else None
 
 
 def reworded(text: str, old: str, new: str) -> str:
     """A text with one name put in the place of another."""
+    # By a function: a backslash in a name mustn't be read as a group.
     return re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _: new, text, flags=re.IGNORECASE)
 
 
 def _moved(atom: Atom, old: int, new: int, name: str, wanted: str) -> Atom:
     variable, operator, operand = atom
     match = _NUMBERED.match(variable)
+    # Only variables of the thing itself: others keep their number.
     if match and int(match[2]) == old:
         variable = f"{match[1]}{new}{match[3]}"
     if isinstance(operand, str) and operand.casefold() == name.casefold():
@@ -133,6 +144,7 @@ def _legal(site: SiteSpec, atom: Atom) -> bool:
         return False
     if operator in ("eq", "ne") and variable.kind == "choice":
         return operand in variable.values
+    # Texts and numbers take any value of their type.
     return type(operand) is type(variable.initial) or operator not in ("eq", "ne")
 
 
@@ -144,6 +156,7 @@ def _known(site: SiteSpec, donor: SiteSpec, goal: Goal, own: str) -> bool:
     here = _names(site.kind, site.seed)
     for name in _names(donor.kind, donor.seed):
         named = has_word(goal.texts[0], name) and name != own.casefold() and name not in operands
+        # A name inside what is typed is content and needn't exist on the site.
         if named and name not in here and not any(has_word(operand, name) for operand in operands):
             return False
     return True
@@ -154,6 +167,7 @@ def unasked(site: SiteSpec, state: Mapping[str, object], asked: Sequence[Goal], 
 
     Goals that hold from the beginning, and those whose conditions follow from what was asked, don't count.
     """
+    # Variables that a task is about may change by it; only others tell of side effects.
     variables = {path for goal in asked for path, _, _ in goal.when}
     before = {"page": site.pages[0].id, "variables": dict(site.initial)}
     found = []

@@ -35,8 +35,10 @@ def drawn(seed: int, screens: int, icons: int, here: int, labels: bool) -> Obser
             below = (box[0] + HALF, box[3] + 12)
             draw.text(below, text, INK, ImageFont.load_default(13), anchor="mm")
         found.append(ScreenElement.on_screen(box, SIZE, "icon", text, icon.name, icon.name))
+    # Fast instead of small: thousands of screens a second are drawn, and few are kept on disk.
     png = io.BytesIO()
     picture.save(png, "PNG", compress_level=1)
+    # Names the screen and not the graph's truth beyond it.
     return Observation(png.getvalue(), tuple(one for one in found if one is not None), f"{seed}/{here}/{labels}")
 
 
@@ -44,6 +46,7 @@ def _box(icon: Icon) -> tuple[float, float, float, float]:
     """In pixels."""
     row, column = divmod(icon.cell, COLUMNS)
     x = 10 + column * CELL_WIDTH + CELL_WIDTH // 2 + icon.offset[0]
+    # Ten pixels higher, to leave room for the label below.
     y = TOP + row * CELL_HEIGHT + CELL_HEIGHT // 2 - 10 + icon.offset[1]
     return x - HALF, y - HALF, x + HALF, y + HALF
 
@@ -67,5 +70,6 @@ def _shape(draw: ImageDraw.ImageDraw, icon: Icon, box: tuple[float, float, float
             draw.rectangle((left, y - 8, right, y + 8), colour)
         case "bar":
             draw.rectangle((left, y - 10, right, y + 10), colour)
+        # An arch: the upper half of an ellipse.
         case _:
             draw.arc((left, top, right, bottom + HALF), 180, 360, colour, 10)

@@ -22,6 +22,7 @@ def tasks(seed: int) -> list[TaskSpec]:
     for kind in ("labelled", "hidden"):
         rng.shuffle(pairs)
         for steps in STEPS:
+            # The first pair of this length in a shuffled order: a random one.
             pair = next((one for one in pairs if len(graph.path(*one)) == steps), None)
             if pair is None:
                 continue

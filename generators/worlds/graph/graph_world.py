@@ -33,6 +33,7 @@ class GraphWorld:
         numbers = {name: start.get(name, usual) for name, usual in SIZES.items()}
         if wrong := [f"{name} {value!r:.40}" for name, value in numbers.items() if type(value) is not int]:
             raise WorldError(f"graph: expected whole numbers, found {', '.join(wrong)}")
+        # Through str, since values are typed as objects here; they were checked to be whole.
         seed, screens, icons, at = (int(str(value)) for value in numbers.values())
         try:
             self._graph = make_graph(seed, screens, icons)
@@ -53,9 +54,11 @@ class GraphWorld:
         match action:
             case Click():
                 hit = under(self.observe().elements, action.box)
+                # By name: looks are unique on a screen.
                 opened = [icon.to for icon in self._graph.icons[self._way[-1]] if hit and icon.name == hit.key]
                 self._way += opened
             case PressBack():
+                # At the first screen Back does nothing, as on a phone's home.
                 self._way = self._way[:-1] or self._way
             case PressHome():
                 self._way.append(0)

@@ -17,6 +17,7 @@ COLOURS = {
     "green": (46, 139, 87),
     "orange": (230, 126, 34),
     "purple": (128, 72, 168),
+    # Kept small on purpose: names of two words from short lists are easy to read at this size.
     "brown": (121, 85, 61),
     "black": (40, 40, 40),
     "pink": (221, 95, 150),
@@ -57,6 +58,7 @@ class ScreenGraph:
         while waiting and goal not in came and start != goal:
             here = waiting.popleft()
             for icon in self.icons[here]:
+                # Never back to the start: its predecessor would make a circle when the way is read backwards.
                 if icon.to not in came and icon.to != start:
                     came[icon.to] = here, icon
                     waiting.append(icon.to)
@@ -76,6 +78,7 @@ def make_graph(seed: int, screens: int, icons: int) -> ScreenGraph:
         )
     rng = Random(f"graph/{seed}/{screens}/{icons}")
     names = rng.sample([f"{one} {other}" for one in FIRST for other in SECOND], screens)
+    # Every screen leads to the next of a ring, the rest is drawn.
     ring = rng.sample(range(screens), screens)  # so that no screen is out of reach
     after = {here: ring[(place + 1) % screens] for place, here in enumerate(ring)}
     return ScreenGraph(tuple(names), tuple(_icons(rng, here, after[here], screens, icons) for here in range(screens)))
@@ -85,6 +88,7 @@ def _icons(rng: Random, here: int, following: int, screens: int, count: int) -> 
     others = [screen for screen in range(screens) if screen not in (here, following)]
     targets = [following, *rng.sample(others, min(count - 1, len(others)))]
     rng.shuffle(targets)
+    # Looks differ on a screen; on different screens the same look may mean another thing.
     looks = rng.sample([(shape, colour) for shape in SHAPES for colour in COLOURS], len(targets))
     cells = rng.sample(range(MOST_ICONS), len(targets))
     return tuple(

@@ -6,6 +6,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+# The page's own clock would end an episode after ten seconds; Chromium takes at most 2^31 - 1.
 NO_LIMIT_MS = 1_000_000_000  # setTimeout's limit is 2**31 - 1
 
 
@@ -24,6 +25,7 @@ def html_folder() -> Path:
 def page_of(task: str) -> Path:
     """The page of a task. Raises `ValueError` for an unknown one."""
     path = html_folder() / "miniwob" / f"{task}.html"
+    # Checked before the path is used: a name is data of a task and must not leave the folder.
     if not re.fullmatch(r"[a-z0-9-]+", task) or not path.is_file():
         raise ValueError(f"MiniWoB++ has no task {task!r:.60}; expected the name of one of its pages")
     return path

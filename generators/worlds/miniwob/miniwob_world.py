@@ -113,11 +113,13 @@ class MiniwobWorld(BrowserWorld):
         task = str(start["task"])
         path = page_of(task)
         wanted = {"task": task, "seed": start["seed"]}
+        # Nothing was done since: loading again would give the same page for half a second of work.
         if self._untouched and wanted == self._start:
             return
         self._start, self._untouched = wanted, False
         self.page.mouse.move(0, 0)
         self.page.goto(path.as_uri())
+        # One call for seed, limit and style: nothing can happen between them.
         self.page.evaluate("given => vesperBegin(...given)", [str(start["seed"]), NO_LIMIT_MS, self._style])
         self._untouched = True
 
@@ -163,8 +165,10 @@ class MiniwobWorld(BrowserWorld):
         """See `World.act`; afterwards timers and animations of one second have run."""
         if isinstance(action, Finished | CallUser):
             return
+        # Finished and CallUser returned above; an action that the page doesn't know changes nothing either.
         self._untouched = self._untouched and type(action) not in self.acts
         super().act(action)
+        # A second passes at once, so that timers and animations have ended when the next look comes.
         self.page.evaluate("ms => vesperPass(ms)", SETTLE_MS)
 
     def _click(self, action: Any) -> None:
@@ -176,7 +180,9 @@ class MiniwobWorld(BrowserWorld):
         way = {"down": STROKE_PX, "up": -STROKE_PX}.get(action.direction, 0)
         point = self.pixel(action.start or (500, 700))
         if action.start and action.end:
+            # A scroll from start to end moves the page by the distance between them.
             way = int(point[1] - self.pixel(action.end)[1])
+        # By script: the wheel is animated, and its end depends on the machine.
         self.page.evaluate("([x, y, dy]) => vesperScroll(x, y, dy)", [*point, way])
 
     def _hotkey(self, action: Hotkey) -> None:

@@ -23,10 +23,12 @@ class HumanInput:
 
     def click(self, element: PageElement) -> None:
         left, top, right, bottom = element.box
+        # Not the centre: people don't hit it either, and recordings should show that.
         x = int(left + (right - left) * self.rng.uniform(0.25, 0.75))
         y = int(top + (bottom - top) * self.rng.uniform(0.3, 0.7))
         self.acts.append({"kind": "click", "point": [x, y], "box": list(element.box), "name": element.name})
         mouse = self.world.page.mouse
+        # Pauses pass on the page's clock, so recording takes no time.
         self.world.advance(self.rng.randint(600, 1800))
         mouse.move(x, y)
         mouse.down()
@@ -37,6 +39,7 @@ class HumanInput:
         self.acts.append({"kind": "type", "text": text})
         for letter in text:
             self.world.advance(self.rng.randint(90, 260))
+            # Key by key, as the recorder writes key events.
             self.world.page.keyboard.press(letter if letter != " " else "Space")
 
     def find(self, test: Callable[[PageElement], bool], what: str) -> PageElement:

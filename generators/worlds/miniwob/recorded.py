@@ -40,6 +40,7 @@ class Miniwob:
     def start(self, task: str, seed: int | str) -> None:
         """Load the task and begin the episode of this seed. Raises `ValueError` for an unknown task."""
         self.page.goto(page_of(task).as_uri())
+        # The recorder declares a `const`, which isn't a property of `window` until it is made one.
         self.page.evaluate(self._recorder + "; window.recorder = recorder;")
         self.page.evaluate(_START, [str(seed), NO_LIMIT_MS])
 
@@ -50,10 +51,12 @@ class Miniwob:
     @property
     def raw_reward(self) -> float | None:
         """Reward without time penalty; None while the episode runs."""
+        # Raw: the page's own reward falls with time, which is the recorder's and no judgement of the act.
         found = self.page.evaluate("WOB_DONE_GLOBAL ? WOB_RAW_REWARD_GLOBAL : null")
         return None if found is None else float(found)
 
     def elements(self) -> list[PageElement]:
+        # The page is larger than the task's area; what lies outside is the package's own display.
         return [e for e in read_elements(self.page) if e.box[1] < MINIWOB.height and e.box[0] < MINIWOB.width]
 
     def advance(self, ms: int) -> None:

@@ -51,6 +51,7 @@ class PageElement:
 
 def element_of(raw: dict[str, Any]) -> PageElement:
     """One entry of `window.vesperRead()` as an Element; boxes rounded to 1/100 px."""
+    # Hundredths: sub-pixel noise between machines would change every digest.
     left, top, right, bottom = (round(float(value), 2) for value in raw["box"])
     same = ("role", "name", "text", "icon", "tag", "value", "parent", "depth", "visible_share")
     flags = ("clickable", "editable", "checkable", "checked", "focused", "system")
@@ -82,8 +83,10 @@ class OwnPages:
 
     def start(self, app: str, seed: int, *, home: bool = False, **options: object) -> None:
         """Build the app's seeded screen; `home` starts on the phone's launcher."""
+        # "start" is the page's word; the phone's launcher is a screen of its own.
         config = {"platform": self.platform, "app": app, "seed": seed, "start": "home" if home else "app", **options}
         self.started = {"app": app, "seed": seed, "home": home}
+        # Out of the way: a pointer that rests over an element would colour it.
         self.page.mouse.move(0, 0)
         self.page.evaluate("config => vesperStart(config)", config)
 

@@ -54,6 +54,7 @@ class PageTask:
 
     def near_miss(self, rng: Random) -> tuple[str, str, str] | None:
         """(goal with one entity changed, the true word, the untrue word), or None if nothing can change."""
+        # Only slots where another value is really untrue.
         slots = [slot for slot in sorted(self.others) if any(o != self.slots[slot] for o in self.others[slot])]
         if not slots:
             return None
@@ -68,6 +69,7 @@ def lookup(state: State, path: str) -> object:
     value: Any = state
     for part in path.split("."):
         if isinstance(value, list):
+            # Position in a list; -1 the last.
             index = int(part)
             if not -len(value) <= index < len(value):
                 return None
@@ -105,8 +107,10 @@ def new_task(
         family,
         family.split(".")[0],
         templates,
+        # The template is drawn first, so that a family's other draws don't depend on how it is worded.
         rng.randrange(len(templates)),
         slots,
+        # Without repetitions, in the order given.
         {k: tuple(dict.fromkeys(v)) for k, v in others.items()},
         tuple(plan),
         tuple(checks),

@@ -55,13 +55,14 @@ class PagesWorld(BrowserWorld):
             raise WorldError(
                 f"{self.name}: reset: expected an app of {', '.join(APPS)} and a whole seed, found {found}"
             )
+        # `home` counts on a phone alone; the other kinds have no launcher.
         self.pages.start(start["app"], start["seed"], home=bool(start.get("home")))
 
     def observe(self) -> Observation:
-        elements = (self._place(element) for element in self.pages.elements())
+        elements = (self._element(element) for element in self.pages.elements())
         return Observation(self.pages.screenshot(), tuple(p for p in elements if p), digest(self.state()))
 
-    def _place(self, seen: PageElement) -> ScreenElement | None:
+    def _element(self, seen: PageElement) -> ScreenElement | None:
         box = seen.box
         return ScreenElement.on_screen(box, self.size_px, seen.role, seen.text, seen.name, seen.key, seen.clickable)
 
@@ -69,6 +70,7 @@ class PagesWorld(BrowserWorld):
         return self.pages.state()
 
     def _scroll(self, action: Scroll) -> None:
+        # With two points the finger's path decides how far; without them a wheel's notch does.
         if self.platform == "mobile" and action.start and action.end:
             path = [*self.pixel(action.start), *self.pixel(action.end)]
             self.page.evaluate("([a, b, c, d]) => vesperSwipe(a, b, c, d)", path)
@@ -77,10 +79,12 @@ class PagesWorld(BrowserWorld):
         if down is None:
             return  # nothing scrolls sideways here
         page = self.page
+        # Wheel events arrive some frames later: how many the page has heard says when this one has.
         seen = page.evaluate("vesperWheels()")
         page.mouse.move(*self.pixel((500, 500)))
         page.mouse.wheel(0, WHEEL_PX * down)
         page.wait_for_function("n => vesperWheels() > n", arg=seen, timeout=5000)
+        # Out of the way, so that no hover shows in the next picture.
         page.mouse.move(0, 0)
 
     def _drag(self, action: Drag) -> None:
@@ -88,6 +92,7 @@ class PagesWorld(BrowserWorld):
         self.page.mouse.move(0, 0)
 
     def _launch(self, action: Launch) -> None:
+        # By the title, which is what the screen shows; keys of apps are ours.
         app = next((app for app, title in TITLES.items() if title == action.app), None)
         if app is not None:  # an app that isn't there opens nothing
             self.page.evaluate("app => vesperOpen(app)", app)

@@ -127,12 +127,14 @@ class EpisodeRecorder:
 
     # --- looking -------------------------------------------------------------------------------------------------
     def _element(self, key: str) -> PageElement | None:
+        # What was read here is good for the note that follows: reading twice costs as much as acting.
         self._looked = self.world.elements()
         found = [e for e in self._looked if e.key == key]
         return found[0] if found else None
 
     def _note(self, act: RecordedAct) -> None:
         """Write down the screen as it stands and what is about to be done on it."""
+        # The words are drawn even where nobody keeps them, so that the stream of chance stays the same.
         words = phrases.instruction(act, self.rng, self.world.platform)
         elements, self._looked = self._looked or self.world.elements(), None
         if not self.web:
@@ -153,6 +155,7 @@ class EpisodeRecorder:
 
     def reveal(self, key: str) -> PageElement:
         """Scroll, as a person would, until the element named `key` shows; raises OracleError after eight strokes."""
+        # Eight strokes reach the end of every page of ours.
         for _ in range(8):
             found = self._element(key)
             if found is not None and found.visible_share > 0.6:
@@ -176,6 +179,7 @@ class EpisodeRecorder:
         elif self.web:
             self.page.evaluate("dy => scrollBy(0, dy)", 300 if direction == "down" else -300)
         else:
+            # One or two notches don't bring a new element into view on our pages.
             y = round(top + height / 2)
             notches = self.rng.randint(2, 3)
             self._note(RecordedAct("wheel", point=(x, y), direction=direction, amount=notches))
@@ -234,6 +238,7 @@ class EpisodeRecorder:
         left, top, right, bottom = element.box
         target = (round(left + (right - left) * percent / 100), round((top + bottom) / 2))
         if self.world.platform == "desktop":
+            # From where the knob is now, which a mouse has to grab.
             now = int(self.page.evaluate('key => +document.querySelector(`[data-k="${key}"]`).ariaValueNow', key))
             start = (round(left + (right - left) * now / 100), target[1])
             self._note(self._aimed("drag", element, start, end=target))
@@ -280,6 +285,7 @@ class EpisodeRecorder:
             else:
                 getattr(self, verb)(*args)
         self.wait_while_loading()
+        # On the final screen, whatever came of it; whether it was done is read below.
         self._note(DONE)
         return holds(self.world.state(), task.checks)
 
@@ -330,6 +336,7 @@ def record_one(world: OwnPages, family: str, seed: int, plan: RecordingPlan) -> 
     """One task of `family` on the screen of `seed`. Raises OracleError if the plan can't be carried out."""
     rng = Random(f"{family}/{seed}")
     app = app_of(family)
+    # A task of one step alone would leave an episode of a single screen.
     entry = plan.platform != "web" and (family in SHORT or rng.random() < ENTRY_SHARE)
     if entry and plan.platform == "desktop":
         world.start(rng.choice([a for a in APPS if a != app]), seed)
@@ -340,6 +347,7 @@ def record_one(world: OwnPages, family: str, seed: int, plan: RecordingPlan) -> 
         raise OracleError(f"{family}: screen {seed} can't carry the task")
     task = replace(task, entry=entry)
     recorder = EpisodeRecorder(world, rng)
+    # Only successes are kept as recorded: a slip of the oracle's isn't data.
     if not recorder.run(task, by_name=plan.by_name and entry):
         raise OracleError(f"{family}: seed {seed}: the final state doesn't hold {task.checks}")
     size = world.viewport
@@ -361,12 +369,14 @@ def record(world: OwnPages, plan: RecordingPlan, tally: OracleTally | None = Non
     episodes: list[RecordedEpisode] = []
     seed = plan.first_seed
     while len(episodes) < plan.count:
+        # By the seed and not by the count: a family whose oracle fails doesn't shift the others.
         family = plan.families[seed % len(plan.families)]
         tally.tried += 1
         try:
             episodes.append(record_one(world, family, seed, plan))
         except OracleError as error:
             tally.failed.append(str(error))
+            # More failures than episodes: the oracle is broken, not unlucky.
             if len(tally.failed) > 10 + plan.count:
                 raise
         seed += 1
@@ -375,6 +385,7 @@ def record(world: OwnPages, plan: RecordingPlan, tally: OracleTally | None = Non
 
 def split_of(index: int, count: int) -> str:
     """The last 15 % of the episodes are test, the 10 % before them validation: whole episodes, screens stay apart."""
+    # From the end, so that recording more episodes leaves the earlier ones in train.
     test = max(1, round(count * 0.15))
     held = test + (max(1, round(count * 0.1)) if count > 3 else 0)
     if index >= count - test:

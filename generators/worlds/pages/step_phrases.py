@@ -40,6 +40,7 @@ OTHER = {
 
 def instruction(act: RecordedAct, rng: Random, platform: str) -> str:
     """One of three phrases for the action; mouse words on a computer, finger words on a phone."""
+    # By the role where a tap is told differently from "press".
     options = OTHER.get(act.kind) or TAP.get(act.role) or TAP[""]
     text = rng.choice(options).format(name=act.name, text=act.text, direction=act.direction)
     return text if platform == "phone" else text.replace("Tap on", "Click on").replace("Tap the", "Click the")

@@ -12,6 +12,7 @@ def settings(kind: str) -> Maker:
     def make(state: State, rng: Random) -> PageTask | None:
         s = state["settings"]
         name = rng.choice(sorted(s["switches"]))
+        # Always to the other side: a task must change something.
         want = not s["switches"][name]
         word = "on" if want else "off"
         flip: list[Intent] = [("tap", f"switch:{name}")]
@@ -45,6 +46,7 @@ def settings(kind: str) -> Maker:
             )
         if kind == "slider":
             slider = rng.choice(sorted(s["sliders"]))
+            # At least 20 from where it stands, so that the step is worth doing and can't hold by accident.
             value = rng.choice([v for v in range(10, 100, 10) if abs(v - s["sliders"][slider]) >= 20])
             words = (
                 "set {slider} to {value}%",
@@ -62,6 +64,7 @@ def settings(kind: str) -> Maker:
             )
         choice = rng.choice(sorted(s["choices"]))
         options = s["options"][choice]
+        # Never what is chosen already.
         value = rng.choice([o for o in options if o != s["choices"][choice]])
         words = ("set {choice} to {value}", "change {choice} to {value}", "choose {value} as {choice}")
         return new_task(
@@ -89,6 +92,7 @@ FILL = {
 
 def profile(state: State, rng: Random) -> PageTask | None:
     p = state["profile"]
+    # Two fields are drawn for every kind, so that the draws after them don't depend on it.
     fields = rng.sample(p["fields"], 2)
     values = [rng.choice(FILL[f]) for f in fields]
     slots = {"f1": fields[0].lower(), "v1": values[0], "f2": fields[1].lower(), "v2": values[1]}
@@ -123,6 +127,7 @@ def profile(state: State, rng: Random) -> PageTask | None:
         )
         plan.append(("tap", "agree"))
         checks.append(("profile.submitted.agree", True))
+    # Only slots that the words name can be changed into an untrue goal.
     others = {k: v for k, v in others.items() if any("{" + k + "}" in w for w in words)}
     return new_task(rng, f"profile.{kind}", words, slots, others, [*plan, ("tap", "submit")], checks)
 
@@ -134,6 +139,7 @@ def shop(kind: str) -> Maker:
         names = [x["name"] for x in products]
         open_it, slots = ("tap", f"product:{p['id']}"), {"product": p["name"]}
         if kind == "add":
+            # Never the first colour: it is chosen from the start.
             colour = rng.choice(p["colours"][1:])
             words = (
                 "add the {colour} {product} to the cart",

@@ -19,6 +19,7 @@ NOTES = (
 
 def mail(kind: str) -> Maker:
     def make(state: State, rng: Random) -> PageTask | None:
+        # Starred ones are left out: starring them again would do nothing.
         rows = [m for m in state["mail"]["messages"] if not m["starred"]]
         if not rows:
             return None
@@ -108,6 +109,7 @@ NEW_TODOS = (
 def todo(kind: str) -> Maker:
     def make(state: State, rng: Random) -> PageTask | None:
         rows = [t for t in state["todo"]["items"] if not t["done"]]
+        # Two open tasks, which most families of the list need.
         if len(rows) < 2:
             return None
         t, u = rng.sample(rows, 2)
@@ -170,6 +172,7 @@ def todo(kind: str) -> Maker:
 
 def news(kind: str) -> Maker:
     def make(state: State, rng: Random) -> PageTask | None:
+        # Two different stories; the second is what distinguishes saving from liking.
         one, two = rng.sample(state["news"]["items"], 2)
         titles = [x["title"] for x in state["news"]["items"]]
         if kind == "save":

@@ -115,8 +115,10 @@ def _series(name: str) -> Family:
                 parts.sort(key=lambda p: apps.index(p.app))  # those of an app in a row
                 return compose(name, start, snapshot, parts, rng)
             one = PARTS[rng.choice(kinds)](snapshot, rng)
+            # Parts about the same thing could contradict one another.
             if not any(one.subjects & other.subjects for other in parts):
                 parts.append(one)
+        # Too few parts fit together on this phone.
         return None
 
     return make
@@ -137,6 +139,7 @@ def make_task(family: str, seed: int) -> PhoneTask | None:
         raise ValueError(f"phone: no family of tasks {family!r}; known are {', '.join(FAMILIES)}")
     snapshot = make_snapshot(seed)
     try:
+        # By family and seed: adding a family changes no task of the others.
         return FAMILIES[family]({"world": "phone", "seed": seed}, snapshot, Random(f"phone-task/{family}/{seed}"))
     except IndexError:  # nothing to choose from: no such thing on this phone
         return None
@@ -146,6 +149,7 @@ def phone_tasks(seed: int, count: int) -> Iterator[PhoneTask]:
     """`count` tasks, families in turn, no goal twice on one phone; every one on a phone of its own seed."""
     names, made, number = list(FAMILIES), 0, 0
     while made < count:
+        # A prime apart: two pools' seeds never share a phone.
         task = make_task(names[number % len(names)], seed * 1_000_003 + number)
         number += 1
         if task is not None:

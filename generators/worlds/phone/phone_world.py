@@ -58,6 +58,7 @@ SIGNS = ".bigclock b,.avatar,.big,.digits"
 TAP_S = 0.05
 HOLD_S = 0.8
 WAIT_S = 2
+# By JSON texts: a page may change prototypes, and numbers keep their type.
 _CALL = """text => {
     const [method, ...args] = JSON.parse(text);
     return JSON.stringify(phone[method](...args));
@@ -81,7 +82,9 @@ class PhoneWorld(BrowserWorld):
         self.size_px = (viewport.width, viewport.height)
         self.answer = ""
         self._camera = Camera(page, viewport)
+        # A session of its own for touches: Playwright's own touch has no duration.
         self._touch = page.context.new_cdp_session(page)
+        # End of the last touch: events of one page must never go back in time.
         self._now = 0.0
         self._error = Error
 
@@ -92,6 +95,7 @@ class PhoneWorld(BrowserWorld):
             return None if text is None else json.loads(text)
         except self._error as error:
             first = str(error).splitlines()[0]
+            # The page's message without Chromium's prefixes, which differ between versions.
             raise WorldError(
                 f"phone.{method}: {first.removeprefix('Page.evaluate: ').removeprefix('Error: ')}"
             ) from error
@@ -110,14 +114,16 @@ class PhoneWorld(BrowserWorld):
             self.call("open", start["open"])
 
     def observe(self) -> Observation:
-        elements = (self._place(raw) for raw in self.call("tree"))
+        elements = (self._element(raw) for raw in self.call("tree"))
+        # Without scrolling: the same screen further down is the same state.
         return Observation(self._camera.shoot(), tuple(p for p in elements if p), digest(unscrolled(self.state())))
 
     def elements(self) -> tuple[ScreenElement, ...]:
         """The elements alone, without a picture."""
-        return tuple(p for p in (self._place(raw) for raw in self.call("tree")) if p)
+        return tuple(p for p in (self._element(raw) for raw in self.call("tree")) if p)
 
-    def _place(self, raw: Mapping[str, Any]) -> ScreenElement | None:
+    def _element(self, raw: Mapping[str, Any]) -> ScreenElement | None:
+        # Headings can be tapped in the page's sense and do nothing.
         clickable = bool(raw["clickable"]) and raw["role"] not in ("heading", "none")
         box = tuple(raw["box"])
         return ScreenElement.on_screen(box, self.size_px, raw["role"], raw["text"], raw["name"], raw["k"], clickable)
@@ -132,6 +138,7 @@ class PhoneWorld(BrowserWorld):
         last = len(path) - 1
         for index, (x, y) in enumerate(path):
             kind = "touchStart" if index == 0 else "touchMove"
+            # Times of the events decide between tap and hold; nobody waits.
             when = begin + seconds * index / max(last, 1) if last else begin
             self._send(kind, [{"x": x, "y": y}], when)
         self._now = begin + seconds
@@ -142,6 +149,7 @@ class PhoneWorld(BrowserWorld):
 
     def _swipe(self, start: Sequence[float], end: Sequence[float]) -> None:
         (x1, y1), (x2, y2) = self.pixel(start), self.pixel(end)
+        # Several moves: the page reads direction and speed from the path.
         steps = [(x1 + (x2 - x1) * i / MOVES, y1 + (y2 - y1) * i / MOVES) for i in range(MOVES + 1)]
         self.touch(steps, 0.3)
 
@@ -149,10 +157,12 @@ class PhoneWorld(BrowserWorld):
         if action.start and action.end:
             self._swipe(action.start, action.end)
         else:
+            # Without points the platform's usual path for that direction.
             self._swipe(*SYNTHESISED_PATHS[action.direction])
 
     def _launch(self, action: Launch) -> None:
         if action.url:
+            # Links of other schemes would leave the phone.
             if not action.url.startswith("vesper://"):
                 raise UnsupportedAction(f"the phone opens vesper:// links only, found {action.url[:80]!r}")
             self.call("open", action.url)
@@ -182,6 +192,7 @@ PhoneWorld.acts = {
 }
 
 
+# Scroll positions of all open screens, dialogs included.
 def unscrolled(state: dict[str, Any]) -> dict[str, object]:
     """The document without how far its lists are scrolled, which is a matter of the picture."""
     ui = state["ui"]
@@ -199,6 +210,7 @@ def open_phone(*, nano: bool = False) -> Iterator[PhoneWorld]:
     with open_browser(viewport) as context:
         page = context.new_page()
         page.goto((FOLDER / "index.html").as_uri())
+        # Styles only: the document, and with it every task, is the same.
         if nano:
             page.add_style_tag(content=(FOLDER / "nano.css").read_text(encoding="utf-8"))
             page.add_style_tag(content=nano_text_css(but=SIGNS))

@@ -34,4 +34,5 @@ _SAID = re.compile("|".join(_REFUSALS), re.IGNORECASE)
 
 def says_it_cant_be_done(answer: str) -> bool:
     """Whether an answer says so, in any of the usual ways; a report of success doesn't."""
+    # On one line: phrases may be broken over lines.
     return _SAID.search(" ".join(answer.split())) is not None

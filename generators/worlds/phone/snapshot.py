@@ -40,7 +40,9 @@ def make_snapshot(seed: int) -> Snapshot:
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"phone: expected a seed of 0 or more, found {seed!r}")
     rng, ids = Random(f"phone/{seed}"), Ids()
+    # 300 days from the first one: tasks with dates stay within the year and a bit.
     day = FIRST_DAY + timedelta(days=rng.randrange(300))
+    # People first: messages, orders and contacts are about the same ones.
     people = _people(rng, ids)
     data: dict[str, Any] = {
         "contacts": {"people": people},
@@ -52,7 +54,9 @@ def make_snapshot(seed: int) -> Snapshot:
         "shop": _shop(rng, ids, people),
         "calendar": {"events": _events(rng, ids, day)},
     }
+    # Ids made by the page go on from here, so that no id occurs twice.
     data["next"] = ids.next
+    # Four icons on the home screen, three in the dock, the last one only in the drawer.
     order = rng.sample(APPS, len(APPS))
     return {
         "data": data,
@@ -78,6 +82,7 @@ def start_snapshot(start: Mapping[str, Any]) -> Snapshot:
     if set(start) - {"world", *START_KEYS} or not {"seed", "snapshot"} & set(start):
         raise ValueError(f"phone: expected a start of {', '.join(START_KEYS)}, found {sorted(start)!r:.120}")
     snapshot: Snapshot = copy.deepcopy(start["snapshot"]) if "snapshot" in start else make_snapshot(start["seed"])
+    # Copied deeply: a start is used for many resets and must not change.
     for path, item in start.get("extras", ()):
         where: Any = snapshot["data"]
         for part in path.split("."):
@@ -90,6 +95,7 @@ def start_snapshot(start: Mapping[str, Any]) -> Snapshot:
 
 def _people(rng: Random, ids: Ids) -> list[dict[str, Any]]:
     people: list[dict[str, Any]] = []
+    # Names without repetition, so that a first name says who is meant.
     for first, last in zip(rng.sample(w.FIRST, 11), rng.sample(w.LAST, 11)):
         place = f"{rng.choice(w.STREETS)} {rng.randint(1, 99)}, {rng.choice(w.CITIES)}"
         people.append(
@@ -124,6 +130,7 @@ def _messages(rng: Random, ids: Ids, people: Sequence[dict[str, object]]) -> dic
             texts.append(
                 {"id": ids.new("m"), "thread": thread["id"], "me": rng.random() < 0.4, "text": said, "starred": False}
             )
+    # One archived conversation always, so that archived ones occur on every phone.
     threads[0]["pinned"], threads[-1]["archived"] = rng.random() < 0.5, True
     return {"threads": threads, "texts": texts}
 
@@ -142,6 +149,7 @@ def _notes(rng: Random, ids: Ids) -> list[dict[str, Any]]:
     ]
     for title in rng.sample(sorted(w.LISTS), 2):
         lines = [{"text": text, "done": rng.random() < 0.3} for text in rng.sample(w.LISTS[title], 5)]
+        # At least one open entry, so that there is something to tick.
         lines[0]["done"] = False
         notes.append({"id": ids.new("n"), "title": title, "body": "", "label": "None", "pinned": False, "items": lines})
     rng.shuffle(notes)
@@ -155,6 +163,7 @@ def hour(rng: Random, low: int = 5, high: int = 22) -> str:
 
 def _clock(rng: Random, ids: Ids) -> dict[str, Any]:
     times: list[str] = []
+    # No two alarms at one time: a task names an alarm by its time.
     while len(times) < 4:
         time = hour(rng)
         if time not in times:
@@ -204,6 +213,7 @@ SWITCHES = (
 
 def _settings(rng: Random, ids: Ids) -> dict[str, Any]:
     values: dict[str, Any] = {key: rng.random() < 0.5 for key in SWITCHES}
+    # Some settings are the same on most phones, or half of all tasks would find airplane mode on.
     values |= {"airplane": False, "dark": rng.random() < 0.2, "wifi": rng.random() < 0.75, "network": ""}
     values |= {key: 10 * rng.randint(1, 9) for key in ("ring_volume", "media_volume", "alarm_volume")}
     values |= {
@@ -223,10 +233,12 @@ def _settings(rng: Random, ids: Ids) -> dict[str, Any]:
         {
             "id": ids.new("k"),
             "name": name,
+            # Two of four networks have a password.
             "password": f"{name.split()[0].lower()}{rng.randint(100, 999)}" if index < 2 else "",
         }
         for index, name in enumerate(names)
     ]
+    # The last one needs none: it can be joined without a message that says it.
     if values["wifi"]:
         values["network"] = names[3]
     notify = {
@@ -262,6 +274,7 @@ def _files(rng: Random, ids: Ids, today: date) -> list[dict[str, Any]]:
     files = []
     for index, stem in enumerate(stems):
         kind = rng.choice(sorted(w.FILE_KINDS))
+        # Two files outside of all folders.
         parent = folders[index % 5]["id"] if index < 11 else ""
         files.append(item(f"{stem}.{w.FILE_KINDS[kind]}", kind, parent))
     return [*folders, *files]
@@ -283,6 +296,7 @@ def _shop(rng: Random, ids: Ids, people: Sequence[dict[str, object]]) -> dict[st
                 }
             )
     rng.shuffle(products)
+    # Sold out products are for tasks that can't be done; carts and orders hold none.
     inside = [p for p in products if p["stock"]]
     orders = []
     for number, product in enumerate(rng.sample(inside, 2)):
@@ -299,6 +313,7 @@ def _shop(rng: Random, ids: Ids, people: Sequence[dict[str, object]]) -> dict[st
                 "cancelled": False,
             }
         )
+    # A cart with two products, so that removing one leaves something.
     in_cart = rng.sample(inside, 2)
     cart = [{"product": p["id"], "colour": p["colours"][0], "count": rng.randint(1, 3)} for p in in_cart]
     return {"products": products, "cart": cart, "wishes": [{"product": inside[0]["id"]}], "orders": orders}
@@ -308,6 +323,7 @@ def _events(rng: Random, ids: Ids, today: date) -> list[dict[str, Any]]:
     events = []
     for title in rng.sample(w.EVENTS, 9):
         day, start = today + timedelta(days=rng.randint(-5, 24)), hour(rng, 8, 19)
+        # Within the day: start at 19 at the latest, three hours at most.
         end = f"{int(start[:2]) + rng.randint(1, 3):02d}:{start[3:]}"
         events.append(
             {

@@ -31,6 +31,7 @@ def ask(
 ) -> PhoneTask:
     """A question; `accepted` are other ways to say the answer, `wrong` what a right answer doesn't name."""
     good = [answer, *accepted]
+    # Other items' values are wrong unless they happen to be the right one.
     check = {"check": "answer", "any": good, "not": [x for x in dict.fromkeys(wrong) if x and x not in good]}
     return compose(
         family, start, s, (), rng, rng.choice(words), before=[(app, way)], extra=[("answer", answer)], more=[check]
@@ -72,6 +73,7 @@ def ask_checklist(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
 
 def _times(time: str) -> list[str]:
     """Ways to say a time of day, the one on the screen first."""
+    # "07:30" may be said as "7:30".
     return [time, time.lstrip("0")]
 
 
@@ -95,6 +97,7 @@ def ask_event(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
 
 
 def ask_event_day(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
+    # From today on: past events aren't in the agenda.
     e = rng.choice([e for e in s["data"]["calendar"]["events"] if e["day"] >= s["now"]["day"]])
     words = (f'on which day is the event "{e["title"]}"?', f'give me the date of "{e["title"]}" in the calendar')
     way = tap("agenda", f"event:{e['id']}")
@@ -139,6 +142,7 @@ def ask_price(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
 def ask_cheapest(start: Start, s: Snapshot, rng: Random) -> PhoneTask | None:
     category = rng.choice(sorted(w.PRODUCTS))
     inside = sorted((p for p in s["data"]["shop"]["products"] if p["category"] == category), key=lambda p: p["cents"])
+    # Two at the lowest price: no single answer is right.
     if inside[0]["cents"] == inside[1]["cents"]:
         return None
     words = (
@@ -155,6 +159,7 @@ def size_words(kb: int) -> str:
     """As app_files.js shows it: `toFixed` rounds the binary number half up, formatting rounds it half to even."""
     if kb < 1000:
         return f"{kb} kB"
+    # As decimals of the binary number, as JavaScript rounds.
     return f"{Decimal(kb / 1000).quantize(Decimal('0.1'), ROUND_HALF_UP)} MB"
 
 
@@ -188,8 +193,10 @@ def cant(
 
 def cant_delete(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
     used = {p["first"] for p in s["data"]["contacts"]["people"]}
+    # A first name nobody has: a search shows that there is no such person.
     name = f"{rng.choice([f for f in w.FIRST if f not in used])} {rng.choice(w.LAST)}"
     words = (
+        # Three wishes of one kind, each about somebody who isn't there.
         f"delete the contact {name}",
         f"make {name} a favourite contact",
         f"change the email of {name} to new@mail.example",
@@ -202,6 +209,7 @@ def cant_delete(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
         rng,
         words,
         [("tap", "search"), ("type", name)],
+        # Said by the oracle; the rule only asks whether the answer refuses.
         f"there is no contact {name}",
     )
 

@@ -33,6 +33,7 @@ def _said(start: Start, s: Snapshot, rng: Random, text: str) -> tuple[Start, Sna
     return start, start_snapshot(start), t
 
 
+# "x1" collides with no id of a snapshot: those have a letter and a number of the collection.
 def _noted(start: Start, title: str, body: str) -> tuple[Start, Snapshot]:
     """A start with one note more, `x1`."""
     note = {"id": "x1", "title": title, "body": body, "label": "None", "pinned": False, "items": []}
@@ -41,6 +42,7 @@ def _noted(start: Start, title: str, body: str) -> tuple[Start, Snapshot]:
 
 
 def new_address(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
+    # Numbers above 99 don't occur in addresses of snapshots.
     address = f"{rng.choice(w.STREETS)} {rng.randint(100, 199)}, {rng.choice(w.CITIES)}"
     start, s, t = _said(start, s, rng, f"We have moved! My new address is {address}")
     p = next(p for p in s["data"]["contacts"]["people"] if full(p) == t["name"])
@@ -63,6 +65,7 @@ def add_friend(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
         *(i for name in ("first", "last", "phone", "email") for i in fill(name, p[name])),
         *tap("save"),
     ]
+    # The address that the friend doesn't give stays empty.
     one = part(rng, "contacts", [""], plan, [], added(PEOPLE, **{**p, "address": ""}))
     goal = rng.choice(
         (
@@ -144,11 +147,13 @@ def shopping_note(start: Start, s: Snapshot, rng: Random) -> PhoneTask:
 def join_wifi(start: Start, s: Snapshot, rng: Random) -> PhoneTask | None:
     values, networks = s["data"]["settings"]["values"], s["data"]["settings"]["networks"]
     n = rng.choice([n for n in networks if n["password"]])
+    # Connected already: nothing to do.
     if values["network"] == n["name"]:
         return None
     start, s, t = _said(start, s, rng, f"The password of {n['name']} is {n['password']}")
     plan = [
         *tap("go:network", "go:wifi"),
+        # Wi-Fi first, or the list of networks doesn't show.
         *([] if values["wifi"] else tap("set:wifi")),
         *tap(f"network:{n['id']}", "dlg:text"),
         ("type", n["password"]),
@@ -167,6 +172,7 @@ def join_wifi(start: Start, s: Snapshot, rng: Random) -> PhoneTask | None:
 
 
 def tell_place(start: Start, s: Snapshot, rng: Random) -> PhoneTask | None:
+    # Only events with a place, from today on.
     coming = [e for e in s["data"]["calendar"]["events"] if e["day"] >= s["now"]["day"] and e["place"]]
     if not coming:
         return None

@@ -18,6 +18,7 @@ def full(person: dict[str, Any]) -> str:
 
 def new_person(s: Snapshot, rng: Random) -> dict[str, Any]:
     """Fields of a person who isn't on the phone."""
+    # First names are unique on a phone, so the new one must be new, too.
     used = {p["first"] for p in s["data"]["contacts"]["people"]}
     first, last = rng.choice([f for f in w.FIRST if f not in used]), rng.choice(w.LAST)
     return {
@@ -37,6 +38,7 @@ def person_add(s: Snapshot, rng: Random) -> AppGoal:
         "create a contact {n}, phone {p}",
         "save {n} ({p}) as a contact",
     )
+    # Fields that the task doesn't name stay as a new contact has them.
     effect = added(PEOPLE, first=p["first"], last=p["last"], phone=p["phone"], email="", address="", group="None")
     return part(rng, "contacts", [t.format(n=full(p), p=p["phone"]) for t in says], plan, tap("up"), effect, p["first"])
 
@@ -77,6 +79,7 @@ def person_star(s: Snapshot, rng: Random) -> AppGoal:
 
 def person_edit(s: Snapshot, rng: Random) -> AppGoal:
     p = rng.choice(s["data"]["contacts"]["people"])
+    # Values that no snapshot draws.
     name, value = rng.choice(
         (
             ("phone", f"0170 {rng.randint(1000000, 9999999)}"),
@@ -94,6 +97,7 @@ def person_edit(s: Snapshot, rng: Random) -> AppGoal:
 
 def person_group(s: Snapshot, rng: Random) -> AppGoal:
     p = rng.choice(s["data"]["contacts"]["people"])
+    # Another group than the present one.
     group = rng.choice([g for g in ("Family", "Friends", "Work") if g != p["group"]])
     says = (f"put {full(p)} into the group {group}", f"set the group of the contact {full(p)} to {group}")
     plan = tap(f"person:{p['id']}", "edit", "pick:group", f"opt:{group}", "save")
@@ -119,7 +123,9 @@ def message_new(s: Snapshot, rng: Random) -> AppGoal:
     says = (f'start a conversation with {full(p)} and write "{text}"', f'send "{text}" as a first message to {full(p)}')
     plan = [*tap("add", f"to:{p['id']}", "field:text"), ("type", text), *tap("send")]
     effect = effects(
-        added(THREADS, name=full(p), phone=p["phone"]), added(TEXTS, text=text, me=True, thread=f"t{s['data']['next']}")
+        # The thread's id is the next free one, which the page will give it.
+        added(THREADS, name=full(p), phone=p["phone"]),
+        added(TEXTS, text=text, me=True, thread=f"t{s['data']['next']}"),
     )
     return part(rng, "messages", says, plan, tap("up"), effect, "new thread")
 
@@ -157,6 +163,7 @@ def message_star(s: Snapshot, rng: Random) -> AppGoal:
 def message_forward(s: Snapshot, rng: Random) -> AppGoal:
     ids = {t["id"]: t["name"] for t in _threads(s)}
     m = rng.choice([m for m in s["data"]["messages"]["texts"] if m["thread"] in ids])
+    # Somebody who has no such message yet, or the count of 1 would hold before.
     said = {t["thread"] for t in s["data"]["messages"]["texts"] if t["text"] == m["text"]}
     other = rng.choice([t for t in _threads(s) if t["id"] not in said])
     p = next(p for p in s["data"]["contacts"]["people"] if full(p) == other["name"])

@@ -24,6 +24,7 @@ NOTES, ITEMS, CART, ORDERS = "notes.notes", "files.items", "shop.cart", "shop.or
 
 
 def _new_title(s: Snapshot, rng: Random) -> str:
+    # A title that no note has, so that the note is found by it.
     used = {n["title"] for n in s["data"]["notes"]["notes"]}
     return rng.choice([t for t in w.NOTE_TITLES if t not in used])
 
@@ -47,6 +48,7 @@ def checklist_add(s: Snapshot, rng: Random, least: int = 3, most: int = 4) -> Ap
     title, lines = _new_title(s, rng), rng.sample(w.LISTS["Shopping"] + w.LISTS["Packing"], rng.randint(least, most))
     plan = [*tap("add", "menu:Checklist"), *fill("title", title), *tap("save")]
     for line in lines:
+        # Enter after each entry: the page adds it then, in the order of the goal.
         plan += [("tap", "field:item"), ("type", line), ("enter",)]
     says = (
         f'make a checklist "{title}" with these entries in order: {", ".join(lines)}',
@@ -64,6 +66,7 @@ def checklist_tick(s: Snapshot, rng: Random) -> AppGoal:
     n = rng.choice([n for n in s["data"]["notes"]["notes"] if n["items"]])
     open_ = [i for i, line in enumerate(n["items"]) if not line["done"]]
     chosen = sorted(rng.sample(open_, rng.randint(1, min(3, len(open_)))))
+    # The whole list as it must be, entries that stay included.
     lines = [{**line, "done": line["done"] or i in chosen} for i, line in enumerate(n["items"])]
     named = ", ".join(n["items"][i]["text"] for i in chosen)
     says = (f'tick off {named} in the checklist "{n["title"]}"', f'mark as done on the list "{n["title"]}": {named}')
@@ -85,6 +88,7 @@ def note_pin(s: Snapshot, rng: Random) -> AppGoal:
 
 def note_label(s: Snapshot, rng: Random) -> AppGoal:
     a, b = rng.sample(s["data"]["notes"]["notes"], 2)
+    # Another label than both have, so that both notes change.
     label = rng.choice([x for x in ("Home", "Work", "Ideas") if x not in (a["label"], b["label"])])
     plan = [("hold", f"note:{a['id']}"), *tap(f"note:{b['id']}", "select:label", f"opt:{label}")]
     says = (
@@ -115,6 +119,7 @@ def _path(s: Snapshot, item: dict[str, Any]) -> list[dict[str, Any]]:
     above: list[dict[str, Any]] = []
     while item["parent"]:
         item = next(i for i in s["data"]["files"]["items"] if i["id"] == item["parent"])
+        # From the top: folders are put before what lies in them.
         above.insert(0, item)
     return above
 
@@ -123,6 +128,7 @@ def _file(s: Snapshot, rng: Random) -> tuple[dict[str, Any], list[Intent], list[
     """A file, the way to its folder and back, and where it lies in words."""
     f = rng.choice([i for i in s["data"]["files"]["items"] if i["kind"] != "folder"])
     above = _path(s, f)
+    # With its folder in words: names of files aren't unique on the phone.
     where = f"{f['name']} in the folder {'/'.join(i['name'] for i in above)}" if above else f["name"]
     return f, tap(*(f"item:{i['id']}" for i in above)), tap(*["up"] * len(above)), where
 
@@ -152,6 +158,7 @@ def file_star(s: Snapshot, rng: Random) -> AppGoal:
 def file_rename(s: Snapshot, rng: Random) -> AppGoal:
     f, way, back, where = _file(s, rng)
     used = {i["name"].split(".")[0] for i in s["data"]["files"]["items"]}
+    # The ending stays: the kind of a file isn't what renaming is about.
     name = f"{rng.choice([x for x in w.FILE_STEMS if x not in used])}.{f['name'].split('.')[-1]}"
     plan = [
         *way,
@@ -168,6 +175,7 @@ def file_move(s: Snapshot, rng: Random) -> AppGoal:
     f, way, back, where = _file(s, rng)
     folders = [i for i in s["data"]["files"]["items"] if i["kind"] == "folder" and i["id"] != f["parent"]]
     to = rng.choice(folders)
+    # In the dialog of moving, folders are opened from the top again.
     into = tap(*(f"into:{i['id']}" for i in (*_path(s, to), to)))
     says = (f"move the file {where} to the folder {to['name']}", f"put {where} into the folder {to['name']}")
     plan = [*way, ("hold", f"item:{f['id']}"), *tap("select:move"), *into, *tap("move:here")]
@@ -193,6 +201,7 @@ def folder_add(s: Snapshot, rng: Random) -> AppGoal:
 
 
 def _product(s: Snapshot, rng: Random) -> dict[str, Any]:
+    # In stock and not in the cart yet, or the cart would hold two rows or a larger count.
     used = {c["product"] for c in s["data"]["shop"]["cart"]}
     found: dict[str, Any] = rng.choice([p for p in s["data"]["shop"]["products"] if p["stock"] and p["id"] not in used])
     return found
@@ -200,6 +209,7 @@ def _product(s: Snapshot, rng: Random) -> dict[str, Any]:
 
 def cart_plan(p: dict[str, Any], colour: str, count: int) -> list[Intent]:
     """From the catalogue to a filled cart."""
+    # The first colour is chosen from the start.
     chosen = tap(f"colour:{colour}") if colour != p["colours"][0] else []
     return [*tap(f"product:{p['id']}"), *chosen, *tap(*["count:more"] * (count - 1), "cart:add")]
 
@@ -227,6 +237,7 @@ def wish_add(s: Snapshot, rng: Random) -> AppGoal:
 def cart_remove(s: Snapshot, rng: Random) -> AppGoal:
     c = rng.choice(s["data"]["shop"]["cart"])
     p = next(p for p in s["data"]["shop"]["products"] if p["id"] == c["product"])
+    # Gone in every colour: the cart names products, not rows.
     check = {"check": "count", "path": CART, "where": {"product": p["id"]}, "is": 0}
     says = (f"remove the {p['name']} from the cart", f"take the {p['name']} out of the shopping cart")
     return part(
@@ -252,10 +263,12 @@ def order_place(s: Snapshot, rng: Random, pieces: int = 1) -> AppGoal:
     """Empty the cart, fill it with `pieces` products, order them."""
     name, address = f"{rng.choice(w.FIRST)} {rng.choice(w.LAST)}", f"{rng.choice(w.STREETS)} {rng.randint(1, 99)}"
     delivery, payment = rng.choice(("Standard", "Express", "Pick up")), rng.choice(("Card", "Invoice", "Cash"))
+    # By id, so that no product is drawn twice.
     chosen: dict[str, tuple[dict[str, Any], str, int]] = {}
     while len(chosen) < pieces:
         p = _product(s, rng)
         chosen[p["id"]] = (p, rng.choice(p["colours"]), rng.randint(1, 2))
+    # Emptied first: an order holds whatever was in the cart.
     plan = tap("cart", "cart:clear", "dlg:yes", "up")
     for p, colour, count in chosen.values():
         plan += [*cart_plan(p, colour, count), *tap("up")]
@@ -270,6 +283,7 @@ def order_place(s: Snapshot, rng: Random, pieces: int = 1) -> AppGoal:
         f"name {name}, address {address}, {delivery} delivery, pay by {payment}",
     )
     items = [{"product": p["id"], "colour": colour, "count": count} for p, colour, count in chosen.values()]
+    # The order in which products were put in doesn't matter.
     checks, touch = added(
         ORDERS,
         items={"any_order": items},
@@ -285,6 +299,7 @@ def order_place(s: Snapshot, rng: Random, pieces: int = 1) -> AppGoal:
         says,
         plan,
         tap("up"),
+        # The cart must be empty afterwards; whatever it held before may have gone.
         ((*checks, {"check": "value", "path": CART, "is": []}), {**touch, CART: [{}]}),
         "order",
     )
@@ -362,6 +377,7 @@ def setting_notify(s: Snapshot, rng: Random) -> AppGoal:
         {"allow": "notifications", "sound": "the notification sound", "badge": "the icon badge"}[key],
     )
     word = "on" if on else "off"
+    # The whole entry of the app: its other settings stay.
     effect = valued("settings.notify", app, {**notify[app], key: on})
     says = (f"turn {word} {name} of the app {app.capitalize()}", f"switch {name} for {app.capitalize()} {word}")
     return part(

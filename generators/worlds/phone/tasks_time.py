@@ -35,6 +35,7 @@ def free_time(s: Snapshot, rng: Random) -> str:
 
 def alarm_plan(time: str, label: str = "", days: tuple[str, ...] = ()) -> list[Intent]:
     """From the list of alarms to a saved new one."""
+    # 07:00 is what a new alarm shows.
     plan = [*tap("add"), *pick_time("time", "07:00", time), *(fill("label", label) if label else ())]
     return [*plan, *tap(*(f"repeat:{day}" for day in days), "save")]
 
@@ -48,6 +49,7 @@ def alarm_add(s: Snapshot, rng: Random) -> AppGoal:
 
 def alarm_add_full(s: Snapshot, rng: Random) -> AppGoal:
     time, label = free_time(s, rng), rng.choice(w.ALARM_LABELS)
+    # At least one day, or it wouldn't repeat.
     days = tuple(d for d in w.SHORT_DAYS if rng.random() < 0.35) or ("Sat",)
     listed = ", ".join(days)
     says = (
@@ -75,6 +77,7 @@ def alarm_move(s: Snapshot, rng: Random) -> AppGoal:
     a, time = rng.choice(s["data"]["clock"]["alarms"]), free_time(s, rng)
     says = (f"move the alarm at {a['time']} to {time}", f"change the {a['time']} alarm so that it rings at {time}")
     plan = [*tap(f"alarm:{a['id']}"), *pick_time("time", a["time"], time), *tap("save")]
+    # Moving an alarm switches it on, as the page does.
     return part(rng, "clock", says, plan, [], changed(ALARMS, a, time=time, on=True), a["id"], time)
 
 
@@ -94,6 +97,7 @@ def city_remove(s: Snapshot, rng: Random) -> AppGoal:
 
 
 def timer_start(s: Snapshot, rng: Random) -> AppGoal:
+    # Buttons of one, five and ten minutes, each at most as often as listed.
     steps = rng.sample((60, 60, 300, 300, 600), rng.randint(1, 4))
     total = sum(steps)
     says = (f"start a timer of {total // 60} minutes", f"set the timer to {total // 60} minutes and start it")
@@ -108,6 +112,7 @@ def timer_start(s: Snapshot, rng: Random) -> AppGoal:
         says,
         plan,
         tap("tab:alarm"),
+        # All of the timer may change: what is left runs with the clock.
         (tuple(checks), {"clock.timer": ["total", "left", "running"]}),
         "timer",
     )
@@ -120,11 +125,13 @@ def day_words(day: str) -> str:
 
 def later(s: Snapshot, rng: Random) -> str:
     """A day from tomorrow on, at most 40 days away."""
+    # Within 40 days: the calendar is paged month by month.
     return (date.fromisoformat(s["now"]["day"]) + timedelta(days=rng.randint(1, 40))).isoformat()
 
 
 def pick_day(s: Snapshot, old: str, new: str) -> list[Intent]:
     """On the page with months: page to the new day's and tap it."""
+    # Months between, in either direction.
     months = (int(new[:4]) - int(old[:4])) * 12 + int(new[5:7]) - int(old[5:7])
     return tap(*["month:next" if months > 0 else "month:last"] * abs(months), f"day:{new}")
 
@@ -135,6 +142,7 @@ def event_fields(s: Snapshot, rng: Random) -> dict[str, str]:
     return {
         "title": rng.choice([t for t in w.EVENTS if t not in used]),
         "day": later(s, rng),
+        # At 18 the latest, so that the end lies on the same day.
         "start": f"{start:02d}:{rng.choice(('00', '15', '30', '45'))}",
         "end": f"{start + rng.randint(1, 3):02d}:{rng.choice(('00', '30'))}",
     }
@@ -147,6 +155,7 @@ def event_plan(s: Snapshot, f: dict[str, str]) -> list[Intent]:
         *fill("title", f["title"]),
         *tap("pick:day"),
         *pick_day(s, s["now"]["day"], f["day"]),
+        # 09:00 and 10:00 are what a new event shows.
         *pick_time("start", "09:00", f["start"]),
         *pick_time("end", "10:00", f["end"]),
     ]
@@ -201,6 +210,7 @@ def event_place(s: Snapshot, rng: Random) -> AppGoal:
 
 def event_move(s: Snapshot, rng: Random) -> AppGoal:
     e = _coming(s, rng)
+    # Another day than the present one.
     while (day := later(s, rng)) == e["day"]:
         pass
     plan = tap("agenda", f"event:{e['id']}", "edit", "pick:day") + pick_day(s, e["day"], day) + tap("save")

@@ -54,6 +54,7 @@ def pages_of(folder: Path) -> tuple[str, ...]:
     """Relative names of the folder's html pages (`HTML`), sorted. Raises `ValueError` where there are none."""
     inside = (path for path in folder.rglob("*") if path.suffix.lower() in HTML and path.is_file())
     found = sorted(path.relative_to(folder).as_posix() for path in inside) if folder.is_dir() else []
+    # Libraries bring example pages that nobody means.
     found = [page for page in found if not page.startswith(("libs/", "node_modules/"))]
     if not found:
         raise ValueError(f"{folder}: expected a folder of html pages, found none; get some with deploy/get_pages.sh")
@@ -81,6 +82,7 @@ class WebWorld(BrowserWorld):
         if start["page"] not in self.pages:
             raise WorldError(f"{self.name}: no page {start['page']!r} in {self.folder.name}/")
         self._sent, self._blocked, self.said = None, 0, ""
+        # What pages stored belongs to the last episode.
         if self.page.url.startswith("file:"):
             self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
         self.page.mouse.move(0, 0)
@@ -93,6 +95,7 @@ class WebWorld(BrowserWorld):
             parts = urlsplit(url)
             if parts.scheme != "file":
                 return ""
+            # Resolved: ".." and links can't lead out of the folder.
             path = Path(unquote(parts.path)).resolve()
             path = path / "index.html" if path.is_dir() else path
             name = path.relative_to(self.folder).as_posix()
@@ -113,7 +116,9 @@ class WebWorld(BrowserWorld):
         """Let the page's time pass, then follow the link or the form that was used, if it stays in the folder."""
         from playwright.sync_api import Error
 
+        # Whatever happened, the list of elements is old.
         self._seen = None
+        # Four times: pages that redirect on and on don't come to rest.
         for _ in range(4):
             try:
                 report = self.page.evaluate("ms => vesperSettle(ms)", ms)
@@ -124,6 +129,7 @@ class WebWorld(BrowserWorld):
             raise WorldError(f"{self.name}: {self.page.url[-80:]!r} doesn't come to rest")
         if not self.inner(self.page.url):
             raise WorldError(f"{self.name}: a script left the folder")
+        # What a form sent is part of the truth, though nobody receives it.
         if report["sent"] is not None:
             self._sent = {"page": self.inner(self.page.url), "values": report["sent"]}
         if report["wish"]:
@@ -131,6 +137,7 @@ class WebWorld(BrowserWorld):
 
     def _follow(self, url: str) -> None:
         name = self.inner(url)
+        # Links that lead out are counted and not followed.
         if not name:
             self._blocked += 1
             return
@@ -141,6 +148,7 @@ class WebWorld(BrowserWorld):
     # --- what it shows
     def see(self, *, everything: bool = False) -> list[ObservedElement]:
         """The elements on the screen, or with `everything` those of the whole page that scrolling can bring there."""
+        # Kept until something happens: reading a large page takes as long as drawing it.
         if everything or self._seen is None:
             found = [seen_of(raw) for raw in json.loads(self.page.evaluate("all => vesperSee(all)", everything))]
             found = [seen for seen in found if seen.key]
@@ -197,6 +205,7 @@ class WebWorld(BrowserWorld):
     def _scroll(self, action: Scroll) -> None:
         x, y = ARROWS.get(direction_of(action), (0, 0))
         at = self.pixel(action.start) if action.start else self.pixel((500, 500))
+        # By script: the wheel is animated, and its end depends on the machine.
         self.page.evaluate("([x, y, dx, dy]) => vesperScroll(x, y, dx, dy)", [*at, x * SCROLL_PX, y * SCROLL_PX])
         self._settle(ACT_MS)
 
@@ -260,6 +269,7 @@ def _serve(context: BrowserContext, folder: Path) -> None:
     """Serve the folder's html without `integrity` marks, which Chromium can't check on file: pages and refuses."""
 
     def hand_out(route: Route) -> None:
+        # Resolved before it is compared, for the same reason as in `inner`.
         path = Path(unquote(urlsplit(route.request.url).path)).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
             route.abort()
@@ -269,4 +279,5 @@ def _serve(context: BrowserContext, folder: Path) -> None:
     # Playwright's driver reads these as JavaScript, which can't ignore the case of one part alone.
     page, inside = r"file:[^?#]*\.[hH][tT][mM][lL]?([?#].*)?$", re.escape(folder.as_uri() + "/")
     context.route(re.compile("^" + page), hand_out)
+    # Files outside of the folder are refused, html or not.
     context.route(re.compile(f"^(?!{page})(?!{inside})file:"), lambda route: route.abort())

@@ -31,11 +31,13 @@ def value_at(state: object, path: Path) -> object:
 def _without(data: Any, paths: Iterable[Path]) -> Any:
     """A copy of nested objects without what stands at these paths."""
     heads: dict[str, list[Path]] = {}
+    # Grouped by their first key, so that every level is copied once.
     for path in paths:
         heads.setdefault(path[0], []).append(path[1:])
     return {
         key: _without(value, heads[key]) if key in heads and isinstance(value, Mapping) else value
         for key, value in data.items()
+        # A path that ends here takes its value out.
         if not any(not tail for tail in heads.get(key, ()))
     }
 
@@ -63,6 +65,7 @@ def answered(*accepted: str, refused: Sequence[str] = ()) -> Check:
 def failed_checks(evaluator: Mapping[str, object], state: Mapping[str, object], answer: str = "") -> list[str]:
     """The checks that don't hold, in words; empty = done. Raises `ValueError` for a rule or check it doesn't know."""
     checks = evaluator.get("checks")
+    # Without checks everything would hold.
     if evaluator.get("rule") != RULE or not isinstance(checks, Sequence) or not checks:
         raise ValueError(f"web app task: expected the rule {RULE!r} with checks, found {evaluator.get('rule')!r:.60}")
     return [canonical_json(check)[:200] for check in checks if not _holds(check, state, answer)]
@@ -77,6 +80,7 @@ def _holds(check: Mapping[str, Any], state: Mapping[str, Any], answer: str) -> b
     kind = check["check"]
     if kind == "value":
         found = value_at(state, check["path"])
+        # Type first: 1 == True in Python.
         return type(found) is type(check["is"]) and found == check["is"]
     if kind == "rest":
         return rest_digest(state["data"], check["except"]) == check["digest"]

@@ -17,6 +17,7 @@ def main(command: list[str]) -> int:
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def end() -> None:
+        # Reads until the parent's end closes; what is sent is of no interest.
         while sys.stdin.buffer.read(1):
             pass
         end_process(child, grace_s=END_S)

@@ -26,6 +26,7 @@ def _end_with(server: Any) -> None:
     """Wait for the end of standard input, then end the server, by force if need be."""
     while sys.stdin.buffer.read(1):
         pass
+    # Also requests that still run: the world is gone.
     server.should_exit = server.force_exit = True
     threading.Event().wait(END_S)
     os._exit(0)
@@ -37,6 +38,7 @@ def main(app: str, descriptor: int, folder: Path) -> None:
 
     module = importlib.import_module(APPS[app])
     opened: AbstractContextManager[Any] = module.open_application(folder)
+    # The socket was opened by the parent, so nobody could take the port meanwhile.
     with opened as application, socket.socket(fileno=descriptor) as listener:
         config = uvicorn.Config(application, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)

@@ -50,6 +50,7 @@ class WebAppServer:
 
     @property
     def origin(self) -> str:
+        # Never `localhost`, which may be another address.
         return f"http://127.0.0.1:{self.port}"
 
     def condition(self) -> str:
@@ -57,6 +58,7 @@ class WebAppServer:
         path = self.folder / "server.log"
         text = path.read_text("utf-8", "replace") if path.is_file() else ""
         lives = "it runs" if self.process.poll() is None else f"it ended with {self.process.returncode}"
+        # Its last lines: why a server ended stands there.
         return f"{lives}; it said: {' | '.join(text.split(chr(10))[-6:]).strip()[-600:]}"
 
     def call(
@@ -73,6 +75,7 @@ class WebAppServer:
         try:
             wire.request(method, path, body, dict(headers or {}))
             answer = wire.getresponse()
+            # Bounded: an app that answers without end must not fill the memory.
             return answer.status, answer.read(MOST_BYTES)
         except (OSError, http.client.HTTPException) as error:
             said = f"{type(error).__name__} {error}"[:120]
@@ -92,6 +95,7 @@ class WebAppServer:
 def start_server(app: str, folder: Path, *, ready: str = "/") -> Iterator[WebAppServer]:
     """Run `serve.APPS[app]` over `folder` until the block ends. The port is bound before the process starts, so nobody
     else can take it. Raises `WorldError` where the app doesn't answer `ready` in time."""
+    # Bound here and passed on: the child inherits the very socket.
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         port, descriptor = listener.getsockname()[1], listener.fileno()
         command = ["-m", "generators.worlds.webapps.serve", app, str(descriptor), str(folder)]
@@ -106,6 +110,7 @@ def start_command(
 ) -> Iterator[WebAppServer]:
     """As `start_server`, for an app that opens its own port: `python -m module… -p PORT`. A port that somebody took in
     between shows as a server that ends at once, and another is tried."""
+    # Another try takes another port.
     for attempt in range(START_ATTEMPTS):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
@@ -116,6 +121,7 @@ def start_command(
                 yield server
             return
         except _EndedAtOnce:
+            # After the last one the error stands.
             if attempt == START_ATTEMPTS - 1:
                 raise
 
@@ -132,6 +138,7 @@ def _start(command: Sequence[str], folder: Path, more: Mapping[str, str], *kept:
             stdout=log,
             stderr=subprocess.STDOUT,
             pass_fds=kept,
+            # A group of its own, so that everything it started can be ended with it.
             start_new_session=True,
             env=environment_of(folder, more),
             cwd=folder,
@@ -149,6 +156,7 @@ def _running(server: WebAppServer) -> Iterator[WebAppServer]:
 
 def environment_of(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
     """What an app's process sees: its folder as home, and little of ours."""
+    # No tokens, no proxies: an app sees only what it needs.
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {**kept, "HOME": str(folder), "PYTHONUNBUFFERED": "1", "TZ": "UTC", **more}
 
@@ -158,10 +166,12 @@ def _wait_ready(server: WebAppServer) -> None:
     end = time.monotonic() + START_S
     while True:
         try:
+            # The time that is left, at least a second.
             server.check(max(1.0, end - time.monotonic()))
             return
         except WorldError as error:
             if server.process.poll() is not None or time.monotonic() > end:
+                # Told apart: a port that was taken ends the server at once, and another port helps.
                 kind = WorldError if server.process.poll() is None else _EndedAtOnce
                 raise kind(f"{server.name}: the server didn't start: {error}") from None
         time.sleep(0.1)

@@ -11,6 +11,7 @@ from generators.tasks.world_interface import WorldError
 
 def check_seed(seed: object, app: str) -> int:
     """The seed of a snapshot. Raises `WorldError` for what is no whole number."""
+    # bool is an int in Python and no seed.
     if type(seed) is not int or not 0 <= seed < 10**9:
         raise WorldError(f"{app}: seed: expected a whole number from 0, found {seed!r:.60}")
     return seed

@@ -46,6 +46,7 @@ class AppTask:
 
     def contract(self) -> TaskSpec:
         """What the generation loop executes."""
+        # Verbs of the plan are capabilities: pools choose by them.
         verbs = sorted({intent[0] for intent in self.plan})
         return TaskSpec(
             self.goal,
@@ -68,6 +69,7 @@ def seeded_tasks(
     """One task of every family on an app's data of a seed; all that a task doesn't change has to stay as it is."""
     tasks = []
     for family in families:
+        # Each family has its own generator, so that adding one changes no other.
         goal, checks, plan, touched = family(data, Random(f"{app}/{seed}/{family.__name__}"))
         start = {"world": app, "seed": seed, "page": "/"}
         tasks.append(AppTask(family.__name__, app, goal, start, (*checks, rest(data, *touched)), tuple(plan)))
@@ -77,8 +79,10 @@ def seeded_tasks(
 def find(elements: Sequence[ScreenElement], role: str, name: str, which: int = 0) -> ScreenElement:
     """The element of this role and whole name. Raises `WorldError` where it isn't there, or (without `which`) not
     alone."""
+    # In reading order, so that `which` counts as a person would.
     found = sorted((p for p in elements if (p.role, p.name) == (role, name)), key=lambda p: (p.box[1], p.box[0]))
     if not found or (len(found) > 1 and not which) or which > len(found):
+        # What there is of this role: the message says at once what the plan should have named.
         near = sorted({p.name[:40] for p in elements if p.role == role})[:40]
         raise WorldError(f"plan: expected one {role} named {name!r}, found {len(found)}; there are {near}")
     return found[which - 1 if which else 0]
@@ -112,9 +116,11 @@ def steps(task: AppTask, world: WebAppWorld) -> Iterator[Action]:
     world.reset(task.start)
     for number, intent in enumerate(task.plan, 1):
         try:
+            # Only clicks need to look.
             action = action_of(intent, world.elements() if intent[0] == "click" else ())
         except WorldError as error:
             raise WorldError(f"{task.app}/{task.name}, step {number} {intent}: {error}") from None
+        # Carried out when the next is asked for, so that a recorder sees the screen before each action.
         yield action
         world.act(action)
 

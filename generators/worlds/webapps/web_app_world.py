@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from generators.devices.browser import Camera, Viewport, key_chord, open_browser
 from generators.tasks.world_interface import Observation, ScreenElement, WorldError
 from generators.worlds.browser_world import ARROWS, BrowserWorld
-from generators.worlds.webapps.reading import STILL, place_of, read_elements
+from generators.worlds.webapps.reading import STILL, element_of, read_elements
 from generators.worlds.webapps.server import WebAppServer
 from schemas.action_types import (
     CallUser,
@@ -89,6 +89,7 @@ class WebAppWorld(BrowserWorld):
         self._open: dict[Request, Page] = {}
         self._busy_at = 0.0
         self._awaited: list[float] = []
+        # Windows that the app opens by itself are followed as well.
         context.on("page", self._follow)
         for page in context.pages or [context.new_page()]:
             self._follow(page)
@@ -97,6 +98,7 @@ class WebAppWorld(BrowserWorld):
     @property
     def page(self) -> Page:  # type: ignore[override]
         """The newest window that is open."""
+        # Popups close themselves; the first window stays.
         while len(self._pages) > 1 and self._pages[-1].is_closed():
             self._pages.pop()
         return self._pages[-1]
@@ -105,6 +107,7 @@ class WebAppWorld(BrowserWorld):
         if page in self._pages:
             return
         self._pages.append(page)
+        # One announced window has come.
         del self._awaited[:1]
         page.on("dialog", _answer)
         page.on("request", lambda request: self._begun(request, page))
@@ -113,15 +116,18 @@ class WebAppWorld(BrowserWorld):
         page.on("close", self._closed)
         page.on("response", self._answered)
         session = self._context.new_cdp_session(page)
+        # Chromium announces a window before it exists; for a while its coming is waited for.
         session.on("Page.windowOpen", lambda _: self._awaited.append(time.monotonic() + WINDOW_S))
         session.send("Page.enable")
 
     def _begun(self, request: Request, page: Page) -> None:
+        # Images and fonts don't change what can be done and may take for ever.
         if request.resource_type in _PENDING and not page.is_closed():
             self._open[request] = page
             self._busy_at = time.monotonic()
 
     def _answered(self, response: Response) -> None:
+        # A document that answers begins to load what it needs.
         if response.request.resource_type == "document":
             self._busy_at = time.monotonic()
 
@@ -131,6 +137,7 @@ class WebAppWorld(BrowserWorld):
 
     def _closed(self, page: Page) -> None:
         """No end is reported for the requests of a window that closes itself, as a popup's Save does."""
+        # A list first: ending a request changes the dict.
         for request in [request for request, its in self._open.items() if its is page]:
             self._ended(request)
         self._cameras.pop(page, None)
@@ -138,6 +145,7 @@ class WebAppWorld(BrowserWorld):
     def _camera(self) -> Camera:
         page = self.page
         if page not in self._cameras:
+            # Popups have sizes of their own; pictures are all of one size.
             page.set_viewport_size({"width": VIEW.width, "height": VIEW.height})
             self._cameras[page] = Camera(page, VIEW)
         return self._cameras[page]
@@ -146,19 +154,23 @@ class WebAppWorld(BrowserWorld):
         """Until what was done is drawn, a navigation that it began has loaded, and requests are answered."""
         from playwright.sync_api import Error
 
+        # A bound: an app that polls never comes to rest.
         end = time.monotonic() + REST_S
         while time.monotonic() < end:
             page = self.page
             try:
+                # Two frames: what was done is drawn.
                 page.evaluate(_FRAMES)
                 page.wait_for_load_state("load", timeout=max(1.0, (end - time.monotonic()) * 1000))
                 # a window was announced: two frames of the old page can be drawn before the browser reports the new one
                 if self._awaited and time.monotonic() < self._awaited[0]:
                     page.wait_for_timeout(20)
                     continue
+                # Quiet for a while, since one answer starts the next request.
                 if self._open or time.monotonic() - self._busy_at < self.data.quiet_s:
                     page.wait_for_timeout(20)
                     continue
+                # Once more: the last answer may have changed what is drawn.
                 page.evaluate(_FRAMES)
             except Error:  # it went elsewhere, or closed, in the meantime
                 self._pause()
@@ -170,6 +182,7 @@ class WebAppWorld(BrowserWorld):
         """A moment for the browser to report what it did; the page in front may close in it."""
         from playwright.sync_api import Error
 
+        # The page may be gone; what counts is that events are handled.
         with suppress(Error):
             self.page.wait_for_timeout(20)
 
@@ -187,28 +200,35 @@ class WebAppWorld(BrowserWorld):
     def reset(self, start: Mapping[str, object]) -> None:
         """See `World.reset`."""
         path = start.get("page", "/")
+        # "//" would be another host.
         if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
             raise WorldError(f"{self.name}: page: expected a path of the app as '/shop', found {path!r:.80}")
+        # Popups of the last episode.
         for page in self._pages[1:]:
             page.close()
         del self._pages[1:]
         self.said = ""
+        # Away from the app first, so that no script of the old page writes after the restore.
         self.page.goto("about:blank")
         self._open.clear()
         self._awaited.clear()
         self._context.clear_cookies()
+        # After the browser is empty and before anything is loaded.
         self.data.restore(start)
         for name, value in self.data.cookies():
             self._context.add_cookies([{"name": name, "value": value, "url": self.server.origin}])
         session = self._context.new_cdp_session(self.page)
+        # Filters and widths that the app remembers in the browser would carry over.
         session.send("Storage.clearDataForOrigin", {"origin": self.server.origin, "storageTypes": "local_storage"})
         self.page.mouse.move(0, 0)
         self._go(path)
+        # The episode begins here: Back must not lead out of it.
         session.send("Page.resetNavigationHistory")
         session.detach()
 
     @property
     def path(self) -> str:
+        # An error page or another site isn't the app's address.
         """Path and query of the address that is shown; "" for anything that isn't the app's."""
         url = self.page.url
         return url.removeprefix(self.server.origin) if url.startswith(self.server.origin + "/") else ""
@@ -224,7 +244,7 @@ class WebAppWorld(BrowserWorld):
 
     def elements(self) -> tuple[ScreenElement, ...]:
         """Visible, hit-tested elements. An open list of a `select` is drawn by the system, as no picture shows."""
-        made = (place_of(seen, self.size_px) for seen in read_elements(self.page))
+        made = (element_of(seen, self.size_px) for seen in read_elements(self.page))
         return tuple(element for element in made if element is not None)
 
     def observe(self) -> Observation:
@@ -239,6 +259,7 @@ class WebAppWorld(BrowserWorld):
             super().act(action)
         except Error as error:
             self._pause()
+            # Its own window is gone: the action worked.
             if page.is_closed() and page is not self.page:  # it closed its own window, as a popup's Save does
                 return self._settle()
             said = str(error).partition("\n")[0][:120]
@@ -247,6 +268,7 @@ class WebAppWorld(BrowserWorld):
             self._settle()
 
     def _hold(self, action: LongPress) -> None:
+        # By hand: Playwright's click has no duration that pages notice.
         self.page.mouse.move(*self.pixel(action.box))
         self.page.mouse.down()
         self.page.wait_for_timeout(HOLD_MS)
@@ -256,14 +278,17 @@ class WebAppWorld(BrowserWorld):
         x, y = ARROWS.get(direction_of(action), (0, 0))
         self.page.mouse.move(*self.pixel(action.start or (500, 500)))
         self.page.mouse.wheel(x * SCROLL_PX, y * SCROLL_PX)
+        # Wheel events come later, without any request to wait for.
         self.page.wait_for_timeout(50)  # the wheel's turn reaches the page by itself, after the call
 
     def _type(self, action: Type) -> None:
         """Text goes in as a paste would, byte for byte; a list (`select`) chooses by the keys that are typed."""
+        # A native list takes keys and no pasted text.
         focused = self.page.evaluate("document.activeElement ? document.activeElement.localName : ''")
         if focused == "select":
             self.page.keyboard.type(action.content)
             return
+        # Enter between lines, as a person breaks them.
         for at, line in enumerate(action.content.split("\n")):
             if at:
                 self.page.keyboard.press("Enter")
@@ -280,6 +305,7 @@ class WebAppWorld(BrowserWorld):
         session = self._context.new_cdp_session(self.page)
         past = session.send("Page.getNavigationHistory")["currentIndex"]
         session.detach()
+        # On the first page Back does nothing.
         if past > 0:
             self.page.go_back(wait_until="load", timeout=LOAD_MS)
 
@@ -289,6 +315,7 @@ class WebAppWorld(BrowserWorld):
             parts = urlsplit(action.url)
         except ValueError:  # no address
             return
+        # Any port: recorded addresses are of another run.
         if action.url.startswith("/") and not parts.netloc or parts.hostname in ("127.0.0.1", "localhost"):
             self._go((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
 
@@ -325,9 +352,12 @@ WebAppWorld.acts = {
 def open_app(server: WebAppServer, data: Data) -> Iterator[WebAppWorld]:
     """A browser of its own on a running app; requests to anywhere else are refused."""
     with open_browser(VIEW, STILL) as context:
+        # Loopback counts as online; the context would otherwise refuse it.
         context.set_offline(False)
+        # Nothing but the app: a page can't fetch from the network, and no run depends on it.
         elsewhere = re.compile(f"^(?!{re.escape(server.origin)}/|data:|blob:|about:)")
         context.route(elsewhere, lambda route: route.abort())
         if data.still_clock:
+            # "2 minutes ago" and the like stay the same.
             context.clock.set_fixed_time(CLOCK)
         yield WebAppWorld(context, server, data)

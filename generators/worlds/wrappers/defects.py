@@ -69,6 +69,7 @@ class Defective(Wrapper):
 
     def __init__(self, world: World, rates: Rates, seed: int = 0) -> None:
         super().__init__(world, seed)
+        # Only the phone keeps its dialogs in the snapshot, where one can be put without acting.
         if rates.dialog and innermost(world).name != "phone":
             found = innermost(world).name
             raise ValueError(f"defects: dialog: only the phone shows one, found {found!r}; leave the rate at 0")
@@ -81,17 +82,22 @@ class Defective(Wrapper):
         super().reset(start)
 
     def observe(self) -> Observation:
+        # Once: the look after that shows the present, as a screen that was slow to redraw does.
         if self._before is not None:
             stale, self._before = self._before, None
             return stale
         return super().observe()
 
     def act(self, action: Action) -> None:
+        # The number that the step will have: chance is asked before the action is carried out.
         step = self.step + 1
         stale = self._happens("stale_screen", step)
+        # Looked at before anything is done; afterwards the old screen can't be had.
         before = self.world.observe() if stale else None
         done = self._damaged(action, step)
         if done is None:
+            # A dead control costs a step, or later draws would come at
+            # other numbers than in a world without it.
             self.step = step
         else:
             super().act(done)
@@ -103,6 +109,7 @@ class Defective(Wrapper):
 
     def _happens(self, fault: str, *what: object) -> bool:
         share = getattr(self.rates, fault)
+        # No draw at rate 0: the wrapper is then exactly the identity.
         return bool(share) and self.chance(fault, *what).random() < share
 
     def _note(self, fault: str, what: str) -> None:
@@ -111,6 +118,7 @@ class Defective(Wrapper):
     def _damaged(self, action: Action, step: int) -> Action | None:
         """What is really done; None for nothing."""
         if isinstance(action, Type) and action.content and self._happens("lost_key", step):
+            # One letter, anywhere; typing a single letter that is lost does nothing at all.
             at = self.chance("letter", step).randrange(len(action.content))
             self.log.append(Injected(step, "lost_key", f"letter {at + 1} of {len(action.content)}"))
             left = action.content[:at] + action.content[at + 1 :]
@@ -122,12 +130,14 @@ class Defective(Wrapper):
     def _aimed(self, action: TOUCHED, step: int) -> Action | None:
         elements = [element for element in elements_of(innermost(self.world)) if element.clickable and element.key]
         target = under(elements, action.box)
+        # Drawn by the element's key and not by the step: a control that is dead stays dead for the episode.
         if target is not None and self._happens("dead_control", target.key):
             self.log.append(Injected(step, "dead_control", target.key))
             return None
         if self._happens("neighbour_hit", step):
             others = [element for element in elements if target is None or element.key != target.key]
             x, y = action.box
+            # Nearest by centres, as a finger that slips would hit.
             near = min(others, key=lambda p: (p.centre[0] - x) ** 2 + (p.centre[1] - y) ** 2, default=None)
             if near is not None:
                 self.log.append(Injected(step, "neighbour_hit", near.key))
@@ -138,11 +148,14 @@ class Defective(Wrapper):
         """Put a notice on the phone, which is otherwise as it was, unless a dialog is open already."""
         phone: Any = innermost(self.world)
         state, answer = phone.state(), phone.answer
+        # A second dialog over the first would hide it for good.
         if state["ui"]["dialog"]:
             return
         title, text, button = self.chance("notice", step).choice(NOTICES)
+        # Shaped like the phone's own dialogs: nothing distinguishes it but that nobody asked for it.
         notice = {"kind": "confirm", "title": title, "text": text, "yes": button, "alert": True, "y": 0, "args": {}}
         state["ui"] |= {"dialog": notice, "focus": ""}
+        # Resetting forgets the last answer, which the task's rule may need.
         phone.reset({"snapshot": state})
         phone.answer = answer
         self._note("dialog", title)

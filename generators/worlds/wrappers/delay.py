@@ -47,6 +47,7 @@ class Delayed(Wrapper):
 
     def observe(self) -> Observation:
         if self.late and self._shown is not None:
+            # Each look brings the true screen nearer, as does each Wait.
             self.late -= 1
             time.sleep(self.slowness.seconds)
             return self._shown
@@ -55,13 +56,16 @@ class Delayed(Wrapper):
 
     def act(self, action: Action) -> None:
         if isinstance(action, Wait):
+            # Waiting is what a careful agent does here, so it counts as a look.
             self.late = max(self.late - 1, 0)
             super().act(action)
             return
+        # One generator for both draws: whether it is late, and for how long.
         chance = self.chance("late", self.step + 1)
         late = self.slowness.share > 0 and chance.random() < self.slowness.share
         if late and not self.late:  # what shows while it loads is what showed when it began
             self._shown = self.world.observe()
         super().act(action)
         if late:
+            # After acting, so that a refused action (which raises) leaves nothing late behind.
             self.late = chance.randint(1, self.slowness.looks)

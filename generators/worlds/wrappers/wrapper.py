@@ -29,17 +29,20 @@ class Wrapper:
 
     def chance(self, *what: object) -> Random:
         """Randomness of a decision: the same for the same seed, start and words, however often one looks."""
+        # Seeded by words and not drawn in sequence, so that asking twice or in another order changes nothing.
         return Random(f"{type(self).__name__}/{self.seed}/{self._start}/{what!r}")
 
     def reset(self, start: Mapping[str, object]) -> None:
         self._begin(start)
         self.world.reset(start)
 
+    # By digest: a start is JSON data, and equal starts must draw alike in every process.
     def _begin(self, start: Mapping[str, object]) -> None:
         self._start, self.step = digest(dict(start)), 0
 
     def observe(self) -> Observation:
         seen = self.world.observe()
+        # A device may turn or resize between looks.
         self.size_px = self.world.size_px
         return seen
 
@@ -66,6 +69,7 @@ def elements_of(world: World) -> tuple[ScreenElement, ...]:
 
 def rate(value: float, name: str) -> float:
     """A share in 0..1. Raises `ValueError` with the option's name."""
+    # bool first: True is an int, and "rate: true" in a configuration is a mistake.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValueError(f"{name}: expected a share in 0..1, found {value!r:.60}")
     return float(value)

@@ -50,7 +50,7 @@ class PageOracle:
         """Scroll until the element shows well. Raises `WorldError` after eight strokes."""
         for _ in range(8):
             found = next((e for e in self.world.pages.elements() if e.key == key), None)
-            if found is not None and found.visible_share > 0.6 and (element := self.world._place(found)):
+            if found is not None and found.visible_share > 0.6 and (element := self.world._element(found)):
                 return element
             where = self.world.pages.page.evaluate("key => vesperFind(key)", key)
             if where is None:

@@ -41,6 +41,7 @@ def _task(name: str, goal: str, checks: Sequence[Check], plan: Sequence[Intent],
 
 def _materialised(asset: str) -> tuple[list[Check], list[tuple[str, ...]]]:
     key = ("assets", asset, "materializations")
+    # One more than the snapshot has, and a run of whatever came of it.
     return [value(("data", *key), DATA["assets"][asset]["materializations"] + 1)], [key, ("runs", ASSET_JOB)]
 
 
@@ -58,6 +59,7 @@ def _switch(name: str, goal: str, kind: str, which: str, status: str) -> AppTask
 
 def _launch(job: str, goal: str, runs: dict[str, int]) -> AppTask:
     """The button is there at once, but works only when the configuration was checked."""
+    # The launchpad checks its configuration first; only then the button works.
     plan: list[Intent] = [
         JOBS,
         ("click", "link", job),

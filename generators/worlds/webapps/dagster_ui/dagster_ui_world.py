@@ -57,9 +57,11 @@ class DagsterData:
         check_start(start, NAME, (), ("seed", "page"))
         if start.get("seed", 0) != 0:
             raise WorldError(f"{NAME}: seed: expected 0, the only snapshot, found {start['seed']!r:.60}")
+        # A run that ends later would write into the restored files.
         self._quiet()
         kept = {path.relative_to(self._snapshot) for path in self._snapshot.rglob("*.db")}
         for path in sorted(kept):
+            # Through SQLite and not by copying, since the server has them open.
             overwrite(self._snapshot / path, self._home / path)
         for path in self._home.rglob("*.db"):
             if path.relative_to(self._home) not in kept:  # a later run's events
@@ -76,16 +78,19 @@ class DagsterData:
         for run in answer["runsOrError"]["results"]:
             of_job = runs.setdefault(run["jobName"], {})
             of_job[run["status"]] = of_job.get(run["status"], 0) + 1
-        places = answer["repositoriesOrError"]["nodes"]
+        locations = answer["repositoriesOrError"]["nodes"]
         assets = {
             "/".join(node["assetKey"]["path"]): {
                 "group": node["groupName"],
+                # Counted: times and ids differ from run to run.
                 "materializations": len(node["assetMaterializations"]),
             }
             for node in answer["assetNodes"]
         }
-        schedules = {one["name"]: one["scheduleState"]["status"] for place in places for one in place["schedules"]}
-        sensors = {one["name"]: one["sensorState"]["status"] for place in places for one in place["sensors"]}
+        schedules = {
+            one["name"]: one["scheduleState"]["status"] for location in locations for one in location["schedules"]
+        }
+        sensors = {one["name"]: one["sensorState"]["status"] for location in locations for one in location["sensors"]}
         return {"data": {"assets": assets, "runs": runs, "schedules": schedules, "sensors": sensors}, "view": {}}
 
     def _quiet(self) -> Any:
@@ -93,6 +98,7 @@ class DagsterData:
         end = time.monotonic() + RUNS_S
         while True:
             answer = self._ask()
+            # Statuses between launching and ending.
             under_way = [run["jobName"] for run in answer["runsOrError"]["results"] if run["status"] not in ENDED]
             if not under_way:
                 return answer
@@ -105,6 +111,7 @@ class DagsterData:
         headers = {"Content-Type": "application/json"}
         status, found = self._server.call("/graphql", method="POST", body=body, headers=headers)
         answer = json_of(self._server, status, found, "/graphql")
+        # GraphQL reports errors with status 200.
         if answer.get("errors"):
             raise WorldError(f"{NAME}: the API refused the question: {str(answer['errors'])[:200]}")
         return answer["data"]
@@ -119,6 +126,7 @@ def _make_home(folder: Path) -> dict[str, str]:
     shutil.copyfile(here / "history.txt", folder / "history.py")
     environment = {"DAGSTER_HOME": str(folder / "home"), "DAGSTER_DISABLE_TELEMETRY": "1"}
     try:
+        # In a process of its own, as the server sees it: same environment, same files.
         done = subprocess.run(
             [sys.executable, "history.py"],
             cwd=folder,
@@ -144,5 +152,6 @@ def open_dagster_ui() -> Iterator[WebAppWorld]:
         environment = _make_home(folder)
         command = ["dagster_webserver", "-h", "127.0.0.1", "-f", "bakery.py"]
         server = stack.enter_context(start_command(NAME, folder, command, environment, ready="/server_info"))
+        # After the server made what it needs, before anything is done.
         shutil.copytree(folder / "home", folder / "snapshot")
         yield stack.enter_context(open_app(server, DagsterData(server)))

@@ -32,5 +32,6 @@ def open_application(folder: Path) -> Iterator[object]:
         secret="vesper",
         template_dir=str(Path(__file__).parent / "templates"),
     )
+    # Its plugins start here once, without a server.
     asyncio.run(app.invoke_startup())
     yield app.app()

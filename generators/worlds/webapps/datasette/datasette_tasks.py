@@ -37,6 +37,7 @@ def count_status(data: Data, rng: Random) -> Made:
     counts = Counter(row["status"] for row in _rows(data, "orders"))
     status = rng.choice(STATUSES)
     count = str(counts[status])
+    # Other statuses' counts are wrong answers, unless they are the same number.
     others = sorted({str(n) for n in counts.values()} - {count})
     goal = f"How many orders of the shop have the status {status}? Tell me the number."
     return goal, [answered(count, refused=others)], [*ORDERS, ("answer", count)], ()
@@ -45,6 +46,7 @@ def count_status(data: Data, rng: Random) -> Made:
 def show_status(data: Data, rng: Random) -> Made:
     status = rng.choice(STATUSES)
     rows = [row for row in _rows(data, "orders") if row["status"] == status]
+    # The link of a cell filters by its value.
     goal = f"In the shop's table of orders, show only those with the status {status}."
     return goal, _shows("orders", rows), [*ORDERS, ("click", "link", status)], ()
 
@@ -52,6 +54,7 @@ def show_status(data: Data, rng: Random) -> Made:
 def sort_products(data: Data, rng: Random) -> Made:
     rows = sorted(_rows(data, "products"), key=lambda row: -row["price"])
     goal = "Show the shop's products sorted by price, the dearest first."
+    # A second click on the column turns the order around.
     return goal, _in_order("products", rows), [*PRODUCTS, ("click", "link", "price"), ("click", "link", "price ▼")], ()
 
 
@@ -71,6 +74,7 @@ def facet_products(data: Data, rng: Random) -> Made:
 def largest_order(data: Data, rng: Random) -> Made:
     rows = sorted(_rows(data, "orders"), key=lambda row: -row["total"])
     names = {row["id"]: row["name"] for row in _rows(data, "customers")}
+    # All customers who share the highest total are right.
     best = dict.fromkeys(names[row["customer_id"]] for row in rows if row["total"] == rows[0]["total"])
     refused = sorted(set(names.values()) - set(best))
     plan = [*ORDERS, ("click", "link", "total"), ("click", "link", "total ▼"), ("answer", next(iter(best)))]
@@ -79,6 +83,7 @@ def largest_order(data: Data, rng: Random) -> Made:
 
 
 def filter_total(data: Data, rng: Random) -> Made:
+    # Some orders lie above each of these.
     least = rng.choice((200, 300, 400))
     rows = [row for row in _rows(data, "orders") if row["total"] > least]
     plan: list[Intent] = [
@@ -136,9 +141,11 @@ def close_ticket(data: Data, rng: Random) -> Made:
     plan: list[Intent] = [
         ("click", "link", "shop"),
         ("scroll", "down"),
+        # The table of tickets says which id the subject has.
         ("click", "link", "tickets"),
         ("click", "link", "shop"),
         ("click", "link", "Close a ticket"),
+        # The form asks for the id, which only the table tells.
         ("click", "textbox", "id"),
         ("type", key),
         ("click", "button", "Run SQL"),
@@ -162,6 +169,7 @@ FAMILIES: tuple[Callable[[Data, Random], Made], ...] = (
 
 
 @cache
+# Read back from a real database, so that types and rounding are the app's.
 def _snapshot(seed: int) -> Data:
     with tempfile.TemporaryDirectory(prefix="vesper-datasette-") as folder:
         path = Path(folder) / "shop.db"

@@ -45,12 +45,14 @@ class DatasetteData:
         """{"table", "ids" (all pages of it, in order), "members", "facets"} of a table, {"rows"} of a query,
         {"error": True} of one that Datasette refuses, {} of another page."""
         page, _, query = path.partition("#")[0].partition("?")
+        # Paging and form of the answer are ours; what filters and sorts is the user's.
         asked = [(key, value) for key, value in parse_qsl(query, keep_blank_values=True) if key not in _PAGING]
         table = _TABLE.fullmatch(page)
         if not table and not (page == "/shop" and any(key == "sql" and value.strip() for key, value in asked)):
             return {}  # an empty query shows what /shop shows
         more = [("_size", "max"), ("_shape", "objects")] if table else [("_shape", "arrays")]
         status, body = self._server.call(f"{page}.json?{urlencode([*asked, *more])}")
+        # Refused by Datasette, or unwell: `check` tells which.
         if status != 200:  # a query that isn't SQL; a filter, or a column to sort by, that doesn't exist
             self._server.check()
             return {"error": True}
@@ -58,6 +60,7 @@ class DatasetteData:
         if not table:
             return {"rows": found["rows"]}
         ids = [str(row["id"]) for row in found["rows"]]
+        # Sorted: the order in which facets were added doesn't matter.
         facets = sorted(found.get("facet_results") or {})
         return {"table": table.group(1), "ids": ids, "members": members(ids), "facets": facets}
 

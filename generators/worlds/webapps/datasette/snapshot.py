@@ -53,6 +53,7 @@ def build(path: Path, seed: int) -> None:
     rng = Random(f"datasette/{seed}")
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(SCHEMA)
+        # Names without repetition: an answer names one customer.
         names = rng.sample([f"{first} {last}" for first in FIRST for last in LAST], CUSTOMERS)
         cities = [rng.choice(sorted(CITIES)) for _ in names]
         customers = [(at, name, city, CITIES[city]) for at, (name, city) in enumerate(zip(names, cities), 1)]
@@ -63,6 +64,7 @@ def build(path: Path, seed: int) -> None:
             for noun in nouns
         ]
         rng.shuffle(goods)
+        # Prices differ, so that sorting by price has one order.
         prices = rng.sample(range(450, 19900, 5), len(goods))
         products = [
             (at, name, category, rng.choice(MATERIALS), price / 100)
@@ -84,6 +86,7 @@ def _orders(rng: Random, products: list[tuple[int, str, str, str, float]]) -> li
     for at in range(1, ORDERS + 1):
         product, quantity = rng.choice(products), rng.randrange(1, 6)
         day = f"2025-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d}"
+        # In hundredths, as money is.
         total = round(product[4] * quantity, 2)
         rows.append((at, rng.randrange(1, CUSTOMERS + 1), product[0], quantity, total, rng.choice(STATUSES), day))
     return rows
@@ -91,6 +94,7 @@ def _orders(rng: Random, products: list[tuple[int, str, str, str, float]]) -> li
 
 def read(path: Path) -> dict[str, dict[str, object]]:
     """All tables: {table: {id: {column: value}}}. What is there twice can't be, as ids are keys."""
+    # Read only: looking can't lock the server out.
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as database:
         database.row_factory = sqlite3.Row
         return {

@@ -24,6 +24,7 @@ def _configure(folder: Path) -> None:
     import django
     from django.conf import settings
 
+    # Configured in code: the process serves this one folder and ends with it.
     settings.configure(
         SECRET_KEY=secrets.token_hex(32),
         DEBUG=False,
@@ -44,6 +45,7 @@ def _configure(folder: Path) -> None:
         DATABASES={
             "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": folder / "app.db", "OPTIONS": {"timeout": 20}}
         },
+        # No migrations: tables are made from the models, in a fraction of the time.
         MIGRATION_MODULES=dict.fromkeys((*APPS, "library")),
         TEMPLATES=[
             {
@@ -70,12 +72,14 @@ def _sign_in() -> str:
     from django.contrib.sessions.backends.db import SessionStore
 
     user = User(username="admin", first_name="Ada", is_staff=True, is_superuser=True)
+    # Nobody can sign in by password; the cookie is the only way in.
     user.set_unusable_password()
     user.save()
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
     session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    # Years: the browser's clock stands still somewhere in them.
     session.set_expiry(SESSION_S)
     session.create()
     return str(session.session_key)
@@ -90,8 +94,10 @@ def _truth_view(token: str) -> Any:
 
     def truth(request: HttpRequest) -> JsonResponse:
         """{"model", "ids"} of the list at the address ?path=: Django's own filtered, ordered query, all pages of it."""
+        # In constant time, and as if the address didn't exist.
         if not secrets.compare_digest(request.headers.get("X-Token", ""), token):
             raise Http404
+        # The list that the browser shows, asked again with Django's own filters.
         inner = RequestFactory().get(request.GET["path"])
         inner.user = User.objects.get(username="admin")
         name = resolve(inner.path_info).url_name or ""
@@ -115,6 +121,7 @@ def open_application(folder: Path) -> Iterator[object]:
     from django.urls import path
 
     call_command("migrate", run_syncdb=True, verbosity=0)
+    # Only this process and its parent know it.
     token = secrets.token_hex(16)
     admin.site.site_header = admin.site.site_title = "Library office"
     urlpatterns.extend([path(TRUTH.strip("/") + "/", _truth_view(token)), path("", admin.site.urls)])

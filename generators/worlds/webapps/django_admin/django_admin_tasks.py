@@ -24,6 +24,7 @@ def expected_data(seed: int) -> Data:
     groups = dict(rows["groups"])
     joined = {user: groups[group] for _, user, group in rows["members"]}
     people = [
+        # Groups as names, as the database joins them.
         _user(at, name, first, email, groups=[joined[at]] if at in joined else [])
         for at, name, first, email in rows["users"]
     ]
@@ -92,6 +93,7 @@ def add_author(data: Data, rng: Random) -> Made:
 
 
 def change_copies(data: Data, rng: Random) -> Made:
+    # Of the first dozen: they show without paging or scrolling.
     row = rng.choice(_books(data)[:12])
     copies = row["copies"] + rng.randrange(1, 9)
     plan: list[Intent] = [
@@ -107,6 +109,7 @@ def change_copies(data: Data, rng: Random) -> Made:
     return goal, [value(key, copies)], plan, [key[1:]]
 
 
+# A book that is lent can't be deleted: its loan would refuse.
 def delete_book(data: Data, rng: Random) -> Made:
     lent = {row["book"] for row in data["loans"].values()}
     row = rng.choice([row for row in _books(data)[:12] if row["title"] not in lent])
@@ -121,6 +124,7 @@ def delete_book(data: Data, rng: Random) -> Made:
 
 
 def filter_books(data: Data, rng: Random) -> Made:
+    # A genre with a book that isn't available, so that both filters matter.
     genre = rng.choice(sorted({row["genre"] for row in _books(data) if not row["available"]}))
     rows = [row for row in _books(data) if row["genre"] == genre and row["available"]]
     plan: list[Intent] = [("click", "link", "Books"), ("click", "link", genre.title()), ("click", "link", "Yes")]
@@ -129,12 +133,14 @@ def filter_books(data: Data, rng: Random) -> Made:
 
 def search_books(data: Data, rng: Random) -> Made:
     word = rng.choice(sorted({row["title"].split()[-1] for row in _books(data)}))
+    # Django searches titles and authors.
     rows = [row for row in _books(data) if word.lower() in f"{row['title']} {row['author']}".lower()]
     plan: list[Intent] = [("click", "link", "Books"), ("click", "textbox", ""), ("type", word), ("key", "enter")]
     return f"Search the library's books for the word {word}.", _list_of("book", rows), plan, ()
 
 
 def take_back_loans(data: Data, rng: Random) -> Made:
+    # Loans of one reader, all of them.
     out = [row for row in data["loans"].values() if not row["returned"]]
     readers = sorted({row["reader"] for row in out})
     reader = rng.choice(readers)
@@ -155,6 +161,7 @@ def take_back_loans(data: Data, rng: Random) -> Made:
 
 def count_loans(data: Data, rng: Random) -> Made:
     out = sum(not row["returned"] for row in data["loans"].values())
+    # The complement and the total are the usual mistakes.
     refused = [str(len(data["loans"]) - out), str(len(data["loans"]))]
     plan: list[Intent] = [("click", "link", "Loans"), ("click", "link", "No"), ("answer", str(out))]
     goal = "How many loans of the library haven't been returned? Tell me the number."
@@ -175,6 +182,7 @@ def make_staff(data: Data, rng: Random) -> Made:
 
 
 def join_group(data: Data, rng: Random) -> Made:
+    # People in no group yet: the first three are in one.
     name, group = rng.choice(USERS[3:]), rng.choice(GROUPS)
     plan: list[Intent] = [
         ("click", "link", "Users"),
@@ -191,6 +199,7 @@ def join_group(data: Data, rng: Random) -> Made:
 
 def add_user(data: Data, rng: Random) -> Made:
     name = rng.choice(NEW_USERS)
+    # The next free id, which the database will give.
     row = _user(ADMIN_ID + len(USERS) + 1, name, "", "")
     plan: list[Intent] = [
         ("click", "link", "Users"),

@@ -29,6 +29,7 @@ class DjangoData:
         self._server = server
         self._secrets = json.loads((server.folder / "secrets.json").read_text("utf-8"))
         self._schema = server.folder / "schema.db"
+        # Tables and permissions as Django made them; each snapshot begins with a copy.
         shutil.copyfile(server.folder / "app.db", self._schema)  # nobody has written since the server made it
 
     def restore(self, start: Mapping[str, object]) -> None:
@@ -49,6 +50,7 @@ class DjangoData:
 
     def _view(self, path: str) -> dict[str, Any]:
         if not path:
+            # Not one of the app's pages.
             return {}
         asked = f"/truth/?{urlencode({'path': path})}"
         status, body = self._server.call(asked, headers={"X-Token": self._secrets["token"]})

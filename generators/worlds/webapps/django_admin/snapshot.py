@@ -31,6 +31,7 @@ def make_rows(seed: int) -> dict[str, list[tuple[Any, ...]]]:
     authors = [(at, name, rng.choice(COUNTRIES), rng.randrange(1920, 1995)) for at, name in enumerate(names, 1)]
     # short enough for one line in any font: the middle of a link that wraps may lie beside its words
     titles = rng.sample([f"{adjective} {noun}" for adjective in ADJECTIVES for noun in NOUNS], BOOKS)
+    # Each genre at least once, the others drawn.
     genres = [*GENRES, *(rng.choice(GENRES) for _ in range(BOOKS - len(GENRES)))]
     books = [
         (
@@ -39,6 +40,7 @@ def make_rows(seed: int) -> dict[str, list[tuple[Any, ...]]]:
             genre,
             rng.randrange(1950, 2024),
             rng.randrange(1, 9),
+            # The first book is never available, so that some genre has one that isn't.
             int(at > 1 and rng.random() < 0.8),
             rng.randint(1, AUTHORS),
         )
@@ -46,6 +48,7 @@ def make_rows(seed: int) -> dict[str, list[tuple[Any, ...]]]:
     ]
     lent = rng.sample(range(3, BOOKS + 1), LOANS)  # the first two are lent to nobody, so they can be deleted
     loans = [
+        # Eight loans are out, four are back.
         (at, rng.choice(READERS), f"2026-{rng.randrange(2, 7):02d}-{rng.randrange(1, 29):02d}", int(at > 8), book)
         for at, book in enumerate(lent, 1)
     ]
@@ -69,6 +72,7 @@ _INSERTS = {
 
 def write(path: Path, schema: Path, seed: int) -> None:
     """Write the snapshot of a seed: Django's tables and permissions (`schema`), and the rows."""
+    # Over the file in use, under SQLite's locks.
     overwrite(schema, path)
     with closing(sqlite3.connect(path)) as database, database:
         for table, rows in make_rows(seed).items():
@@ -112,4 +116,5 @@ def read(path: Path) -> dict[str, dict[str, object]]:
 
 
 def _by_name(rows: Iterable[Mapping[str, object]]) -> dict[str, Any]:
+    # `key` only names the row.
     return {str(row["key"]): {key: value for key, value in row.items() if key != "key"} for row in rows}
