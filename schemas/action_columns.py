@@ -47,6 +47,7 @@ def _is_in(column: pa.Array, names: list[str]) -> pa.Array:
 
 
 def _quote(column: pa.Array) -> pa.Array:
+    # In the order of `ESCAPES`: the backslash first, or it would escape the escapes.
     for raw, escaped in ESCAPES:
         column = pc.replace_substring(column, raw, escaped)
     return _join("'", column, "'")
@@ -56,11 +57,14 @@ def _unescape(column: pa.Array) -> pa.Array:
     """Undo the escapes: cut at every escaped backslash first, so that the rest can be replaced independently."""
     pieces = pc.split_pattern(column, "\\\\")
     values = pieces.flatten()
+    # Without the backslash, by which the text was cut.
     for raw, escaped in ESCAPES[1:]:
         values = pc.replace_substring(values, escaped, raw)
+    # A null row has no pieces; offsets need a number all the same.
     lengths = pc.fill_null(pc.list_value_length(pieces), 0)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, values), "\\")
+    # The join turned nulls into empty texts.
     return pc.if_else(pc.is_valid(column), joined, None)
 
 
@@ -115,6 +119,7 @@ def format_columns(arguments: pa.Table) -> pa.Array:
 
     Raises `ValueError` naming the first row whose arguments are missing or out of range for its type.
     """
+    # Slices have offsets of their own; list offsets are used directly below.
     column = {name: _plain(arguments.column(name)) for name in ARGUMENTS.names}
     kind = column["action_type"]
     start, end = _point(column["x1"], column["y1"]), _point(column["x2"], column["y2"])
@@ -122,6 +127,7 @@ def format_columns(arguments: pa.Table) -> pa.Array:
     path = _join("start=", start, ", end=", end)
     word = _join("direction='", column["direction"], "'")
     both = _join(path, ", ", word)
+    # In this order: both, the path alone, the direction alone; nulls pass through the joins.
     scroll = pc.coalesce(both, path, word)
     launch = _join(pc.if_else(column["is_url"], "url=", "app="), quoted)
     body = pc.case_when(
@@ -142,9 +148,11 @@ def format_columns(arguments: pa.Table) -> pa.Array:
         _join("content=", quoted),
         launch,
         _join("keys=", _quoted_keys(column["keys"])),
+        # Actions without arguments: an empty text and not null, which would mean a missing argument.
         pa.array([""] * len(kind), pa.string()),
     )
     text = _join(kind, "(", body, ")")
+    # Any null that is left is an argument that this kind needs.
     _refuse(pc.and_(pc.is_valid(kind), pc.is_null(text)), kind, "arguments are missing for this action")
     for name in ("x1", "y1", "x2", "y2"):
         bad = pc.or_(pc.less(column[name], 0), pc.greater(column[name], 1000))
@@ -179,8 +187,10 @@ def content_direction(
     across, along = pc.abs(dx), pc.abs(dy)
     if width_px is not None and height_px is not None:
         known = pc.and_(pc.is_valid(width_px), pc.is_valid(height_px))
+        # Units are parts of the screen's sides, so distances are weighed by the sides.
         across = pc.multiply(across, pc.if_else(known, width_px, 1).cast(pa.int64()))
         along = pc.multiply(along, pc.if_else(known, height_px, 1).cast(pa.int64()))
+    # Vertical on a tie, as in the scalar form.
     vertical = pc.greater_equal(along, across)
     word = pc.if_else(vertical, pc.if_else(pc.less(dy, 0), "down", "up"), pc.if_else(pc.less(dx, 0), "right", "left"))
     return pc.if_else(pc.and_(pc.equal(dx, 0), pc.equal(dy, 0)), None, word)
@@ -201,6 +211,7 @@ def _refuse_scrolls(column: dict[str, pa.Array]) -> None:
     unknown = pc.and_(pc.is_valid(word), pc.invert(_is_in(word, list(DIRECTIONS))))
     _refuse(pc.and_(scroll, unknown), kind, "unknown direction")
     follows = content_direction(column["x1"], column["y1"], column["x2"], column["y2"])
+    # A path must go some way in its direction; which axis is longer isn't known without the screen's size.
     goes = pc.if_else(
         _is_in(word, ["up", "down"]),
         pc.xor(pc.equal(word, "up"), pc.less(_way(column["y1"], column["y2"]), 0)),
@@ -230,6 +241,7 @@ def _parse_keys(body: pa.Array) -> pa.Array:
     """`keys=['ctrl','c']` → list of names; null where the text is null or doesn't match."""
     found = pc.extract_regex(body, _KEYS)
     names = [_unescape(pc.struct_field(found, f"k{place}")) for place in (1, 2, 3)]
+    # Three columns of first, second and third keys become one, row after row.
     row_major = pa.concat_arrays(names).take(pa.array(np.arange(3 * len(body)).reshape(3, -1).T.ravel()))
     filled = pc.fill_null(pc.not_equal(row_major, ""), False)  # a group that took no part is empty
     counts = filled.to_numpy(zero_copy_only=False).reshape(-1, 3).sum(axis=1)
@@ -243,20 +255,24 @@ def parse_columns(text: pa.ChunkedArray | pa.Array, space: ActionSpace = WIDEST)
 
     Raises `ValueError` naming the first row that is not canonical text of a legal action of the space.
     """
+    # Chunks and slices are made one array: list offsets are used directly below.
     text = _plain(text)
     head = pc.extract_regex(text, _HEAD)
     kind, body = pc.struct_field(head, "kind"), pc.struct_field(head, "body")
     known = pc.fill_null(_is_in(kind, list(SPACES[space])), False)
+    # Names first: what is no action of the space gets the clearer message.
     _refuse(pc.and_(pc.is_valid(text), pc.invert(known)), text, f"not canonical text of one of the actions of {space}")
     chosen = pc.equal(kind, "SelectOption")
     texted = pc.or_(_is_in(kind, [*_NAMES["texted"], "Launch"]), chosen)
     spoken = pc.extract_regex(pc.if_else(texted, body, None), _TEXT)
+    # The box of a chosen option is read here, its text above.
     points = pc.extract_regex(pc.if_else(pc.and_not(texted, chosen), None, body), _POINTS)
     word = pc.extract_regex(pc.if_else(pc.equal(kind, "Scroll"), body, None), r"direction='(?P<word>\w*)'$")
     keys = _parse_keys(pc.if_else(pc.equal(kind, "Hotkey"), body, None))
 
     def number(name: str) -> pa.Array:
         found = pc.struct_field(points, name)
+        # A group that took no part gives an empty text.
         return pc.cast(pc.if_else(pc.equal(found, ""), None, found), pa.int16())
 
     direction = pc.struct_field(word, "word")

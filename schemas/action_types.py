@@ -31,6 +31,7 @@ def _check_point(kind: str, name: str, value: object) -> None:
     ok = (
         isinstance(value, tuple)
         and len(value) == 2
+        # An order of checks that never raises by itself: kind, length, then the numbers.
         and all(type(v) is int and 0 <= v <= 1000 for v in value)  # `type is int` refuses bool
     )
     if not ok:
@@ -40,6 +41,7 @@ def _check_point(kind: str, name: str, value: object) -> None:
 def _check_text(kind: str, name: str, value: object) -> None:
     if not isinstance(value, str):
         raise ValueError(f"{kind}.{name}: expected text, found {value!r}")
+    # Arrow holds UTF-8, which has no lone surrogates.
     if any("\ud800" <= char <= "\udfff" for char in value):
         raise ValueError(f"{kind}.{name}: text holds a lone surrogate, which is no Unicode text: {value!r}")
 
@@ -55,6 +57,7 @@ def scroll_direction(start: Point, end: Point, size_px: tuple[int, int] | None =
     if dx == 0 and dy == 0:
         raise ValueError(f"scroll from {start} to {end}: equal points have no direction")
     width, height = size_px or (1, 1)
+    # In pixels: units of 0..1000 are shorter across a tall screen than along it.
     if abs(dy) * height >= abs(dx) * width:
         return "down" if dy < 0 else "up"
     return "right" if dx < 0 else "left"
@@ -142,6 +145,7 @@ class Scroll:
     direction: str = ""
 
     def __post_init__(self) -> None:
+        # Half a path is no path.
         if (self.start is None) != (self.end is None):
             raise ValueError(f"Scroll: expected both start and end or neither, found {self.start!r} and {self.end!r}")
         if self.direction not in ("", *DIRECTIONS):
@@ -153,6 +157,7 @@ class Scroll:
         _check_point("Scroll", "start", self.start)
         _check_point("Scroll", "end", self.end)
         follows = scroll_direction(self.start, self.end)
+        # By one axis only: a slanted path may follow either direction.
         if self.direction and not _is_way_of(self.direction, self.start, self.end):
             raise ValueError(
                 f"Scroll: direction {self.direction!r} contradicts its points {self.start} -> {self.end} ({follows!r})"
@@ -210,6 +215,7 @@ class Launch:
     def __post_init__(self) -> None:
         _check_text("Launch", "app", self.app)
         _check_text("Launch", "url", self.url)
+        # bool: exactly one of the two is given.
         if bool(self.app) == bool(self.url):
             raise ValueError(f"Launch: expected exactly one of app and url, found app={self.app!r}, url={self.url!r}")
 
@@ -227,6 +233,7 @@ class Hotkey:
             _check_text("Hotkey", "keys", key)
             if not key:
                 raise ValueError(f"Hotkey.keys: expected names of keys, found an empty one in {self.keys!r}")
+        # Frozen: the name that each key has is set past the dataclass's own guard.
         object.__setattr__(self, "keys", key_names(self.keys))
 
 

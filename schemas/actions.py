@@ -137,6 +137,7 @@ def format(action: Action) -> str:
         return f"Hotkey(keys=[{','.join(_quote(key) for key in action.keys)}])"
     if isinstance(action, BARE):
         return f"{kind}()"
+    # Unreachable for actions; a new type that was forgotten here must not become an empty text.
     raise ValueError(f"format: expected one of the actions, found {action!r}")
 
 
@@ -181,6 +182,7 @@ def _build(kind: str, match: re.Match[str]) -> Action:
     if kind == "Scroll":
         x1, y1, x2, y2, direction = groups
         start, end = (None, None) if x1 is None else ((int(x1), int(y1)), (int(x2), int(y2)))
+        # No points and no direction: `Scroll` itself refuses that.
         return Scroll(start, end, direction or "")
     if kind == "Drag":
         return Drag((int(groups[0]), int(groups[1])), (int(groups[2]), int(groups[3])))
@@ -217,6 +219,7 @@ def render(action: Action, platform: str) -> str:
     if not isinstance(action, Scroll):
         return format(action)
     if platform == "mobile":
+        # A model for phones knows paths only; a direction becomes the usual one.
         start, end = (action.start, action.end) if action.start and action.end else SYNTHESISED_PATHS[action.direction]
         return format(Scroll(start, end))
     direction = action.direction or scroll_direction(action.start, action.end)  # type: ignore[arg-type]
@@ -267,10 +270,12 @@ def parse_reply(text: str, space: ActionSpace = ACTION_SPACE) -> ModelReply:
     either quote. Backslashes in text are literal: models don't escape. Coordinates outside 0..1000 are an error, never
     clamped. So is a text longer than `MAX_REPLY`, and a second argument or call that would become part of a text.
     """
+    # Before any pattern runs, so that a reply of endless length costs nothing.
     if len(text) > MAX_REPLY:
         return ModelReply(error=f"reply: expected at most {MAX_REPLY} characters, found {len(text)}")
     tags_ok = _well_tagged(text)
     thought, conclusion = _between(text, "think"), _between(text, "conclusion")
+    # The body alone is read: tags, thought and conclusion can't be mistaken for an action.
     body = text[slice(*_body(text))]
     grounding = _GROUNDING.fullmatch(body)
     try:
@@ -295,6 +300,7 @@ class ReplySpans:
 
 def reply_spans(text: str, space: ActionSpace = ACTION_SPACE) -> ReplySpans | None:
     """The spans of an action or a point; None of a text in which `parse_reply` finds neither."""
+    # What `parse_reply` can't read has no spans, so both always agree.
     if parse_reply(text, space).error is not None:
         return None
     start, end = _body(text)
@@ -311,6 +317,7 @@ def _body(text: str) -> tuple[int, int]:
     text may hold one; in a text without the tag, all of it."""
     opened = text.find("<action>")
     start, end = (0 if opened < 0 else opened + len("<action>")), len(text)
+    # The last closing tag: typed text may hold one of its own.
     closed = text.rfind("</action>", start)
     return _without_blanks(text, start, closed if opened >= 0 and closed > start else end)
 
@@ -319,6 +326,7 @@ def _bare(text: str, start: int, end: int) -> tuple[int, int]:
     """A body without the signs of code and sentences around it."""
     lead = len(text[start:end]) - len(text[start:end].lstrip("`"))
     start, end = _without_blanks(text, start + lead, start + len(text[start:end].rstrip("`")))
+    # Models end calls as sentences or code.
     return start, start + len(text[start:end].rstrip(";.`").rstrip())
 
 
@@ -362,6 +370,7 @@ def _lenient_action(body: str, space: ActionSpace) -> Action:
         return _lenient_text(cls, arguments, space)
     if cls is SelectOption:
         return SelectOption(*reply_arguments.choice(arguments, space))
+    # A second call behind the first would silently be dropped.
     if reply_arguments.closes_early(arguments):
         raise ValueError(f"{kind}: expected one action, found more behind it: {body[:80]!r}")
     arguments = reply_arguments.one_blank(arguments)

@@ -27,6 +27,7 @@ def to_unit(x_px: float, size_px: float) -> int:
     if not size_px > 0 or not math.isfinite(size_px):
         raise ValueError(f"frame size must be positive, found {size_px!r}")
     scaled = x_px * 1000.0 / size_px
+    # As a comparison of the form "not inside", so that nan fails it.
     if not -1.0 <= scaled <= 1001.0:  # also catches nan
         raise OffScreen(f"coordinate {x_px!r} lies outside 0..{size_px!r}")
     return min(max(math.floor(scaled + 0.5), 0), UNITS)
@@ -38,7 +39,9 @@ def to_unit_array(values: np.ndarray, size: np.ndarray | float) -> np.ndarray:
     The arithmetic is in the same order, so the integers are equal; the caller quarantines those of -1.
     """
     with np.errstate(invalid="ignore", over="ignore"):
+        # The same order of operations as `to_unit`: another could round the other way in the last bit.
         scaled = values * 1000.0 / size
+        # Nan and infinity are outside in either comparison.
         inside = (scaled >= -1.0) & (scaled <= 1001.0)
         units = np.clip(np.floor(np.where(inside, scaled, 0.0) + 0.5), 0.0, float(UNITS))
     return np.where(inside, units, -1.0).astype(np.int16)
@@ -59,10 +62,12 @@ def box_to_unit(box_px: tuple[float, float, float, float], size_px: tuple[float,
     if not (width > 0 and height > 0):
         raise ValueError(f"frame size must be positive, found {size_px!r}")
     scaled = [left * 1000.0 / width, top * 1000.0 / height, right * 1000.0 / width, bottom * 1000.0 / height]
+    # Before comparing sides: comparisons with nan are false and would let it through.
     if not all(math.isfinite(value) for value in scaled):
         raise OffScreen(f"box {box_px!r} holds a value that is not finite")
     if scaled[0] > scaled[2] or scaled[1] > scaled[3]:
         raise OffScreen(f"box {box_px!r}: expected left <= right and top <= bottom")
+    # Wholly outside; a box that touches the border by a line is inside.
     if scaled[2] < 0 or scaled[3] < 0 or scaled[0] > UNITS or scaled[1] > UNITS:
         raise OffScreen(f"box {box_px!r} lies outside the frame {size_px!r}")
     return [min(max(value, 0.0), float(UNITS)) for value in scaled]
@@ -89,6 +94,7 @@ def screen_box(box_px: tuple[float, float, float, float], size_px: tuple[float, 
     if max(abs(one - other) for one, other in zip(sides, stated, strict=True)) > OVERHANG:
         share = OVERHANG / UNITS
         raise OffScreen(f"box {box_px!r} hangs over the frame {size_px!r} by more than {share:.0%}")
+    # A box with an area that is cut down to a line isn't on the screen.
     if (sides[0] == sides[2] and box_px[0] < box_px[2]) or (sides[1] == sides[3] and box_px[1] < box_px[3]):
         raise OffScreen(f"box {box_px!r} only touches the frame {size_px!r}")
     return ScreenBox(sides, sides != stated)
@@ -106,6 +112,7 @@ def centre(box: Sequence[float]) -> tuple[float, float]:
 
 def rounded_centre(box: Sequence[float]) -> tuple[int, int]:
     """`centre` in whole numbers, halves up, in the box's own frame (sides not negative)."""
+    # Halves up, and not to even as `round` does: sources round so.
     x, y = centre(box)
     return int(x + 0.5), int(y + 0.5)
 

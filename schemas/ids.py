@@ -29,6 +29,8 @@ def canonical_json(value: object) -> str:
 
 def _json_bytes(value: object) -> bytes:
     """`canonical_json` in UTF-8: by orjson, many times as fast, what it writes the same way."""
+    # Only what both libraries write alike goes to the fast one, so a
+    # digest never depends on which one wrote it.
     if not _is_plain(value):
         return _written_by_json(value)
     try:
@@ -52,11 +54,13 @@ def _is_plain(value: Any) -> bool:
     kind = type(value)
     if kind in _LEAVES:
         return True
+    # Keys of other types are sorted and written differently by the two.
     if kind is dict:
         if not _TEXT.issuperset(map(type, value)):
             return False
         value = value.values()
     elif kind is not list and kind is not tuple:
+        # Outside of this range exponents are written, in two ways.
         return kind is float and (1e-4 <= abs(value) < 1e16 or value == 0)
     return _LEAVES.issuperset(map(type, value)) or all(map(_is_plain, value))
 
@@ -101,6 +105,7 @@ def sample_id(source: str, episode_id: str, step_index: int, deriver: str, versi
     named = [source, episode_id, step_index, deriver, version, k]
     try:
         written = orjson.dumps(named)  # texts and whole numbers, as nearly always: no need to look for others
+    # Lone surrogates, as in hostile file names.
     except orjson.JSONEncodeError:
         return digest(named)[:32]
     return hashlib.sha256(written).hexdigest()[:32]

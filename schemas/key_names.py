@@ -35,6 +35,7 @@ def key_name(said: str) -> str:
     `_` and `-` within a name don't count. A single character is its own name, a name that isn't known stays as it is,
     in lower case."""
     if len(said) == 1:
+        # Space and line breaks are keys of their own; other single characters name themselves.
         return _ALIASES.get(said, said)
     name = said.strip().lower().replace("_", "").replace("-", "").replace(" ", "")
     if len(name) < 2:  # a mark among blanks
@@ -46,6 +47,7 @@ def key_name(said: str) -> str:
 def key_names(said: tuple[str, ...]) -> tuple[str, ...]:
     """The names of keys pressed together. With a modifier, the case of a letter says nothing: Ctrl+C is ctrl, c."""
     names = tuple(key_name(key) for key in said)
+    # Ctrl+C and Ctrl+c are pressed by the same fingers; alone, a capital is a capital.
     if len(names) > 1 and MODIFIERS.intersection(names):
         return tuple(name.lower() if len(name) == 1 and name.isascii() else name for name in names)
     return names

@@ -47,6 +47,7 @@ def centre(numbers: list[float]) -> Point:
     count = len(numbers)
     if count == 4:
         numbers = [(numbers[0] + numbers[2]) / 2, (numbers[1] + numbers[3]) / 2]
+    # Never clamped: a point outside is a mistake of the model that must show.
     if len(numbers) != 2 or not all(0 <= number <= 1000 for number in numbers):
         raise ValueError(f"reply: expected a point in 0..1000, found {count} numbers, {numbers[:4]}")
     return int(numbers[0] + 0.5), int(numbers[1] + 0.5)
@@ -67,6 +68,7 @@ def closes_early(arguments: str) -> bool:
     depth = 0
     for bracket in _ROUND.findall(arguments):
         depth += 1 if bracket == "(" else -1
+        # More closed than opened: the call ended here.
         if depth < 0:
             return True
     return False
@@ -95,6 +97,7 @@ def keys(arguments: str) -> tuple[str, ...]:
     found: list[str] = []
     place = _KEYS_HEAD.match(arguments).end()  # type: ignore[union-attr]  # it matches the empty text too
     separator = ","
+    # Each key must be followed by a comma, a closing bracket or the end.
     while separator == "," and (key := _KEY.match(arguments, place)):
         found.append(key[1] or key[2])
         place, separator = key.end(), key[3]
@@ -108,7 +111,9 @@ def pressed_together(written: tuple[str, ...]) -> tuple[str, ...]:
     if len(written) != 1:
         return written
     first = re.match(r"([A-Za-z]+)[ -]", written[0])
+    # A blank separates keys only behind a modifier: "page down" is one key.
     separator = "[+ -]" if first and first[1].lower() in MODIFIERS else "[+]"
+    # Not before the end, so that the key `+` itself stays.
     parts = [part.strip() for part in re.split(rf"{separator}(?=.)", written[0], flags=re.DOTALL)]
     return tuple(parts) if all(parts) else written
 
@@ -125,6 +130,7 @@ def quoted_text(arguments: str, space: ActionSpace = ACTION_SPACE) -> tuple[str,
 
     Raises `ValueError` where there is none, and where what follows the text's own end would become part of it.
     """
+    # A comma behind the last argument is harmless.
     arguments = arguments.removesuffix(",").rstrip()
     head = _TEXT_HEAD.match(arguments)
     if head is None or len(arguments) == head.end() or not arguments.endswith(head.group(2)):
@@ -154,10 +160,12 @@ def _takes_in_more(content: str, quote: str, space: ActionSpace) -> bool:
     Quotes inside a text are not escaped, so its end is known by what follows: `', name=` or `') Name(`. That may be
     typed text too (`SET a='x', b='y'`); there, quoted words come in pairs, and apostrophes stand between letters.
     """
+    # With a name of our own it is certainly another argument.
     if _OUR_MORE[space, quote].search(content):
         return True
     words = _APOSTROPHES[quote].sub("_", content)
     odd, counted = False, 0
+    # A quote can end the text only where no quoted word is open.
     for more in _MORE[quote].finditer(words):
         odd ^= bool(words.count(quote, counted, more.start() + 1) % 2)
         if odd:  # an even number stood before it: no quoted word is open that this quote could end

@@ -61,6 +61,7 @@ def text() -> str:
     return "\n\n".join([ABOUT, *classes])
 
 
+# Fields in the order of the schema, which is that of the columns.
 def _row_class(name: str, about: str, fields: Iterable[pa.Field]) -> str:
     lines = [f"class {name}(TypedDict):", f'    """{about}"""', ""]
     for field in fields:

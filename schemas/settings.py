@@ -35,6 +35,7 @@ Path = tuple[str, ...]
 def _as_written(value: Any, check: Any) -> Any:
     """A number as it was written: a whole one isn't made a fraction, true and texts are no numbers."""
     if type(value) not in (int, float):
+        # Pydantic's own check for the range; its result is dropped, since it would be a float.
         raise PydanticCustomError("number", "expected a number")
     check(value)
     return value
@@ -49,6 +50,7 @@ class SettingsError(ValueError):
     """Settings that are unknown, out of range or contradict each other: `problems` by their names. `where` is the file,
     the flag or the class that they stand in."""
 
+    # Kept by names, so that settings within settings can put their own path before it.
     def __init__(self, where: str, problems: Mapping[Path, str]) -> None:
         self.problems = problems
         super().__init__(
@@ -61,6 +63,7 @@ def setting(default: Any = ..., text: str = "", /, *, in_version: InVersion = WH
     `Settings.version_part`), and pydantic's own options (`ge`, `gt`, `le`, `lt`, `min_length`, `alias`, …).
     `neutral` (see `Settings.run_part`), which pydantic doesn't know, stands beside `in_version` in the schema."""
     extra: dict[str, Any] = {"in_version": in_version}
+    # Pydantic refuses options that it doesn't know.
     if "neutral" in more:
         extra["neutral"] = more.pop("neutral")
     if "default_factory" not in more:
@@ -77,6 +80,7 @@ def neutral(model: type[BaseModel], name: str) -> Any:
     """A field that a model inherits, here neutral (see `Settings.run_part`)."""
     field = model.model_fields[name]
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    # A copy: the inherited field stays as it is for the model that declares it.
     return FieldInfo.merge_field_infos(field, json_schema_extra={**extra, "neutral": True})
 
 
@@ -104,6 +108,7 @@ class Settings(BaseModel):
             try:
                 super().__init__(**given)
             except ValidationError as error:
+                # Pydantic's error without its trace: what a person reads is one line.
                 raise SettingsError(type(self).__name__, problems(type(self), error)) from None
 
     @classmethod
@@ -121,10 +126,12 @@ class Settings(BaseModel):
 
     def changed(self, **changes: object) -> Self:
         """A copy with other values, checked like a new one; what was set stays set."""
+        # Through the constructor, so that a copy is checked like a new one.
         return type(self)(**{**self.given(), **changes})
 
     def plain(self) -> dict[str, Any]:
         """Every setting as JSON values."""
+        # Through JSON: tuples become lists, as they will be when they are read back.
         found: dict[str, Any] = json.loads(json.dumps(self.model_dump(by_alias=True)))
         return found
 
@@ -141,8 +148,10 @@ class Settings(BaseModel):
         found: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             when = marked(field, "in_version", WHERE_SET)
+            # Settings at rest stay out of the version, so that a new setting changes no version.
             if when is ALWAYS or (when in if_set and name in self.model_fields_set):
                 found[field.alias or name] = _part_of(getattr(self, name), if_set)
+        # Extra settings are somebody's own and always enter.
         found |= {name: _part_of(value, if_set) for name, value in (self.__pydantic_extra__ or {}).items()}
         plain: dict[str, Any] = json.loads(json.dumps(found))
         return plain
@@ -153,6 +162,7 @@ class Settings(BaseModel):
         found: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
+            # Neutral at its default: saved runs from before the setting must still fit.
             if not (marked(field, "neutral") and value == field.default):
                 found[field.alias or name] = value.run_part() if isinstance(value, Settings) else value
         plain: dict[str, Any] = json.loads(json.dumps(found, default=lambda one: one.run_part()))
@@ -171,10 +181,12 @@ def problems(model: type[BaseModel], error: ValidationError) -> dict[Path, str]:
     """Names of a wrong setting → what was expected and found."""
     found: dict[Path, str] = {}
     for one in error.errors(include_url=False):
+        # Follow-up errors would name settings that nobody wrote.
         if one["type"] in ("default_factory_not_called", "too_short") and found:  # follows from another error
             continue
         path, cause = _path(one), one.get("ctx", {}).get("error")
         if isinstance(cause, SettingsError):  # of settings within these
+            # Inner problems first: they say more than the outer message about the same place.
             found = {**{(*path, *inner): said for inner, said in cause.problems.items()}, **found}
         elif one["type"] == "extra_forbidden":
             found.setdefault(path[:-1], _unknown(model, path))
@@ -195,6 +207,7 @@ def _said(model: type[BaseModel], error: ErrorDetails, path: Path) -> str:
     if error["type"] == "value_error":  # of a validator of ours, which says what it expected
         return error["msg"].removeprefix("Value error, ")
     field = _field_at(model, path)
+    # Ranges are told whole: "0 or more, at most 1" and not just the bound that was crossed.
     expected = (range_of(field) if field is not None and error["type"] in _BOUNDS else "") or _expected(error)
     return f"expected {expected}, found {error['input']!r:.60}"
 
@@ -265,12 +278,14 @@ def nearest(name: str, known: Iterable[str], few: Iterable[str] = ()) -> str:
 
 def near(name: str, known: Iterable[str]) -> str:
     """The same, but empty where no known name is near."""
+    # difflib's own measure; sorted, so that ties come in one order.
     found = difflib.get_close_matches(name, sorted(known))
     return f"did you mean {' or '.join(found)}?" if found else ""
 
 
 def _path(error: ErrorDetails) -> Path:
     """The names that lead to an error, without pydantic's words for the member of a union that was tried."""
+    # Pydantic puts the names of tried union members among the names; they hold brackets.
     loc = [str(one) for one in error["loc"]]
     return tuple(one for one in loc[:-1] if "[" not in one) + tuple(
         one for one in loc[-1:] if "[" not in one or error["type"] == "extra_forbidden"
@@ -291,6 +306,7 @@ def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     """The model of the settings that stand under a path of names; None where there are none."""
     found: type[BaseModel] | None = model
     names = iter(path)
+    # An iterator, since a name that a person chose takes a second step.
     for name in names:
         field = _named(found, name) if found is not None else None
         found = None
@@ -307,6 +323,7 @@ def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with what is given over it, settings within settings one by one; models of settings become plain."""
     found = {name: value.given() if isinstance(value, Settings) else value for name, value in base.items()}
     for name, value in given.items():
+        # Only where both are settings is one laid over the other; else the new value stands.
         both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
         found[name] = merged(found[name], value) if both else value
     return found

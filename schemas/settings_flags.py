@@ -38,6 +38,7 @@ def add_flags(parser: argparse._ActionsContainer, defaults: Settings, names: Ite
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             dest=name,
+            # Not even None: what isn't given must not count as set.
             default=argparse.SUPPRESS,
             help=_text(field, getattr(defaults, name)).replace("%", "%%"),  # argparse's own sign
             **(_kind(field) or {}),
@@ -95,9 +96,11 @@ def _reader(annotation: object, expected: str) -> Any:
 
     def read(text: str) -> object:
         try:
+            # As JSON: "40" stays whole and "40.0" doesn't, as in a file.
             found = json.loads(text)
         except ValueError:
             found = None
+        # bool is an int in Python.
         if not isinstance(found, kinds) or isinstance(found, bool):
             raise argparse.ArgumentTypeError(f"expected {expected or words}, found {text!r:.40}")
         return found

@@ -27,6 +27,7 @@ def tables(model: type[BaseModel], title: str, *, level: int = 2, versions: bool
         said = " ".join((inside.__doc__ or "").split())
         parts.append(f"{said}\n")
         parts.append(_row(head) + _row(["---"] * len(head)))
+        # Models in a column stand as tables of their own further down.
         for word, field in inside.model_fields.items():
             cells = [f"`{field.alias or word}`", default_text(field)]
             if versions:
@@ -50,6 +51,7 @@ def _told(field: FieldInfo) -> str:
     limits = (
         f"One of {', '.join(choices)}." if choices else f"{range_of(field).capitalize()}." if range_of(field) else ""
     )
+    # A bar would end the cell.
     return " ".join(filter(None, (field.description or "", limits))).replace("|", "\\|")
 
 

@@ -52,11 +52,13 @@ class Table:
     """What stands in each column; no part of the schema, so that a better word changes no file."""
 
     def __init_subclass__(cls, *, version: int) -> None:
+        # From the base down, so that the columns of an extended table come first.
         held = [vars(kind).items() for kind in reversed(cls.__mro__)]
         columns = {name: value for items in held for name, value in items if isinstance(value, Column)}
         cls.meanings = {name: column.meaning for name, column in columns.items()}
         cls.schema = pa.schema(
             [pa.field(name, column.dtype, nullable=column.null) for name, column in columns.items()],
+            # Read by whoever opens the file: the version is refused where it isn't known.
             metadata={
                 "vesper.table": cls.__name__.lower(),
                 "vesper.version": str(version),
@@ -71,6 +73,7 @@ class Table:
         Raises `ValueError` naming the column that is missing, unknown or null where it mustn't be.
         """
         left = iter(rows)
+        # In pieces: rows as dicts take several times the memory of columns.
         pieces = [cls._piece(listed) for listed in iter(lambda: list(islice(left, PIECE_ROWS)), [])]
         table = pa.concat_tables([cls.schema.empty_table(), *pieces]).combine_chunks()
         cls.check(table)
@@ -87,6 +90,7 @@ class Table:
         arrays = []
         for field in cls.schema:
             try:
+                # Column by column, so that the error names the column.
                 arrays.append(pa.array([row.get(field.name) for row in listed], type=field.type))
             except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
                 raise ValueError(f"{cls.__name__}.{field.name}: expected {field.type}: {error}") from error
@@ -95,6 +99,7 @@ class Table:
     @classmethod
     def check(cls, table: pa.Table) -> None:
         """Raise `ValueError` unless the table has this schema, in this order, with no null where none may be."""
+        # Order and nullability count: files of one table are concatenated without a look at names.
         if not table.schema.equals(cls.schema):
             raise ValueError(f"{cls.__name__}: expected columns\n{cls.schema}\nfound\n{table.schema}")
         for field in cls.schema:
@@ -102,6 +107,7 @@ class Table:
                 raise ValueError(f"{cls.__name__}.{field.name}: null found in a column that allows none")
             if field.type in (BOX, pa.list_(BOX)):
                 boxes = table.column(field.name)
+                # Boxes in lists of boxes are looked at one level deeper.
                 lengths = pc.list_value_length(pc.list_flatten(boxes) if field.type != BOX else boxes)
                 if pc.any(pc.not_equal(lengths, 4)).as_py():
                     raise ValueError(f"{cls.__name__}.{field.name}: expected boxes of 4 numbers")
@@ -117,12 +123,14 @@ def check_rows(table: type[Table], rows: Iterable[Mapping[str, Any]]) -> None:
             value = row.get(name)
             if value is None:
                 continue
+            # Numpy's whole numbers count, too; flags don't, though bool is an int in Python.
             whole = hasattr(value, "__index__") and not isinstance(value, bool)
             held = whole if kind is int else isinstance(value, kind)
             if not held or (kind is int and not low <= value <= high):
                 wanted = f"a whole number from {low} to {high}" if kind is int else kind.__name__
                 raise ValueError(f"{name}: expected {wanted}, found {type(value).__name__} {value!r:.80}")
             if kind is str:
+                # A lone surrogate fails here, beside its record, and not when a file is written.
                 value.encode()
 
 
@@ -132,6 +140,7 @@ _HELD: dict[str, dict[str, tuple[type, int, int]]] = {}
 
 def _held_by(table: type[Table]) -> dict[str, tuple[type, int, int]]:
     """Column → (what a cell is in Python, its least and its greatest whole number)."""
+    # By the table's name: it is asked for every record.
     if (known := _HELD.get(table.__name__)) is not None:
         return known
     held: dict[str, tuple[type, int, int]] = {}
@@ -142,6 +151,7 @@ def _held_by(table: type[Table]) -> dict[str, tuple[type, int, int]]:
             held[column.name] = (bool, 0, 0)
         elif pa.types.is_integer(column.type):
             bits, signed = column.type.bit_width, pa.types.is_signed_integer(column.type)
+            # One bit of a signed number is its sign.
             held[column.name] = (int, -(2 ** (bits - 1)) if signed else 0, 2 ** (bits - signed) - 1)
     _HELD[table.__name__] = held
     return held

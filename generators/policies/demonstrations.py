@@ -75,7 +75,7 @@ class DemonstrationMemory:
         )
         if not held or k < 1:
             return []
-        # Goal and memory in one call, so that the embedder pads and caches alike.
+        # Goal and memory in one call: one batch for the embedder.
         vectors = self._embedder.encode([goal, *(d.goal for d in held)])
         scores = [
             float(vectors[0] @ vector)

@@ -89,8 +89,7 @@ class ExploringPolicy:
 
     def _worth(self, element: ScreenElement) -> float:
         tried = self._tried[element.role, element.name]
-        # 2 a shared word against 3 a try: something tried loses to anything
-        # untried that shares no word with the goal.
+        # 2 a shared word against 3 a try: one try outweighs one shared word, but not two.
         return 2 * len(self._words & _plain(f"{element.name} {element.text}")) - 3 * tried
 
     def _text(self, field: ScreenElement, view: PolicyView, rng: Random) -> str:

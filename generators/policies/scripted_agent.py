@@ -166,7 +166,7 @@ class ScriptedAgent:
         self._lost += 1
         wanted = _plain(self._goal)
         open_ones = [one for one in elements if one.clickable and (one.role, one.name) not in self._clicked]
-        # The draw orders equal overlaps, and keeps `max` from comparing elements.
+        # The draw orders equal overlaps.
         found = [(len(wanted & _plain(f"{p.name} {p.text}")), rng.random(), p) for p in open_ones]
         best = max(found, key=lambda one: one[:2], default=None)
         if best is None or best[0] == 0:

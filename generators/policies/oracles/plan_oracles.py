@@ -91,7 +91,7 @@ class PhoneOracle:
         action, element = done
         if isinstance(action, CallUser) and self._at == len(self._plan):
             return Advice(action, done=True)
-        # Offered only for steps that need no other screen before them.
+        # Offered only where the next step aims at an element, which this screen may show already.
         after = self._plan[self._at] if self._at < len(self._plan) else None
         then = self._carry_out(after, elements) if after is not None and after[0] in ("tap", "hold", "slide") else None
         return Advice(

@@ -116,7 +116,7 @@ def _end_of(phone: EmulatedPhone, name: str, args: list[str], stdin: bytes) -> O
         kind, many = found[1] or "n", found[2] or found[3] or ""
         del paths[0]
         many = many or (paths.pop(0) if paths else "")
-    # Ten digits would overflow nothing but patience.
+    # Nine digits are more than any file here has lines or bytes.
     if not (many.isascii() and many.isdigit() and len(many) < 10) or any(path[:1] == "-" != path for path in paths):
         raise CommandError(f"usage: {name} [-n LINES | -c BYTES] [FILE]...")
     made = Output()

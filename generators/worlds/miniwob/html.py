@@ -6,7 +6,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-# The page's own clock would end an episode after ten seconds; Chromium takes at most 2^31 - 1.
+# The page's own clock would end an episode after ten seconds.
 NO_LIMIT_MS = 1_000_000_000  # setTimeout's limit is 2**31 - 1
 
 

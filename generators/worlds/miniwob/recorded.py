@@ -40,7 +40,7 @@ class Miniwob:
     def start(self, task: str, seed: int | str) -> None:
         """Load the task and begin the episode of this seed. Raises `ValueError` for an unknown task."""
         self.page.goto(page_of(task).as_uri())
-        # The recorder declares a `const`, which isn't a property of `window` until it is made one.
+        # Put on `window` by name, where later calls find it.
         self.page.evaluate(self._recorder + "; window.recorder = recorder;")
         self.page.evaluate(_START, [str(seed), NO_LIMIT_MS])
 
