@@ -69,7 +69,9 @@ def find_contamination(
     """
     manifests = {source: store.require(f"gold/{source}") for source in sources}
     index = SuiteIndex(store, suites)
+    # Thresholds and versions of comparing: other ones search anew.
     plain = {**settings(), "max_pairs": MAX_PAIRS}
+    # The index's identity holds the suites' data, so a new suite searches all parts again.
     base = [CODE_VERSION, index.identity]
     specs = {
         (source, key): PartSpec(f"{source}-{key}", digest([base, files.get("steps"), files.get("samples")]))
@@ -85,6 +87,7 @@ def find_contamination(
         parts=list(specs.values()),
     ) as build:
         rows = {source: rows_by_part(manifest) for source, manifest in manifests.items()}
+        # Pinned, so that parts that run in this process don't build the index again.
         where, known = (str(store.home), ASSET, build.version), (tuple(suites), pin(store.home, index))
         calls = []
         for (source, key), spec in specs.items():
@@ -112,6 +115,7 @@ def _commit(build: Build, parts: Sequence[PartResult], index: SuiteIndex, hits: 
     share = counts["removed_samples"] / max(counts["samples"], 1)
     removed = f"{share:.1%} of the samples removed"
     checks = [
+        # The invariant of this stage: what is hit doesn't train.
         HITS_QUARANTINED.check(
             counts["hit_items"] == counts["hit_quarantined"], counts["hit_quarantined"], counts["hit_items"]
         ),
@@ -131,10 +135,12 @@ def _draw(build: Build, store: Store, index: SuiteIndex, hits: pa.Table, quarant
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in hits.sort_by([(name, "ascending") for name in ("suite", "kind", "item_id")]).to_pylist():
         groups.setdefault((row["suite"], row["kind"]), []).append(row)
+    # One of each suite and kind in turn, so that a suite with many hits doesn't fill the pages.
     turns = [row for turn in range(MAX_PAIRS) for group in groups.values() for row in group[turn : turn + 1]]
     chosen = turns[:MAX_PAIRS]
     wanted = pa.array(sorted({row["item_id"] for row in chosen}), pa.string())
     drawn = quarantine.filter(pc.is_in(quarantine["item_id"], wanted)).to_pylist()
     shown = {row["item_id"]: row for row in drawn}
+    # The chosen rows are part of the digest: pictures follow from them.
     spec = PartSpec("pairs", digest([CODE_VERSION, index.identity, chosen, [shown[r["item_id"]] for r in chosen]]))
     build.run_part(spec, lambda out: draw_pairs(out, store, index, chosen, shown))

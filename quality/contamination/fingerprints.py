@@ -114,6 +114,7 @@ def build_fingerprints(store: Store, suite: str, raw: Raw) -> Manifest:
     if not names:
         raise ValueError(f"{asset_of(suite)}: expected native files of {registered.card.title}, found none")
     hashes = FileHashes(store.home / "cache" / "raw" / f"{suite}.json")
+    # Name and hash of each file: the suite is read again when one of them changes.
     listing = [[name, sha256] for name, sha256 in zip(names, hashes.all([raw.path(n) for n in names]), strict=True)]
     hashes.save()
     spec = PartSpec("all", digest([CODE_VERSION, listing]))
@@ -131,6 +132,7 @@ def commit_items(build: Build, suite: str, *, may_be_empty: bool = False) -> Man
     for result in build.results:
         counts.update({key: value for key, value in result.counts.items() if isinstance(value, int)})
         reasons.update(result.counts["reasons"])
+    # Damaged files block: what stands behind their break is held against nothing.
     damaged = sorted(name for result in build.results for name in result.counts["damaged"])
     shown = counts["items"] - counts["without_picture"]
     checks = [
@@ -182,12 +184,14 @@ def write_items(out: PartWriter, key: str, found: Iterable[SuiteItem | BadRow | 
                 row["picture_sha256"], wrong = pictures.add(data)
                 row["notes"] = [*row["notes"], *([wrong] if wrong else [])]
             counts["without_picture"] += row["picture_sha256"] is None
+            # Ids may repeat within a suite, and every item counts.
             seen[row["item_id"]] += 1
             if seen[row["item_id"]] > 1:
                 row["item_id"] += f"#{seen[row['item_id']]}"
             rows.append(row)
         counts["pictures"] = pictures.count
     counts["items"], counts["rejected"] = len(rows), len(rejects)
+    # Sorted, so that the order of files has no say in the bytes.
     out.table("items", pa.Table.from_pylist(sorted(rows, key=lambda row: row["item_id"]), schema=Items.schema))
     out.table("rejects", pa.Table.from_pylist(rejects, schema=REJECTS))
     notes = Counter(note for row in rows for note in row["notes"])
@@ -219,6 +223,7 @@ class _PictureWriter:
     def add(self, data: bytes) -> tuple[str | None, str | None]:
         """(sha256, None), or (None, reason) for bytes that are no usable picture."""
         sha = hashlib.sha256(data).hexdigest()
+        # A picture of many items is decoded and kept once.
         if sha not in self._seen:
             try:
                 image = open_image(data)
@@ -227,6 +232,7 @@ class _PictureWriter:
                 self._seen[sha] = None
                 self.count += 1
             except ImageError as error:
+                # The reason is remembered, so that each item on a bad picture has it.
                 self._seen[sha] = error.reason
             if len(self._rows) >= FLUSH_PICTURES:
                 self._flush()
@@ -245,6 +251,7 @@ def _picture_row(sha: str, image: Image.Image) -> dict[str, Any]:
         "sha256": sha,
         "phash": phash(image),
         "width_px": image.width,
+        # Bytes, not a list: looks are compared as arrays.
         "height_px": image.height,
         "cells": look(image).to_bytes(),
     }
@@ -297,6 +304,7 @@ def item_row(identity: str, scope: str, text: TextPrint, **more: Any) -> dict[st
 
 def subject(messages: str) -> str:
     """What a prompt is about, without the wording that all prompts of a kind share; empty if that is all there is."""
+    # What a template adds is common to all prompts, and would make them alike.
     text = prompt_text(messages)
     for pattern in _patterns():
         if (found := pattern.fullmatch(text)) is not None:
@@ -321,5 +329,6 @@ _SLOT = re.compile(r"\\\{(\w+)\\\}")
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
     """The templates as patterns: a slot is a group of its name."""
+    # Slots may hold anything, line breaks included.
     patterns = (_SLOT.sub(r"(?P<\1>.*?)", re.escape(template(name).strip())) for name in _TEMPLATES)
     return tuple(re.compile(rf"{pattern}\s*", re.DOTALL) for pattern in patterns)

@@ -74,6 +74,7 @@ def run_scan_part(item: GoldScanPart) -> PartResult:
     """Hold one part against the suites; called by an engine's workers."""
     store = Store(item.home)
     index = pinned_index(Path(item.home), item.suites, item.index)
+    # The index is large, so a worker holds one at a time.
     if item.index not in _scans or _scans[item.index].index is not index:
         _scans.clear()
         _scans[item.index] = GoldScan(store, index)
@@ -96,9 +97,11 @@ class GoldScan:
         steps = _rows(gold, key, "steps", _STEPS, Steps.schema)
         samples = _rows(gold, key, "samples", _SAMPLES, Samples.schema)
         shas = {row["screenshot_sha256"] for row in steps} | {sha for row in samples for sha in row["images"]}
+        # Pictures of the part by their stored hashes; only what has none is decoded.
         screens, unread = self._hashes(source, key, shas - {None})
         shown = self.index.match_pictures({sha: value for sha, (value, _) in screens.items()}, self._looks)
         found = {**_goal_hits(self.index, steps), **self._sample_hits(samples, screens)}
+        # Pictures hit steps and samples; words hit samples, and episodes by their goal.
         for name, sha in _pictured(steps, samples):
             if sha in shown:
                 found.setdefault(name, []).extend(shown[sha])
@@ -114,6 +117,7 @@ class GoldScan:
             "pictures_unread": unread,
             "pictures_hit": len(shown),
             "hit_items": len(found),
+            # As many as were hit, or the check of the stage fails.
             "hit_quarantined": len(held & found.keys()),
             "removed_samples": sum(name.startswith("sample:") for name in held),
             "removed_steps": sum(name.startswith("step:") for name in held),
@@ -128,6 +132,7 @@ class GoldScan:
         rows = unified.read_part(key, "screens", Screens.schema, columns).to_pylist() if unified is not None else []
         known = {row["screenshot_sha256"]: (row["phash"], row["width_px"] / row["height_px"]) for row in rows}
         unread = 0
+        # Generated screens, or those of a source that lost its table.
         for sha in sorted(shas - known.keys()):
             try:
                 info = read_image(self._store.screen_bytes(sha))
@@ -157,6 +162,7 @@ def training_text_of(row: Mapping[str, Any], screens: Sequence[tuple[int, float]
     Where its prompt says nothing of its own ("What is at [x,y]?"), the answer counts if it is one line: it may be an
     evaluation instruction turned round."""
     text = subject(row["messages"])
+    # A prompt that asks what is at a point says nothing itself: its answer may be an instruction.
     if not text and row["objective"] == "perception" and "\n" not in row["answer"]:
         text = row["answer"]
     if not text:
@@ -173,6 +179,7 @@ def _point(answer: str) -> tuple[float, float] | None:
         x, y = (float(number) for number in numbers)
     except ValueError:
         return None
+    # [-1,-1] says that the element isn't there.
     return (x, y) if x >= 0 and y >= 0 else None
 
 
@@ -184,6 +191,7 @@ def _rows(manifest: Manifest, key: str, table: str, columns: list[str], schema: 
 
 def _goal_hits(index: SuiteIndex, steps: Sequence[Mapping[str, Any]]) -> dict[str, list[SuiteMatch]]:
     """Episodes whose instruction is an evaluation's."""
+    # One goal an episode, whatever its steps say.
     goals = {item_episode(row["source"], row["episode_id"]): (row["instruction"], row["app"]) for row in steps}
     names = sorted(goals)
     matches = index.match_texts([TrainingText(text_print(goals[name][0]), goals[name][1]) for name in names])
@@ -198,6 +206,7 @@ def _pictured(steps: Sequence[Mapping[str, Any]], samples: Sequence[Mapping[str,
 
 def _once(matches: Sequence[SuiteMatch]) -> list[SuiteMatch]:
     """The first match of each suite and kind."""
+    # Reversed twice: the first match of each suite and kind stays.
     return list({(m.suite, m.kind): m for m in reversed(matches)}.values())[::-1]
 
 
@@ -222,6 +231,7 @@ def _quarantine(
     def put(
         name: str, source: str, reason: str, match: SuiteMatch | None, because: str | None, text: str, sha: object
     ) -> None:
+        # The first reason stays: that of the item itself goes before that of its episode.
         rows.setdefault(
             name,
             {
@@ -244,6 +254,7 @@ def _quarantine(
         shown = [step for row in listed if row["screenshot_sha256"] is not None for step in [_step(row)]]
         hit = [step for step in shown if step in found]
         first = listed[0]
+        # Its own goal is an evaluation's: the episode goes with all that it has.
         if name in found:
             gone[name] = found[name][0]
             put(
@@ -256,10 +267,12 @@ def _quarantine(
                 first["screenshot_sha256"],
             )
         elif 2 * len(hit) > len(shown):
+            # Most of its pictures are an evaluation's: it is the same recording.
             gone[name] = found[hit[0]][0]
             put(
                 name, first["source"], "recording", gone[name], hit[0], first["instruction"], first["screenshot_sha256"]
             )
+        # All steps of an episode that goes, and single ones on pictures that were hit.
         for row in listed:
             step = _step(row)
             match = found[step][0] if step in found else gone.get(name)
@@ -268,6 +281,7 @@ def _quarantine(
                 put(step, row["source"], reason, match, because, row["instruction"], row["screenshot_sha256"])
     for row in samples:
         name = item_sample(row["sample_id"])
+        # Derived from a step of an episode that goes: it shows what that showed.
         parents = (p.removeprefix("step:").rpartition("/")[0] for p in row["parents"] if p.startswith("step:"))
         episode = next((e for e in (f"episode:{p}" for p in parents) if e in gone), None)
         match = found[name][0] if name in found else gone.get(episode or "")

@@ -37,6 +37,7 @@ def draw_pairs(
     out: PartWriter, store: Store, index: SuiteIndex, hits: Sequence[Mapping[str, Any]], shown: Mapping[str, Any]
 ) -> dict[str, int]:
     """Rows of `hits` → `pairs/<number>.png` and the table `pairs`. `shown` maps item id → its quarantine row."""
+    # Only of what is drawn, as gold tables are large.
     targets = _targets(store, hits)
     found = [index.item(hit["suite"], hit["suite_item"]) for hit in hits]
     thumbs = index.thumbs(row["picture_sha256"] for row in found if row["picture_sha256"] is not None)
@@ -66,6 +67,7 @@ def side_by_side(
     for place, (panel, lines) in enumerate(zip(panels, (words, theirs), strict=True)):
         x = 8 + place * (PANEL_PX + 8)
         whole.paste(panel, (x, 4))
+        # A few lines each, so that pairs have one height.
         text = [part for line in lines for part in textwrap.wrap(_ascii(line), 76)[:3]]
         draw.multiline_text((x, height + 8), "\n".join([*text[:4], measure] if place else text[:5]), fill="black")
     return whole
@@ -100,6 +102,7 @@ def _targets(store: Store, hits: Sequence[Mapping[str, Any]]) -> dict[str, Targe
         gold = store.require(f"gold/{source}")
         samples = [name.removeprefix("sample:") for name in names if name.startswith("sample:")]
         for row in _rows(gold, "samples", ["sample_id", "target_boxes", "answer", "objective"], "sample_id", samples):
+            # The answer as a click, so that it is drawn as a point.
             action = f"Click(box=({row['answer'].strip('[]')}))" if row["objective"] == "grounding" else None
             found[f"sample:{row['sample_id']}"] = (row["target_boxes"], action)
         parts = [name.split(":", 1)[1].split("/", 1)[1] for name in names if not name.startswith("sample:")]
@@ -109,6 +112,7 @@ def _targets(store: Store, hits: Sequence[Mapping[str, Any]]) -> dict[str, Targe
             boxes = [row["target_box"]] if row["target_box"] else []
             name = f"{source}/{row['episode_id']}"
             found[f"step:{name}/{row['step_index']}"] = (boxes, row["action_text"])
+            # An episode is shown by its first step.
             if row["step_index"] == 0:
                 found[f"episode:{name}"] = (boxes, row["action_text"])
     return found
@@ -141,5 +145,6 @@ def _right(thumb: bytes | None, row: Mapping[str, Any]) -> Image.Image | None:
     if thumb is None:
         return None
     points = list(zip(row["points"][::2], row["points"][1::2], strict=True))
+    # A suite may give an outline or a point instead of a box.
     boxes = [row["box"]] if row["box"] else [[x - 8, y - 8, x + 8, y + 8] for x, y in points]
     return draw_boxes(thumb, boxes) if boxes else Image.open(io.BytesIO(thumb)).convert("RGB")

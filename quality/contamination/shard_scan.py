@@ -60,6 +60,7 @@ def scan_shards(store: Store, suites: Sequence[str], execution: Execution | None
     source = store.require(SHARDS)
     index = SuiteIndex(store, suites)
     entries = {entry.path.rpartition("/")[2]: entry for entry in source.files if entry.table == "shard"}
+    # Part by file and its bytes: a shard that is unchanged isn't read again.
     base = [CODE_VERSION, index.identity]
     specs = {
         name: PartSpec(name.removesuffix(".parquet"), digest([base, entry.sha256])) for name, entry in entries.items()
@@ -81,6 +82,7 @@ def scan_shards(store: Store, suites: Sequence[str], execution: Execution | None
         checks = [
             NO_PICTURE_LEAKED.check(counts["leaked_pictures"] == 0, counts["leaked_pictures"], 0),
             NO_TEXT_LEAKED.check(counts["leaked_texts"] == 0, counts["leaked_texts"], 0),
+            # Unread rows prove nothing, so they fail the scan as a leak would.
             ALL_READ.check(
                 counts["rows"] == packed and counts["unreadable"] == 0,
                 f"{counts['rows']} rows, {counts['unreadable']} pictures unreadable",
@@ -89,6 +91,7 @@ def scan_shards(store: Store, suites: Sequence[str], execution: Execution | None
                 packed,
             ),
             HAS_SUITES.check(
+                # Without any fingerprints nothing was looked for, and the check says so.
                 bool(index.present) or not suites,
                 f"fingerprints of {len(index.present)} of {len(suites)} suites",
                 "at least one",
@@ -132,6 +135,7 @@ def _scan(out: PartWriter, index: SuiteIndex, path: object, shard: str) -> dict[
     for rows in _groups(path):
         new = pictures.add(rows)
         found = index.match_pictures(new, pictures)
+        # Looks at new pictures only, and remembers what they matched for the rows that follow.
         seen.update({sha: found.get(sha, []) for sha in new})
         requested = [training_text_of(row, [pictures.facts(sha) for sha in row["shas"]]) for row in rows]
         texts = iter(index.match_texts([one for one in requested if one is not None]))
@@ -167,6 +171,7 @@ def _groups(path: object) -> Iterator[list[dict[str, Any]]]:
         for group in range(file.metadata.num_row_groups):
             rows = with_prompts(file.read_row_group(group, columns=_COLUMNS, use_threads=False)).to_pylist()
             for row in rows:
+                # By the bytes that stand in the shard, whatever the row calls them.
                 row["shas"] = [hashlib.sha256(image["bytes"] or b"").hexdigest() for image in row["images"]]
             yield rows
 
@@ -184,6 +189,7 @@ class _ShardPictures:
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         """Take up a row group; returns sha256 → phash of the pictures that are new."""
+        # Only this row group's bytes are held: a picture may close one group and open the next.
         self._bytes = {
             sha: image["bytes"] or b"" for row in rows for sha, image in zip(row["shas"], row["images"], strict=True)
         }

@@ -65,6 +65,7 @@ def build_split_fingerprints(store: Store, source: str, execution: Execution | N
         ]
         for result in run_parts(store, build.asset, run_split_part, calls, execution):
             build.add(result)
+        # A source without a test split is no mistake.
         return commit_items(build, suite, may_be_empty=True)
 
 
@@ -100,14 +101,17 @@ def _split_items(store: Store, unified: Manifest, key: str) -> Iterator[tuple[di
         goal = text_print(row["instruction"])
         common = {"language": row["language"], "app": row["app"]}
         name = item_step(row["source"], row["episode_id"], row["step_index"])
+        # The goal once an episode, with the first of its pictures.
         if row["step_index"] == 0 or row["first"]:
             yield item_row(item_episode(row["source"], row["episode_id"]), "goal", goal, **common), _bytes(store, row)
         if row["screenshot_sha256"] is not None:
+            # Single steps count by their pictures; their texts aren't tasks.
             yield item_row(name, "step", text_print(""), box=row["target_box"], **common), _bytes(store, row)
     columns = ["sample_id", "split", "images", "messages", "objective", "target_boxes"]
     for row in _part_rows(unified, key, "samples", columns):
         boxes = row["target_boxes"] or [None]
         for place, sha in enumerate(row["images"] or [None]):
+            # An item a picture, as each of them may be met in training.
             name = item_sample(row["sample_id"]) + (f"/{place}" if place else "")
             text = text_print(subject(row["messages"]))
             scope = "target" if row["objective"] == "grounding" else "goal"
@@ -119,6 +123,7 @@ def _part_rows(manifest: Manifest, key: str, table: str, columns: Sequence[str])
     schema = {"steps": Steps.schema, "samples": Samples.schema}[table]
     before = None
     for row in manifest.read_part(key, table, schema, list(columns), [("split", "==", "test")]).to_pylist():
+        # Rows come in order, so a new id begins an episode.
         row["first"] = row.get("episode_id") != before
         before = row.get("episode_id")
         yield row

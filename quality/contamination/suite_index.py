@@ -103,8 +103,10 @@ _pinned: dict[tuple[Path, str], SuiteIndex] = {}
 def pinned_index(home: Path, suites: Sequence[str], identity: str) -> SuiteIndex:
     """The index of a store whose identity has this digest, built once a process. Raises `StoreError` if the
     fingerprints there have changed since."""
+    # One a process: reading all fingerprints takes longer than most parts.
     if (home, identity) not in _pinned:
         index = SuiteIndex(Store(home), suites)
+        # A worker may start later than the driver read them.
         if digest(index.identity) != identity:
             raise StoreError(f"{home}: fingerprints of suites changed while parts were held against them; run it again")
         pin(home, index)
@@ -126,6 +128,7 @@ class SuiteIndex:
     """
 
     def __init__(self, store: Store, suites: Sequence[str]) -> None:
+        # Also those that nobody named: what has fingerprints is always held against.
         names = list(dict.fromkeys([*suites, *stored_suites(store)]))
         found = {suite: store.current(asset_of(suite)) for suite in names}
         self.manifests: dict[str, Manifest] = {suite: m for suite, m in found.items() if m is not None}
@@ -169,8 +172,10 @@ class SuiteIndex:
                 row["suite"], row["meaning"] = suite, Meaning.from_json(row["meaning"])
                 self._items.append(row)
                 self._places[suite, row["item_id"]] = place
+                # Equal words are looked up, so they cost nothing.
                 if row["words"]:
                     self._exact.setdefault(row["words"], []).append(place)
+                # Too few words to tell by themselves.
                 if row["weight"] >= TEXT_WEIGHT:
                     for run in row["shingles"]:
                         self._runs.setdefault(run, []).append(place)
@@ -184,6 +189,7 @@ class SuiteIndex:
             for row in manifest.read("pictures", PICTURES, columns).to_pylist():
                 shown = PictureLook.from_bytes(row["cells"], row["width_px"], row["height_px"])
                 seen.setdefault(row["sha256"], (row["phash"], shown))
+        # Pictures that no item shows are of no use.
         self._shas = sorted(sha for sha in seen if sha in self._of_picture)
         self._hashes = np.array([seen[sha][0] for sha in self._shas], np.uint64)
         self._looks = {sha: seen[sha][1] for sha in self._shas}
@@ -193,13 +199,16 @@ class SuiteIndex:
     def match_pictures(self, hashes: Mapping[str, int], looks: LookSource) -> dict[str, list[SuiteMatch]]:
         """sha256 → phash of training pictures → what each matches: one item (the first) of each suite."""
         shas = sorted(hashes)
+        # The same bytes are a match without any look.
         pairs: dict[str, dict[str, int]] = {sha: {sha: 0} for sha in shas if sha in self._hash_of}
         queries = np.array([hashes[sha] for sha in shas], np.uint64)
         rows, columns, distances = near_pairs(queries, self._hashes, PHASH_RADIUS)
         near = [(shas[i], self._shas[j], int(d)) for i, j, d in zip(rows, columns, distances, strict=True)]
+        # Already found by their bytes.
         near = [(mine, other, d) for mine, other, d in near if mine != other]
         known = looks.get(mine for mine, _, _ in near)
         for mine, other, distance in near:
+            # Near hashes are candidates; the pictures decide.
             if mine in known and one_screen(known[mine], self._looks[other]):
                 pairs.setdefault(mine, {})[other] = distance
         return {sha: self._picture_matches(sha, found) for sha, found in sorted(pairs.items())}
@@ -209,6 +218,7 @@ class SuiteIndex:
         for other, distance in found.items():
             for place in self._of_picture[other]:
                 row = self._items[place]
+                # Equal bytes before near ones, then the first item: the same answer on each run.
                 rank = (0 if other == sha else 1 + distance, place, row["item_id"])
                 if row["suite"] not in best or rank < best[row["suite"]]:
                     best[row["suite"]] = rank
@@ -222,6 +232,7 @@ class SuiteIndex:
     # --- texts --------------------------------------------------------------------------------------------------------
     def match_texts(self, asked: Sequence[TrainingText]) -> list[list[SuiteMatch]]:
         """For each text what it matches, one item of each suite: by equal words, shared shingles, or vectors."""
+        # One product for all texts together.
         near = self._by_vector({one.text for one in asked})
         return [self._text_matches(one, near.get(one.text, ())) for one in asked]
 
@@ -230,6 +241,7 @@ class SuiteIndex:
 
         def add(place: int, kind: str, measure: float, threshold: float) -> None:
             row = self._items[place]
+            # By kind in order of certainty, then by measure.
             rank = (KINDS.index(kind), -measure, place)
             if row["suite"] not in best or rank < best[row["suite"]][:3]:
                 best[row["suite"]] = (*rank, SuiteMatch(row["suite"], row["item_id"], kind, measure, threshold))
@@ -245,12 +257,15 @@ class SuiteIndex:
 
     def _tells(self, one: TrainingText, row: Mapping[str, object]) -> bool:
         """Whether equal words are enough: long ones are, short ones with the app or the place on a like screen."""
+        # The text of a single step is no task of the suite.
         if row["scope"] == "step":
             return False
         if one.text.weight >= TEXT_WEIGHT:
             return True
+        # Short words count with the app: "open settings" of one app is one task.
         if one.app and row["app"] and plain(one.app) == plain(row["app"]):
             return one.text.weight >= APP_WEIGHT
+        # Else with the place: the same few words on the same spot of a like screen.
         return row["scope"] == "target" and self._same_place(one, row) and self._like_screen(one, row)
 
     def _same_place(self, one: TrainingText, row: Mapping[str, Any]) -> bool:
@@ -265,6 +280,7 @@ class SuiteIndex:
         if other is None or one.phash is None or one.shape is None or other not in self._looks:
             return False
         look = self._looks[other]
+        # Plain screens look alike, and another shape is another screen.
         if look.is_plain or abs(one.shape - look.width_px / look.height_px) > 0.02 * one.shape:
             return False
         bits = hamming(np.array([one.phash], np.uint64), np.array([self._hash_of[other]], np.uint64))
@@ -279,7 +295,9 @@ class SuiteIndex:
         found = []
         for place, count in sorted(shared.items()):
             row = self._items[place]
+            # Of the suite's runs, as the training text may be longer and hold it whole.
             share = count / len(row["shingles"])
+            # Tasks of one template share most runs, and differ in the literals.
             if share >= CONTAINMENT and all(holds(text.plain, literal) for literal in row["literals"]):
                 found.append((place, round(share, 6)))
         return found
@@ -301,11 +319,13 @@ class SuiteIndex:
         found: dict[TextPrint, list[tuple[int, float]]] = {}
         for start in range(0, len(ours), VECTOR_BLOCK):
             block = vectors[start : start + VECTOR_BLOCK]
+            # float32 proposes a little more than it should; float64 decides below.
             rows, columns = np.nonzero(block @ self._vectors.T >= COSINE - 1e-4)
             values = cosines(block[rows], self._vectors[columns])
             for i, j, value in zip(rows, columns, values, strict=True):
                 row = self._items[theirs[j]]
                 for text in facts[ours[start + i]] if value >= COSINE else ():
+                    # Nearness is believed only between texts that don't conflict.
                     if not conflict(text.meaning, row["meaning"]):
                         found.setdefault(text, []).append((theirs[j], round(float(value), 6)))
         return found

@@ -68,6 +68,7 @@ def text_print(text: str) -> TextPrint:
     """Any text → its fingerprint."""
     flat = plain(text)
     words = tuple(tokens(flat))
+    # Literals as plain words, as texts are compared in that form.
     return TextPrint(flat, words, weight(words), frozenset(plain(e.text) for e in entities(text)), meaning(text))
 
 
@@ -78,6 +79,7 @@ def tokens(flat: str) -> list[str]:
 
 def weight(words: Sequence[str]) -> float:
     """Number of content words; a CJK character is half a word."""
+    # Two characters of Chinese make about one word.
     return sum(0.5 if _CJK.fullmatch(word) else 1.0 for word in words if word not in _STOP)
 
 

@@ -33,6 +33,7 @@ def judged_part(folder: Path, elements: bool = True) -> SourcePart:
         place = screens.schema.get_field_index("elements")
         empty = pa.array([[]] * screens.num_rows, screens.schema.field(place).type)
         screens = screens.set_column(place, screens.schema.field(place), empty)
+    # Without its folder: a judge that knew the path could open the truth beside it.
     return replace(part, key="bench", screens=screens, bank=ScreenBank(screens, _PicturesOnly(part.bank.source)))
 
 
@@ -50,7 +51,10 @@ def read_truth(folder: Path, part: SourcePart) -> list[dict[str, Any]]:
         raise ValueError(f"{path}: isn't the truth of a judge bench: {error}") from error
     rows = table.to_pylist()
     known = {
-        item_id for episode in part.episodes for item_id in (episode.item_id, *(s.item_id for s in episode.actions))
+        item_id
+        for episode in part.episodes
+        for item_id in (episode.item_id, *(s.item_id for s in episode.actions))
+        # Only these three kinds of items are labelled.
     }
     known |= {sample.item_id for sample in part.native_samples}
     met: set[str] = set()
@@ -68,6 +72,7 @@ def read_truth(folder: Path, part: SourcePart) -> list[dict[str, Any]]:
         if problem:
             raise ValueError(f"{path}: item {item_id!r:.120} {problem}")
         met.add(item_id)
+    # An empty truth would give perfect figures.
     if not rows:
         raise ValueError(f"{path}: expected labelled items, found none")
     return rows

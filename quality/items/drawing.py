@@ -60,12 +60,15 @@ def mark_action(
     """Draw an action, as `draw_action` does, on a picture of its screen, whatever that picture's size; with a `halo`
     wider and on white, so that it is seen on any colour and in a small picture."""
     draw = ImageDraw.Draw(image)
+    # By the picture's size, so that a line is as visible on a phone's screen as on a desktop's.
     width = max(2, round(max(image.size) / 320))
     if target_box is not None:
         box = [_to_px(target_box[i], image.size[i % 2]) for i in range(4)]
+        # A box without area is drawn as a line, which a rectangle of negative size couldn't be.
         draw.rectangle((*box[:2], max(box[2], box[0]), max(box[3], box[1])), outline=GREEN, width=width)
     gesture = gesture_of(action)
     radius = max(image.size) / (35 if halo else 50)
+    # The white line first and wider, so that colour stands on it whatever lies below.
     for colour, more in (("white", 6), (None, 2)) if halo else ((None, 0),):
         if gesture.point is not None:
             _ring(draw, _place(gesture.point, image.size), radius + more / 2, width + more, colour or RED)
@@ -101,6 +104,7 @@ def _finger_path(action: Scroll) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _to_px(value: float, size: int) -> float:
+    # The last pixel, as 1000 is the far border.
     return min(max(value * size / 1000, 0), size - 1)
 
 

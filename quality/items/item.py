@@ -70,12 +70,14 @@ class Episode:
     @property
     def one_picture(self) -> bool:
         """Whether several actions share the only picture: then nothing shows what they changed."""
+        # A script on one picture: nothing shows what its steps changed.
         return len(self.steps) > 1 and len({step.row["screenshot_sha256"] for step in self.steps}) == 1
 
     @property
     def is_prefix(self) -> bool:
         """Whether a repair cut this episode before its end: then that isn't claimed to reach the goal. A plain `cut` is
         none: it takes off what follows Finished, which still claims it."""
+        # A plain `cut` took off what followed Finished, so its end is still claimed.
         return any(repair.startswith("cut:") for step in self.steps for repair in step.provenance.get("repairs", ()))
 
 
@@ -111,6 +113,7 @@ def provenance(row: Mapping[str, Any]) -> Row:
 def _parsed(text: str) -> Row:
     """The object that a JSON text holds; an empty one for any other value. Rows are asked for theirs several times."""
     plain = json.loads(text)
+    # Provenance of other forms says nothing, and costs no judge the item.
     return plain if isinstance(plain, dict) else {}
 
 
@@ -139,6 +142,7 @@ def make_episode(rows: Sequence[Row], bank: ScreenBank) -> Episode:
     for place, row in enumerate(ordered):
         after_gap = gaps[place]
         before_gap = place + 1 < len(ordered) and gaps[place + 1]
+        # Two rows of one native action: no picture was taken between them.
         before_gap = before_gap or _is_one_action(ordered, place)
         previous = screens[place - 1] if place and not after_gap and not alone else None
         following = screens[place + 1] if place + 1 < len(ordered) and not before_gap and not alone else None
@@ -147,6 +151,7 @@ def make_episode(rows: Sequence[Row], bank: ScreenBank) -> Episode:
                 row, step_id(row), screens[place], previous, following, after_gap or gaps[min(place + 1, len(gaps) - 1)]
             )
         )
+    # The newest repair of any step makes the episode a new version.
     rounds = max((provenance(row).get("round", 0) for row in ordered), default=0)
     [(source, episode_id)] = keys
     return Episode(item_episode(source, episode_id) + (f"@r{rounds}" if rounds else ""), steps, bank)
@@ -163,6 +168,7 @@ def _is_one_action(rows: Sequence[Row], place: int) -> bool:
 def _gap_before(rows: Sequence[Row], place: int) -> bool:
     """Whether an action between the previous row and this one was lost (quarantined or refused)."""
     if place == 0:
+        # An episode that begins later than 0 has lost its beginning.
         return rows[0]["step_index"] > 0 or 0 in gap_indices(rows[0])
     if rows[place]["step_index"] - rows[place - 1]["step_index"] > 1:
         return True
@@ -193,6 +199,7 @@ def make_samples(rows: Sequence[Row], bank: ScreenBank) -> list[Sample]:
         on_picture.setdefault(_first_image(row), []).append(row)
     built = []
     for row in rows:
+        # A picture that is lost leaves its place out; the sample has the screens that there are.
         screens = [screen for sha in row["images"] or () if (screen := bank.screen(sha)) is not None]
         item_id = item_sample(row["sample_id"]) + version_suffix(row)
         built.append(Sample(row, item_id, screens, bank, tuple(on_picture[_first_image(row)])))
@@ -204,6 +211,7 @@ def rebanked(item: Item, bank: ScreenBank, changed: Callable[[Row], Row] = lambd
     if isinstance(item, Episode):
         return make_episode([changed(step.row) for step in item.steps], bank)
     rows = tuple(changed(row) for row in item.siblings or (item.row,))
+    # Its own row as it was changed along with its siblings.
     own = next((row for row in rows if row["sample_id"] == item.row["sample_id"]), rows[0])
     screens = [screen for sha in own["images"] or () if (screen := bank.screen(sha)) is not None]
     return Sample(own, item.item_id, screens, bank, rows)

@@ -61,6 +61,7 @@ def grey_small(data: bytes) -> Grey:
 
 def reduced(image: Image.Image, long_side_px: int = LONG_SIDE_PX) -> Grey:
     """Grey picture → grey uint8 [h, w], reduced by a whole factor."""
+    # A whole factor, rounded up: every pixel of the small picture is the mean of a whole block.
     factor = max(1, -(-max(image.size) // long_side_px))
     return np.asarray(image.reduce(factor) if factor > 1 else image)
 
@@ -75,10 +76,12 @@ def changed_share(before: Grey, after: Grey, skip_top: float = 0.0) -> float:
         return 1.0
     one, two = _below_status_bar(before, skip_top), _below_status_bar(after, skip_top)
     count = int(np.count_nonzero(_differs(one, two)))
+    # A pixel or two is a caret or noise.
     return count / one.size if count >= MIN_CHANGED_PX else 0.0
 
 
 def _differs(one: Grey, two: Grey) -> np.ndarray:
+    # On unsigned bytes: the larger minus the smaller never wraps around.
     return np.maximum(one, two) - np.minimum(one, two) > PIXEL_DIFFERENCE
 
 
@@ -87,6 +90,7 @@ def changed_box(before: Grey, after: Grey, skip_top: float = 0.0) -> tuple[float
     if before.shape != after.shape:
         return None
     mask = _differs(before, after)
+    # The phone's status bar changes by itself.
     mask[: int(len(mask) * skip_top)] = False
     if np.count_nonzero(mask) < MIN_CHANGED_PX:
         return None
@@ -95,6 +99,7 @@ def changed_box(before: Grey, after: Grey, skip_top: float = 0.0) -> tuple[float
     return (
         columns[0] * 1000 / width,
         rows[0] * 1000 / height,
+        # Up to the far side of the last changed pixel.
         (columns[-1] + 1) * 1000 / width,
         (rows[-1] + 1) * 1000 / height,
     )
@@ -104,6 +109,7 @@ def spread_in(grey: Grey, box: tuple[float, float, float, float]) -> float:
     """Standard deviation of grey levels inside a box (0..1000): about 0 on blank ground."""
     height, width = grey.shape
     left, right = int(box[0] * width / 1000), int(np.ceil(box[2] * width / 1000))
+    # Rounded outwards, so that a thin box has a pixel.
     top, bottom = int(box[1] * height / 1000), int(np.ceil(box[3] * height / 1000))
     patch = grey[max(top, 0) : max(bottom, top + 1), max(left, 0) : max(right, left + 1)]
     return float(patch.std()) if patch.size else 0.0
@@ -122,6 +128,7 @@ def cut_sides(grey: Grey, box: tuple[float, float, float, float], share: float) 
     height, width = grey.shape
     left, right = int(box[0] * width / 1000), int(np.ceil(box[2] * width / 1000))
     top, bottom = int(box[1] * height / 1000), int(np.ceil(box[3] * height / 1000))
+    # The lines just outside of each side: what is cut continues there.
     lines = (
         grey[max(top - 1, 0), left:right],
         grey[min(bottom, height - 1), left:right],
@@ -129,7 +136,9 @@ def cut_sides(grey: Grey, box: tuple[float, float, float, float], share: float) 
         grey[top:bottom, min(right, width - 1)],
     )
     return sum(
-        len(line) > 3 and int((np.abs(np.diff(line.astype(np.int16))) > 20).sum()) > share * len(line) for line in lines
+        # Short lines say nothing; differences beyond 20 levels are edges of something drawn.
+        len(line) > 3 and int((np.abs(np.diff(line.astype(np.int16))) > 20).sum()) > share * len(line)
+        for line in lines
     )
 
 
@@ -154,17 +163,21 @@ def measure_shift(before: Grey, after: Grey, skip_top: float = 0.0) -> Shift | N
         return None
     mask = _differs(before, after)
     mask[: int(len(mask) * skip_top)] = False
+    # A caret or a badge is no scroll.
     if np.count_nonzero(mask) < max(MIN_CHANGED_PX, 0.002 * mask.size):
         return None
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    # Only where something changed: fixed bars would vote for no shift at all.
     window = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     one, two = before[window].astype(np.float32), after[window].astype(np.float32)
     still = _Overlaps(one, two).correlation(0)
+    # Hardly anything moved: no shift could fit clearly better than none.
     if still + 0.1 > MOST_CORRELATION:
         return None
     found: list[Shift] = []
     for axis, words in ((0, ("down", "up")), (1, ("right", "left"))):
         a, b = (one, two) if axis == 0 else (np.ascontiguousarray(one.T), np.ascontiguousarray(two.T))
+        # Too small a window to decide by.
         if len(a) < 12 or a.shape[1] < 4:
             continue
         size, overlaps = before.shape[axis], _Overlaps(a, b)
@@ -174,6 +187,7 @@ def measure_shift(before: Grey, after: Grey, skip_top: float = 0.0) -> Shift | N
     found.sort(key=lambda shift: -shift.correlation)
     if not found or found[0].correlation < max(MIN_CORRELATION, still + 0.1):
         return None
+    # Rows that repeat fit in either direction about as well.
     rival = next((shift for shift in found if shift.direction != found[0].direction), None)
     if rival is not None and rival.correlation > found[0].correlation - 0.05:
         return None
@@ -187,9 +201,11 @@ def _candidates(a: np.ndarray, b: np.ndarray, count: int = 4) -> list[int]:
     needs, so that nothing wraps around into it.
     """
     size = len(a)
+    # At least a quarter of the view has to remain for a comparison.
     limit = int(size * (1 - MIN_OVERLAP))
     width = fft.next_fast_len(size + limit, real=True)
     rows_a, rows_b = (np.diff(x, axis=0, prepend=x[:1]) for x in (a, b))  # edges, not levels, decide
+    # Correlation as a product of spectra, added over the columns.
     spectrum = np.vecdot(fft.rfft(rows_b, width, axis=0), fft.rfft(rows_a, width, axis=0))
     scores = fft.irfft(spectrum, width)
     picked: list[int] = []
@@ -200,6 +216,7 @@ def _candidates(a: np.ndarray, b: np.ndarray, count: int = 4) -> list[int]:
                 break
             best = int(values.argmax())
             picked.append(int(shifts[best]))
+            # The same peak isn't picked twice.
             values[max(best - 2, 0) : best + 3] = -np.inf
     return picked
 
@@ -220,6 +237,7 @@ class _Overlaps:
         """Of a[y + shift] with b[y], -1..1; 0 for a flat overlap: that agrees with everything, proves nothing."""
         height, width = self._a.shape
         rows = height - abs(shift)
+        # Of a[y + shift] and b[y], the rows that both have.
         starts = (max(shift, 0), max(-shift, 0))
         one, two = (x[start : start + rows].ravel() for x, start in zip((self._a, self._b), starts, strict=True))
         size = rows * width
@@ -228,6 +246,7 @@ class _Overlaps:
         )
         spread = max(square_a - sum_a * sum_a / size, 0.0) * max(square_b - sum_b * sum_b / size, 0.0)
         scale = float(np.sqrt(spread))
+        # Below 4 levels of spread an overlap is flat, and agrees with anything.
         return (float(np.dot(one, two)) - float(sum_a * sum_b) / size) / scale if scale > 4.0 * size else 0.0
 
 
@@ -267,6 +286,7 @@ def boxes_moved(
     wider than what stands in them fit as well a little beside.
     `load` gives the grey picture and is called only if there are enough boxes to tell.
     """
+    # Hairlines and whole panels have no place to fit.
     usable = [box for box in boxes if 6 <= box[2] - box[0] <= 500 and 6 <= box[3] - box[1] <= 300]
     if len(usable) < MIN_BOXES:
         return None
@@ -274,14 +294,17 @@ def boxes_moved(
     fits = _fits(_edge_sums(grey), np.asarray(usable, np.float64))
     together = fits.mean(axis=0)
     steps = np.arange(-MOVE_LIMIT, MOVE_LIMIT + 1, MOVE_STEP)
+    # The middle of the grid of shifts is no shift.
     here = len(steps) // 2
     best = np.unravel_index(int(together.argmax()), together.shape)
     dy, dx = float(steps[best[0]]), float(steps[best[1]])
     if max(abs(dx), abs(dy)) < MIN_MOVE or together[best] < MOVE_GAIN * max(together[here, here], 0.0) + 1.0:
         return None
     misplaced = [cut_sides(grey, box, MOVE_CUT) > 0 or spread_in(grey, box) < MOVE_BLANK for box in usable]
+    # Boxes that frame something where they are aren't moved, however well they would fit elsewhere.
     if sum(misplaced) < MOVE_MISPLACED * len(usable):
         return None
+    # All boxes have to agree, not just a few strong ones.
     agree = float((fits[:, best[0], best[1]] > fits[:, here, here]).mean())
     # The boxes lie the other way from where they would fit.
     return (-dx, -dy) if agree >= MOVE_AGREE else None
@@ -294,6 +317,7 @@ def _edge_sums(grey: Grey) -> np.ndarray:
     edges = np.zeros((1000, 1000), np.float32)
     edges[:, 1:] += np.abs(np.diff(plane, axis=1))
     edges[1:, :] += np.abs(np.diff(plane, axis=0))
+    # Strong edges are capped, so that one border doesn't outweigh a word.
     sums = np.minimum(edges, 60).reshape(500, 2, 500, 2).mean(axis=(1, 3), dtype=np.float64)
     padded = np.zeros((501, 501))
     padded[1:, 1:] = sums.cumsum(0).cumsum(1)
@@ -311,11 +335,13 @@ def _fits(sums: np.ndarray, boxes: np.ndarray) -> np.ndarray:
             np.clip(np.rint((boxes[:, [side]] + shift[None, :] + sign * grow) / 2), 0, 500).astype(np.int64)
             for side, shift, sign in ((0, dx, -1), (1, dy, -1), (2, dx, 1), (3, dy, 1))
         )
+        # Four look-ups in the integral image are the sum over any box.
         total = sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
         return total, (right - left) * (bottom - top)
 
     inner, inner_area = mean(1.0)
     outer, outer_area = mean(1.0 + ring)
     within = inner / np.maximum(inner_area, 1)
+    # The ring around the box, without what lies in it.
     around = (outer - inner) / np.maximum(outer_area - inner_area, 1)
     return (within - around).reshape(len(boxes), len(steps), len(steps))

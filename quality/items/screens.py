@@ -35,6 +35,7 @@ class ScreenFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # By name, once: a listing at each picture would read the folder again.
         self._paths = {path.stem: path for path in sorted(folder.rglob("*")) if path.is_file()}
 
     def path(self, sha256: str) -> Path:
@@ -63,6 +64,7 @@ class Element:
 
     @property
     def area(self) -> float:
+        # Boxes drawn the wrong way round have no area, and hold nothing.
         left, top, right, bottom = self.box
         return (right - left) * (bottom - top) if right > left and bottom > top else 0.0
 
@@ -120,6 +122,7 @@ class MeasuredPairs:
         self._shifts: dict[tuple[str, str, float], Shift | None] = {}
 
     def share(self, one: Screen, two: Screen, skip_top: float) -> float:
+        # What changed between two screens is the same in either order.
         key = (min(one.sha256, two.sha256), max(one.sha256, two.sha256), skip_top)
         if (found := self._shares.get(key)) is None:
             found = _put(self._shares, key, changed_share(one.grey, two.grey, skip_top))
@@ -134,6 +137,7 @@ class MeasuredPairs:
         return self._boxes[key]
 
     def shift(self, before: Screen, after: Screen, skip_top: float) -> Shift | None:
+        # A shift has a direction, so the order counts.
         key = (before.sha256, after.sha256, skip_top)
         if key not in self._shifts:
             _put(self._shifts, key, measure_shift(before.grey, after.grey, skip_top))
@@ -142,6 +146,7 @@ class MeasuredPairs:
 
 def _put(measured: dict[tuple[str, str, float], T], key: tuple[str, str, float], value: T) -> T:
     """Keep a value; a full cache is emptied first, for screens are compared with their neighbours only."""
+    # Emptied whole: screens are compared with their neighbours, so old pairs don't come back.
     if len(measured) >= CACHED_PAIRS:
         measured.clear()
     measured[key] = value
@@ -185,9 +190,11 @@ class ScreenBank:
 
     def elements(self, sha256: str) -> list[Element]:
         row = self._rows.get(sha256)
+        # The row's elements as Arrow, without a dict each.
         listed = None if row is None else self._listed[row].values
         if listed is None:
             return []
+        # An element without a box can't be pointed at.
         if listed.field("box").null_count:
             listed = listed.filter(listed.field("box").is_valid())
         sides = listed.field("box").flatten().to_numpy(zero_copy_only=False).tolist()
@@ -210,6 +217,7 @@ class ScreenBank:
     def _decode(self, sha256: str) -> None:
         """Put a picture's both versions into the caches: decoding costs most, and who asks for one often needs the
         other, too."""
+        # Both sizes at once: decoding costs most, and who asks for one mostly asks for the other.
         image = grey_image(self.source.screen_bytes(sha256))
         _keep(self._full, CACHED_FULL, sha256, image)
         _keep(self._greys, CACHED_GREYS, sha256, reduced(image))
@@ -226,6 +234,7 @@ class BankView(ScreenBank):
     """Another bank's screens with other elements; pictures and measurements are shared."""
 
     def __init__(self, bank: ScreenBank) -> None:
+        # Shares pictures, hashes and measurements of the other bank, and nothing that depends on elements.
         self.__dict__.update(bank.__dict__)
         self._made = WeakValueDictionary()
         self._elements = OrderedDict()

@@ -54,13 +54,16 @@ def credential_in(text: str | None) -> str | None:
     """What kind of credential a text holds; None if none is seen."""
     if not text:
         return None
+    # Forms first: a key is a key, whether or not it was announced.
     for kind, form in _FORMS.items():
         if form.search(text):
             return kind
+    # What a text says to be a password, unless it is a blank to fill in.
     for stated in (*_TOLD.finditer(text), *_USED.finditer(text)):
         if not _is_placeholder(stated["value"]):
             return "password or key that is told"
     for number in _CARD.finditer(text):
+        # A checksum makes a card of a row of digits.
         if is_card("".join(char for char in number[0] if char.isdigit())):
             return "card number"
     return None

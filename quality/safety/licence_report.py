@@ -66,6 +66,7 @@ _FAMILIES: tuple[tuple[str, Terms], ...] = (
 def terms(licence: str) -> Terms:
     """Terms of a licence as a descriptor writes it. What is unsure or not stated is `UNKNOWN`, whatever else is named;
     of several licences ("A or B") the stricter one counts."""
+    # A descriptor that isn't sure gives no permission, whatever else it names.
     if _UNSURE.search(licence.strip()):
         return UNKNOWN
     # An aside such as "(README)" names no licence, but "(research use)" narrows one.
@@ -74,6 +75,7 @@ def terms(licence: str) -> Terms:
         for part in re.split(r"\bor\b|;|\band\b", licence)
     ]
     named = [one for one in found if one is not None]
+    # Of several licences the stricter: whoever may not do it under one may not do it.
     return max(named, key=_strictness, default=UNKNOWN)
 
 
@@ -112,6 +114,7 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
     """A line for each of `names` and for whatever else is in the shards or the mixture, by name. A source without an
     adapter here, or without gold, is listed too. Raises `StoreError` if nothing is named and nothing is packed."""
     packed, mixed = _shard_rows(store), _mixture_shares(store)
+    # Also what is packed by now although nobody asked: a report that leaves it out would lie.
     listed = sorted({*names, *(packed or {}), *(mixed or {})})
     if not listed:
         raise StoreError("licence report: no source is enabled and nothing is packed")
@@ -120,10 +123,12 @@ def licence_report(store: Store, names: Sequence[str], refuses: Refuses = lambda
         adapter = adapters.registry().get(name)
         card = adapter.descriptor if adapter else None
         unified = store.current(f"unified/{name}")
+        # Data that Vesper drew in a publisher's form is not the publisher's.
         licence = OWN_LICENCE if unified and made_here(unified) else card.licence if card else "unknown"
         if name == GENERATED_SOURCE:
             licence = RUNS_LICENCE
         gold = store.current(f"gold/{name}")
+        # None where there is no mixture yet, which isn't 0 rows.
         rows, share = mixed.get(name, (0, 0.0)) if mixed is not None else (None, None)
         lines.append(
             LicenceLine(
@@ -153,6 +158,7 @@ def inputs_digest(store: Store, names: Sequence[str], refuses: Refuses) -> str:
     registry = adapters.registry()
     cards = {
         name: [
+            # What of the cards the report prints; the policy's answer is part of it.
             a.descriptor.title,
             a.descriptor.licence,
             a.descriptor.citation,
@@ -191,6 +197,7 @@ def summary(lines: Sequence[LicenceLine]) -> dict[str, Any]:
     families: dict[str, int] = defaultdict(int)
     for line in lines:
         families[line.terms.family] += 1
+    # Only what was really used can break a licence.
     used = [line for line in lines if line.gold_steps or line.gold_samples or line.shards]
     return {
         "sources": len(lines),

@@ -70,6 +70,7 @@ def _look_part(out: PartWriter, store: Store, manifest: Manifest, source: str, k
     looked, unreadable = look_at(on_screen(part), store.screen_bytes)
     out.table("findings", pa.Table.from_pylist(scan.findings, schema=Findings.schema))
     out.table("looked", pa.Table.from_pylist(to_rows(looked), schema=LOOKED))
+    # Held are items with real data; the policy says whether they go.
     gone = [{"item_id": name, "source": source, "reason": f"personal_data: {kind}"} for name, kind in scan.held.items()]
     out.table("quarantine", pa.Table.from_pylist(gone if policy == "quarantine" else [], schema=QUARANTINE))
     return {**scan.counts, "screens": len(looked), "unreadable": unreadable}
@@ -100,9 +101,11 @@ def _scan_item(scan: TextScan, item_id: str, source: str, texts: Sequence[tuple[
     scan.counts["items"] += 1
     found = [(name, text, span) for name, text in texts for span in _personal(text)]
     for name, text, span in found:
+        # The shape alone: a finding must not repeat what it found.
         detail = f"{span.rule}: {shape(text[span.start : span.end])}"
         scan.findings.append(finding(item_id, source, "personal_data", span.kind, name, detail, span.synthetic))
         scan.counts[f"{'synthetic' if span.synthetic else 'personal'}: {span.kind}"] += 1
+    # Invented values (example.com, 555-01xx) are counted and hold nothing.
     real = [span.kind for _, _, span in found if not span.synthetic]
     if real:
         scan.held[item_id] = real[0]
@@ -110,6 +113,7 @@ def _scan_item(scan: TextScan, item_id: str, source: str, texts: Sequence[tuple[
     lines = [(name, kind) for name, text in texts if (kind := credential_in(text)) is not None]
     for name, kind in lines:
         scan.findings.append(finding(item_id, source, "credential", kind, name, f"holds a {kind}", invented))
+    # Passwords that Vesper drew itself are nobody's.
     scan.counts["items_credential"] += bool(lines) and not invented
 
 

@@ -50,10 +50,12 @@ class Span:
 
 def find_personal(text: str | None) -> list[Span]:
     """All personal data of a text, by place, never overlapping."""
+    # Most texts have neither a digit nor an @.
     if not text or not _WORTH_A_LOOK.search(text):
         return []
     taken: list[Span] = []
     for span in _matches(text):
+        # In the order of the rules: where two overlap the earlier, more certain one stays.
         if all(span.end <= other.start or span.start >= other.end for other in taken):
             taken.append(span)
     return sorted(taken, key=lambda span: span.start)
@@ -64,6 +66,7 @@ def _matches(text: str) -> Iterator[Span]:
         for match in rule.form.finditer(text):
             group = "value" if "value" in rule.form.groupindex else 0
             if rule.holds(match):
+                # Checksums and ranges: a form alone would take every long number for one.
                 yield Span(match.start(group), match.end(group), rule.kind, rule.name, rule.made_up(match[group]))
 
 
@@ -88,6 +91,7 @@ def sample_texts(row: SampleRow) -> list[tuple[str, str]]:
 
 def _content(action_text: str | None) -> str:
     action = parse(action_text) if action_text else None
+    # What was typed or chosen is the person's own text.
     return str(getattr(action, "content", "") or getattr(action, "option", "") or "")
 
 

@@ -29,6 +29,7 @@ IBAN_LENGTHS = {c: int(line[:2]) for line in _IBAN_LENGTHS.strip().splitlines() 
 
 def luhn(digits: str) -> bool:
     """The checksum of ISO/IEC 7812-1."""
+    # From the right every second digit counts twice; 9 less is the sum of the two digits.
     doubled = [int(char) * (2 if place % 2 else 1) for place, char in enumerate(reversed(digits))]
     return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
 
@@ -45,6 +46,7 @@ def is_card(digits: str) -> bool:
         or (3528 <= four <= 3589 and 16 <= length <= 19)
         or ((two in (36, 38, 39) or 300 <= three <= 305) and 14 <= length <= 19)
     )
+    # A row of equal digits may pass the checksum, and is no card.
     return known and luhn(digits) and len(set(digits)) > 1
 
 
@@ -53,6 +55,7 @@ def is_iban(text: str) -> bool:
     plain = re.sub(r"[ -]", "", text)
     if IBAN_LENGTHS.get(plain[:2]) != len(plain):
         return False
+    # Letters count 10 to 35, and country and check digits move to the end.
     return int("".join(str(int(char, 36)) for char in plain[4:] + plain[:4])) % 97 == 1
 
 
@@ -60,6 +63,7 @@ def is_chinese_id(text: str) -> bool:
     """18 characters of GB 11643-1999: a province, a date of birth that exists, and the mod 11 check character."""
     weights = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
     total = sum(int(char) * weight for char, weight in zip(text[:17], weights, strict=True))
+    # The last sign is the remainder's place in the standard's own row of characters.
     return "10X98765432"[total % 11] == text[17].upper() and "11" <= text[:2] <= "91" and _is_date(text[6:14])
 
 
@@ -80,6 +84,7 @@ def is_ssn(text: str) -> bool:
 def is_spanish_id(text: str) -> bool:
     """DNI or NIE: the number mod 23 names the letter."""
     plain = text.replace("-", "")
+    # A NIE begins with a letter that stands for 0, 1 or 2.
     number = int(str("XYZ".find(plain[0])) + plain[1:8]) if plain[0] in "XYZ" else int(plain[:8])
     return "TRWAGMYFPDXBNJZSQVHLCKE"[number % 23] == plain[8]
 
@@ -94,4 +99,5 @@ def is_pesel(digits: str) -> bool:
     """Polish PESEL: weights 1 3 7 9, mod 10, and a month in one of the five centuries' ranges."""
     weights = (1, 3, 7, 9, 1, 3, 7, 9, 1, 3)
     total = sum(int(char) * weight for char, weight in zip(digits[:10], weights, strict=True))
+    # Months are shifted by 20 a century.
     return (10 - total % 10) % 10 == int(digits[10]) and 1 <= int(digits[2:4]) % 20 <= 12

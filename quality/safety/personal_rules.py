@@ -73,6 +73,7 @@ def _straight(digits: str) -> bool:
     """One digit throughout, or counting up or down: nobody's number."""
     if len(set(digits)) <= 2:
         return True
+    # Modulo 10, so that 8901 counts up as well.
     steps = {(int(b) - int(a)) % 10 for a, b in zip(digits, digits[1:], strict=False)}
     return steps in ({1}, {9})
 
@@ -104,10 +105,12 @@ def _email_made_up(text: str) -> bool:
 
 def _phone_made_up(text: str) -> bool:
     digits = _digits(text)
+    # A leading 1 is the country's code.
     national = digits[1:] if len(digits) == 11 and digits[0] == "1" else digits
     # 555-0100 to 555-0199 are kept for fiction (NANP); the exchange and area 555 belong to nobody.
     fiction = len(national) == 10 and (national[3:6] == "555" or national[:3] == "555")
     drama = re.search(r"(?:44|0)(?:7700900|2079460|1632960|1134960|1214960|1614960)\d{3}$", digits)  # Ofcom
+    # The last eight digits: country codes are no part of the pattern.
     tail = digits[-8:] if len(digits) > 8 else digits
     return fiction or (len(national) == 7 and national[:3] == "555") or bool(drama) or _straight(tail)
 
@@ -119,8 +122,10 @@ def _international(match: re.Match[str]) -> bool:
 def _national(match: re.Match[str]) -> bool:
     text = match[0]
     count = len(_digits(text))
+    # A date in any order of its parts, and not a phone number.
     if not 9 <= count <= 12 or re.fullmatch(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}", text):
         return False
+    # National numbers begin with 0 where they are written in full.
     return bool(re.match(r"\(?0[1-9]", text))
 
 
@@ -141,9 +146,12 @@ def _ip_holds(match: re.Match[str]) -> bool:
     try:
         address = ipaddress.ip_address(match["value"])
     except ValueError:
+        # Not all that has dots is one: 999.1.2.3.
         return False
     if address.version == 4:
+        # "Version 1.2.3.4" has the form of an address.
         return not _VERSION.search(match.string[: match.start("value")])
+    # Times such as 12:30:45 have colons, too.
     return match["value"].count(":") >= 3 and any(char.isalpha() for char in match["value"]) or address.is_global
 
 

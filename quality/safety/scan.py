@@ -169,11 +169,13 @@ def scan_sources(
     config = config or SafetyConfig()
     manifests = {source: store.require(f"unified/{source}") for source in sources}
     keys = {source: manifest.part_hashes for source, manifest in manifests.items()}
+    # Texts and screens part by part; a change of one source's policy looks at that source again.
     texts = {
         (source, key): PartSpec(f"look-{source}-{key}", _digest([config.of(source), files]))
         for source, parts in keys.items()
         for key, files in parts.items()
     }
+    # Triggers show only over all screens of a source, so they are one part of it.
     triggers = {source: PartSpec(f"triggers-{source}", _digest(parts)) for source, parts in keys.items()}
     report = PartSpec("licences", _digest(licences.inputs_digest(store, sources, refuses)))
     plain = {"policy": config.policy, "policies": dict(config.policies), "max_personal_rate": config.max_personal_rate}
@@ -191,6 +193,7 @@ def scan_sources(
             read, policy, rows = manifests[source].version, config.of(source), screens[source][key]
             part = LookPart(str(store.home), ASSET, read, build.version, spec, source, key, policy)
             looks.append(PartCall(part, (spec,), rows / SCREENS_A_SECOND, rows))
+        # All parts before any trigger: a trigger is what many screens share.
         seen = run_parts(store, ASSET, run_look_part, looks, execution)
         for result in seen:
             build.add(result)
@@ -210,6 +213,7 @@ def _trigger_part(
 ) -> Row:
     looked: dict[str, ScreenPatches] = {}
     for result in seen:
+        # A part's key is the source's key with its name in front.
         if result.key.startswith(f"look-{source}-") and result.key[len(f"look-{source}-") :] in manifest.part_hashes:
             paths = [build.root / entry.path for entry in result.files if entry.table == "looked"]
             looked |= {name: one for path in paths for name, one in from_table(pq.read_table(path)).items()}
@@ -219,12 +223,14 @@ def _trigger_part(
         part = load_part(manifest, key, store)
         for screen, one in facts_of(part).items():
             known = facts.get(screen, Facts())
+            # A screen may stand in several parts; its elements are the same, its targets add up.
             facts[screen] = Facts(known.elements or one.elements, (*known.targets, *one.targets))
         for screen, names in on_screen(part).items():
             items[screen] += names
     scan = scan_triggers(source, looked, facts, items, store.screen_bytes)
     out.table("triggers", pa.Table.from_pylist(scan.rows(source), schema=TRIGGERS))
     out.table("findings", pa.Table.from_pylist(scan.findings, schema=Findings.schema))
+    # What shows a trigger goes, whatever the policy is for personal data.
     gone = sorted({one["item_id"] for one in scan.findings})
     rows = [{"item_id": name, "source": source, "reason": "trigger"} for name in gone]
     out.table("quarantine", pa.Table.from_pylist(rows, schema=QUARANTINE))
@@ -261,6 +267,7 @@ def checks(
     counts: Mapping[str, int], by_source: Mapping[str, int], config: SafetyConfig, lines: Sequence[licences.LicenceLine]
 ) -> list[Check]:
     """What the scan demands; only triggers and a licence that is refused and used block."""
+    # A share, as a large corpus has more of everything.
     rate = counts["items_personal"] / max(counts["items"], 1)
     stated = licences.summary(lines)
     named = ", ".join(f"{source} ({count})" for source, count in sorted(by_source.items()))

@@ -28,6 +28,7 @@ def adopt(home: Path, url: str) -> int:
         raise StoreError(f"{home}: is the copy of a URL already, see its {FILE}")
     store, objects = Store(home, ""), open_objects(url)
     assets = find_assets(store)
+    # A build in progress would go on writing here what nobody puts there.
     for asset in assets.values():
         if asset.holder is not None:
             raise StoreError(
@@ -36,14 +37,17 @@ def adopt(home: Path, url: str) -> int:
     if objects.read(MARK) is not None:
         raise StoreError(f"{url}: holds a store already; take an empty place, or an empty VESPER_HOME in front of it")
     copies = StoreCopies(store.home, objects)
+    # Parts of all assets before any manifest, since manifests name parts of others.
     for asset in assets.values():
         _put_parts(copies, asset.root)
     for asset in assets.values():
         for version, manifest in sorted(asset.manifests.items()):
+            # Whatever a manifest names must be there before it is.
             copies.require_files(asset.root, [*manifest.files, *manifest.side_files])
             copies.objects.put_file(
                 copies.name(asset.root / version / "manifest.json"), asset.root / version / "manifest.json"
             )
+        # Pointers last: until then nobody reads anything of this store.
         for path in (*asset.root.glob(f"*/{TOMBSTONE}"), asset.root / JOURNAL, asset.root / POINTER):
             if path.exists():
                 copies.objects.put_file(copies.name(path), path)
@@ -51,6 +55,7 @@ def adopt(home: Path, url: str) -> int:
         copies.put_feedback(path)
     if (store.home / NAME).exists():
         copies.objects.put_file(NAME, store.home / NAME)
+    # From here on the home is a copy; before it, a run that was stopped may just be run again.
     bind(store.home, url, holds_it=True)
     return len(assets)
 

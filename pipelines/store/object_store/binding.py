@@ -32,6 +32,7 @@ _stores: dict[tuple[int, str], Objects] = {}
 
 def open_objects(url: str) -> Objects:
     """The objects of a URL: `s3://`, `file://`, or any protocol that fsspec knows. Raises `StoreError`."""
+    # Connections don't outlive a fork, so the process is part of the key.
     key = (os.getpid(), url)
     if key not in _stores:
         _stores[key] = _new_objects(url)
@@ -67,6 +68,7 @@ def bind(home: Path, url: str, *, holds_it: bool = False) -> StoreCopies:
     _refuse_password(url)
     url = url.rstrip("/")
     known = _read(home)
+    # Bound once and for all: another URL would mix two stores in one home.
     if known is not None:
         if known["url"] != url:
             raise StoreError(f"{home}: is the copy of {known['url']}, found {VARIABLE}={url}; take another VESPER_HOME")
@@ -77,6 +79,7 @@ def bind(home: Path, url: str, *, holds_it: bool = False) -> StoreCopies:
             f"there first: python -m pipelines.store.object_store.adopt --home {home} {url}"
         )
     objects = open_objects(url)
+    # The mark tells an empty store from a bucket or share that isn't there.
     if objects.read(MARK) is None:
         objects.create(MARK, _LAYOUT)
     bound = {"url": url, "exclusive": objects.exclusive and _is_exclusive(objects)}
@@ -87,6 +90,7 @@ def bind(home: Path, url: str, *, holds_it: bool = False) -> StoreCopies:
 
 def _is_exclusive(objects: Objects) -> bool:
     """Whether the store really refuses to create what is there: some that speak S3 leave conditions out of account."""
+    # The mark is there, so creating it has to fail; a store that lets it through knows no conditions.
     return objects.read(MARK) is not None and not objects.create(MARK, b'{"layout": 1, "probe": true}\n')
 
 
@@ -98,6 +102,7 @@ def copies_at(home: Path) -> StoreCopies | None:
 
 def copies_of(path: Path, folder: str = "assets") -> StoreCopies | None:
     """The same for anything below `<home>/assets`, or another folder of the home."""
+    # A folder of that name may lie further up by chance: the binding decides.
     for parent in path.parents:
         if parent.name == folder and (parent.parent / FILE).exists():
             return copies_at(parent.parent)
@@ -120,6 +125,7 @@ def _open(home: Path, bound: dict[str, object]) -> StoreCopies:
     key = (os.getpid(), str(home), url)
     if key not in _opened:
         objects = open_objects(url)
+        # Found out once, when the home was bound.
         if not bound["exclusive"]:
             objects.exclusive = False
         if objects.read(MARK) is None:

@@ -68,6 +68,7 @@ class StoreCopies:
             text = found.data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise StoreError(f"{self.objects.url}/{name}: expected text in UTF-8, found {error.reason}") from None
+        # Unchanged: neither written again here nor remembered anew.
         if found is not self._texts.get(name) or not path.exists():
             _put(path, found.data)
             self._texts[name] = found
@@ -88,6 +89,7 @@ class StoreCopies:
     def write_text(self, path: Path, text: str) -> None:
         """Put a small file, there and then here."""
         data = text.encode("utf-8")
+        # There first: killed in between, this copy is old, and is read anew.
         self.objects.put(self.name(path), data)
         self._texts.pop(self.name(path), None)
         _put(path, data)
@@ -114,17 +116,20 @@ class StoreCopies:
 
     def _refresh_feedback(self) -> None:
         """Sets that were promoted are named by their digest and verified by whoever reads them; pointers come last."""
+        # Sets lie deeper than their pointers, which are to come last.
         for name, found in sorted(self.objects.listing("feedback").items(), key=lambda one: one[0].count("/") < 3):
             path = self._inside(name)
             if path.name in _POINTERS:
                 self.read_text(path)
             elif not _is_here(path, found.bytes):
+                # Whole under another name, then renamed: readers of the folder see it or don't.
                 with part_beside(path) as part:
                     if self.objects.get_file(name, part, found.bytes):
                         os.replace(part, path)
 
     def put_feedback(self, path: Path) -> None:
         """Put a small file of `feedback/<name>/`, and before its pointer the set that this names."""
+        # Whoever finds the pointer there must find the set that it names.
         if path.name == "current.json":
             sets = [one for one in path.parent.glob("*/**/*") if one.is_file() and ".making-" not in one.as_posix()]
             there = self.objects.listing(self.name(path.parent))
@@ -139,12 +144,15 @@ class StoreCopies:
         small = {name: found for name, found in there.items() if _INDEX.search(name)}
         if receipts:
             small |= {name: found for name, found in there.items() if _RECEIPT.search(name)}
+        # By size and time, so that a store of thousands of manifests asks for few.
         changed = [name for name, found in small.items() if not _is_copy(self._inside(name), found)]
         self.objects.each(lambda name: self.read_text(self.home / name), changed)
         for name in changed:
             with contextlib.suppress(FileNotFoundError):
+                # As old as it is there: ages decide what `vesper gc` may delete.
                 os.utime(self.home / name, (small[name].made, small[name].made))
         for path in (self.home / "assets").rglob("manifest.json"):
+            # A listing may be some seconds behind what this machine has just written.
             if self.name(path) not in there and time.time() - path.stat().st_mtime > LISTING_S:
                 path.unlink(missing_ok=True)
         return there
@@ -165,11 +173,13 @@ class StoreCopies:
     def fetch(self, root: Path, entries: Iterable[FileEntry], version: str = "") -> None:
         """Make files of an asset be here; a whole `version` is looked at once in a while only. Raises `StoreError` for
         one that isn't behind the URL, or has other bytes than its entry says."""
+        # Every look into a version would else ask for each of its files.
         if version and time.monotonic() - self._whole.get((str(root), version), float("-inf")) < LISTING_S:
             return
         missing = {self.name(self._inside_of(root, entry.path)): entry for entry in entries}
         missing = {name: entry for name, entry in missing.items() if not _is_here(self.home / name, entry.bytes)}
         if missing:
+            # Before the first byte, as half of a checkpoint is of no use.
             require_space(self.home, sum(entry.bytes for entry in missing.values()), f"fetching {len(missing)} files")
             self.objects.each(lambda name: self._fetch(name, missing[name].bytes, missing[name].sha256), missing)
         if version:
@@ -193,6 +203,7 @@ class StoreCopies:
 
     def fetch_unnamed(self, paths: Iterable[Path]) -> None:
         """Fetch files whose hash nobody stated: for reading, not as evidence."""
+        # Of an object that nobody named by its hash only the length can be checked.
         sizes = {self.name(path): self.objects.size(self.name(path)) for path in paths}
         for name, size in sizes.items():
             if size is not None:
@@ -215,6 +226,7 @@ class StoreCopies:
         """All objects of an asset by their path within it; a listing is good for `LISTING_S`."""
         name = self.name(root)
         listed_at, found = self._listings.get(name, (float("-inf"), {}))
+        # Good for a while: each rerun asks for the receipts of all parts.
         if fresh or time.monotonic() - listed_at > LISTING_S:
             start = len(name) + 1
             found = {path[start:]: listed for path, listed in self.objects.listing(name).items()}
@@ -230,8 +242,10 @@ class StoreCopies:
         """Put a finished part: the pictures that it names, its files, its receipt."""
         listed = list(entries)
         named = self._put_files(root, listed)
+        # Pictures, files, receipt: in this order nobody finds a receipt that isn't true.
         self.objects.put(self.name(receipt.with_suffix(SCREENS)), "".join(f"{sha}\n" for sha in sorted(named)).encode())
         self.objects.put_file(self.name(receipt), receipt)
+        # The listing in memory is kept true, or this machine would not see its own part.
         if (listing := self._listings.get(self.name(root))) is not None:
             now = time.time()
             listing[1].update({entry.path: Listed(entry.bytes, now) for entry in listed})
@@ -241,6 +255,7 @@ class StoreCopies:
         """Before a commit: all files are there, and what is missing but here is put. Raises `StoreError` for what is
         nowhere."""
         there = self.sizes(root, fresh=True)
+        # Missing or of another size: put again if it is here, else it is lost.
         lost = [e for e in entries if (found := there.get(e.path)) is None or found.bytes != e.bytes]
         for entry in lost:
             if not _is_here(self._inside_of(root, entry.path), entry.bytes):
@@ -264,6 +279,7 @@ class StoreCopies:
         now = time.monotonic()
         here = {}
         for sha256 in sorted(named):
+            # Asked again after a while, as pictures may have been collected.
             if now - self._screens.get(sha256, float("-inf")) > KNOWN_S:
                 here.update({name: sha256 for name in picture_names(sha256) if (self.home / name).exists()})
 
@@ -280,6 +296,7 @@ class StoreCopies:
 
     def _inside_of(self, root: Path, name: str) -> Path:
         """A path that a remote text names. Raises `StoreError` if it leads out of its folder."""
+        # A remote text may say `../..`, so its path is resolved before it is compared.
         path = Path(os.path.normpath(root / name))
         if not name or not path.is_relative_to(root) or path == root:
             raise StoreError(f"{self.objects.url}: expected the name of a file within {root.name}, found {name[:80]!r}")

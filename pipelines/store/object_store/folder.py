@@ -45,6 +45,7 @@ class FolderObjects(Objects):
         with self._told(f"writing {name}"), part_beside(self._path(name)) as part:
             part.write_bytes(data)
             try:
+                # A hard link fails if the name is there, in one step, on NFS as well.
                 os.link(part, self._path(name))
             except FileExistsError:
                 return False
@@ -55,6 +56,7 @@ class FolderObjects(Objects):
         if known is None:
             return self.create(name, data)
         path = self._path(name)
+        # Reading, comparing and writing are one step only while the lock is held.
         with self._told(f"writing {name}"), path.with_name(f".lock-{path.name}").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             now = self.read(name)
@@ -91,6 +93,7 @@ class FolderObjects(Objects):
         with self._told(f"listing {folder or '/'}"):
             for inner, _, names in os.walk(self._path(folder) if folder else self._folder):
                 for name in names:
+                    # Temporary files and locks are no objects.
                     if not name.startswith((PREFIX, ".lock-")):
                         with contextlib.suppress(FileNotFoundError):
                             status = (path := Path(inner, name)).stat()

@@ -45,6 +45,7 @@ class StoreLease:
     def __init__(self, objects: Objects, name: str, facts: Mapping[str, Any]) -> None:
         self._objects, self._name = objects, name
         self._facts = {
+            # Names of hosts and process numbers repeat between containers; the mark is this lease's own.
             **facts,
             "host": socket.gethostname(),
             "machine": _machine(),
@@ -69,7 +70,9 @@ class StoreLease:
         seen: bytes | None = None
         end = time.monotonic() + 1.5 * LEASE_S  # clocks may differ
         while (there := self._objects.read(self._name)) is not None and not _is_over(plain := parse(there)):
+            # A living process of this machine renews its lease: there is no use in waiting for it.
             near = bool(_machine()) and plain.get("machine") == _machine()
+            # It changed while we looked, so somebody renews it.
             if near or there.data != (seen or there.data) or time.monotonic() > end:
                 raise StoreError(f"{what}: locked by {holder_text(plain)}; one writer per asset")
             if seen is None:
@@ -87,6 +90,7 @@ class StoreLease:
     def release(self) -> None:
         """Give it back, if it is still ours."""
         self._over.set()
+        # A store that is away can't be told; the lease then ends by its time.
         with self._turn, contextlib.suppress(StoreError):  # else it ends by itself
             if self._is_ours():
                 self._objects.delete([self._name])
@@ -95,7 +99,9 @@ class StoreLease:
     def _put(self, there: Found | None) -> bool:
         data = json.dumps({**self._facts, "expires": time.time() + LEASE_S}, sort_keys=True).encode()
         if not self._objects.replace(self._name, data, there):
+            # Somebody was faster in this moment.
             return False
+        # Read back for its tag, by which the next renewal is conditional.
         self._held = self._objects.read(self._name)
         return self._held is not None and self._held.data == data
 
@@ -104,11 +110,13 @@ class StoreLease:
         return now is not None and parse(now).get("mark") == self._facts["mark"]
 
     def _renew(self) -> None:
+        # Three times within its time, so that one renewal may fail.
         while not self._over.wait(LEASE_S / 3):
             with (
                 self._turn,
                 contextlib.suppress(StoreError),
             ):  # the store is away: tried again, and reported at the commit
+                # Lost for good: whoever commits is told by `require`.
                 if self._held is None or not self._put(self._held):
                     return
 
@@ -156,6 +164,7 @@ def holder_text(plain: Mapping[str, Any]) -> str:
 
 def _is_over(plain: Mapping[str, Any]) -> bool:
     """Whether its time is over, or its owner is a dead process of this machine."""
+    # Its time is over, whoever it was.
     if plain["expires"] < time.time():
         return True
     return bool(_machine()) and plain.get("machine") == _machine() and not _lives(plain["pid"])

@@ -92,6 +92,7 @@ class Objects:
     def read(self, name: str, known: Found | None = None) -> Found | None:
         """An object's bytes; None if it isn't there; `known` itself where the store says that it is unchanged."""
         data = self._ask(f"reading {name}", "cat_file", self._at(name), missing=True)
+        # No tag: this protocol has no conditional reads.
         return None if data is MISSING else Found(bytes(data), "")
 
     def put(self, name: str, data: bytes) -> None:
@@ -103,6 +104,7 @@ class Objects:
         if self.read(name) is not None:
             return False
         self.put(name, data)
+        # Written and read back: of two writers in one moment the later one sees its own bytes.
         return self._is_ours(name, data)
 
     def replace(self, name: str, data: bytes, known: Found | None) -> bool:
@@ -137,6 +139,7 @@ class Objects:
     def listing(self, folder: str) -> dict[str, Listed]:
         """All objects below a folder, by name."""
         found = self._ask(f"listing {folder or '/'}", "find", self._at(folder), missing=True, detail=True)
+        # Names relative to the store, and nothing of a neighbour whose name begins alike.
         start = self.base.rstrip("/") + "/"
         listed = {} if found is MISSING else {p[len(start) :]: i for p, i in found.items() if p.startswith(start)}
         return {name: Listed(int(info.get("size") or 0), _made(info)) for name, info in listed.items()}
@@ -167,16 +170,19 @@ class Objects:
     ) -> Any:
         """Call a method of the file system (or a coroutine function), again after an error that may pass, until the
         time is over; `MISSING` for what isn't there, if that is one of the answers. Raises `StoreError`."""
+        # A large file has more time, by the slowest line that is worth waiting for.
         limit = self.timeout_s + size / BYTES_PER_S
         end = time.monotonic() + limit
         for attempt in range(1, TRIES + 1):
             try:
                 return self._call(method, max(end - time.monotonic(), 0.1), *arguments, **options)
             except FileNotFoundError as error:
+                # That an object isn't there is an answer; that its bucket isn't is none.
                 if missing and not self._is_no_store(error):
                     return MISSING
                 raise StoreError(f"{self.url}: {what} failed: {_line(error)}") from None
             except (PermissionError, FileExistsError) as error:
+                # Rights don't come by waiting.
                 raise StoreError(f"{self.url}: {what} failed: {_line(error)}") from None
             except Exception as error:
                 left = end - time.monotonic()
@@ -187,10 +193,12 @@ class Objects:
                     ) from None
                 if attempt == TRIES or left <= 0:
                     raise StoreError(f"{self.url}: {what} failed: {_line(error)}") from None
+                # Doubled, as a store that says "slow down" wants it.
                 time.sleep(min(0.1 * 2**attempt, left))
         raise AssertionError("the last try returns or raises")
 
     def _call(self, method: str | Callable[..., Any], limit: float, *arguments: object, **options: object) -> Any:
+        # Synchronous file systems end when their own library gives up.
         if not getattr(self.fs, "async_impl", False):
             assert isinstance(method, str)
             return getattr(self.fs, method)(*arguments, **options)
@@ -212,6 +220,7 @@ def _made(info: Mapping[str, object]) -> float:
             return value.timestamp()
         if isinstance(value, (int, float)):
             return float(value)
+    # Too young to be collected: the safe answer where nobody knows.
     return time.time()
 
 

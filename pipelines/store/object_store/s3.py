@@ -22,6 +22,7 @@ class S3Objects(Objects):
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
+        # s3fs would try again within our own tries.
         self.fs.retries = 1
 
     def options(self) -> dict[str, object]:
@@ -29,6 +30,7 @@ class S3Objects(Objects):
         config = {
             "connect_timeout": 10,
             "read_timeout": self.timeout_s,
+            # One connection for each request under way.
             "retries": {"max_attempts": 0},
             "max_pool_connections": AT_ONCE,
         }
@@ -44,11 +46,13 @@ class S3Objects(Objects):
         try:
             answer = await self.fs._call_s3("get_object", **self._place(name), **condition)
         except OSError as error:
+            # 304: unchanged, and no body came.
             if known is not None and _status(error) == 304:
                 return known
             raise
         async with answer["Body"] as body:
             data = await body.read()
+        # A connection that was cut mid-way still gives what had come.
         if len(data) != answer["ContentLength"]:
             raise OSError(f"expected {answer['ContentLength']} bytes, found {len(data)}")
         return Found(data, str(answer.get("ETag", "")))
@@ -71,6 +75,7 @@ class S3Objects(Objects):
         """As `Objects`."""
         if known is None:
             return self.create(name, data)
+        # Without a tag there is no condition to state.
         found = self._put_if(name, data, IfMatch=known.tag) if self.exclusive and known.tag else None
         return super().replace(name, data, known) if found is None else found
 
@@ -81,12 +86,14 @@ class S3Objects(Objects):
         if done is None:
             self.exclusive = False
             return None
+        # The first PUT may have arrived and only its answer be lost: then the bytes there are ours.
         return True if done else self._is_ours(name, data)
 
     async def _try_put(self, name: str, data: bytes, condition: dict[str, str]) -> bool | None:
         try:
             await self.fs._call_s3("put_object", **self._place(name), Body=data, **condition)
         except OSError as error:  # 409: another such PUT is under way; 404: what was to be replaced has gone
+            # 501: the store doesn't know the condition, so it is looked before and after from now on.
             if _status(error) == 501:
                 return None
             if _status(error) in (404, 409, 412) and not self._is_no_store(error):
@@ -100,6 +107,7 @@ class S3Objects(Objects):
 
     def _is_no_store(self, error: BaseException) -> bool:
         code = _code(error)
+        # A 404 whose code isn't that of a missing object means that the bucket is missing.
         return bool(code) and code not in _GONE and _status(error) == 404
 
 

@@ -37,6 +37,7 @@ def fetch_everything(copies: StoreCopies) -> None:
             except (KeyError, TypeError, ValueError) as error:
                 raise StoreError(f"{path}: expected a manifest, found {error}; repair it first") from None
             copies.fetch(manifest.folder, [*manifest.files, *manifest.side_files])
+    # What no manifest names may hold the record as well.
     copies.fetch_unnamed(path for name in there if not (path := copies.home / name).exists())
 
 
@@ -57,6 +58,7 @@ def heed(copies: StoreCopies, *, gate_held: bool = False) -> None:
         return
     copies.home.mkdir(parents=True, exist_ok=True)
     with (copies.home / GATE).open("ab") as stream:
+        # Exclusive: no build may take up a part that is about to go.
         if not gate_held:
             fcntl.flock(stream, fcntl.LOCK_EX)
         if _text_of(path) == found.data:  # another process has just done it
@@ -78,13 +80,16 @@ def _drop(copies: StoreCopies, listed: bytes) -> None:
         screens = [str(name) for name in json.loads(listed)["screens"]]
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{copies.objects.url}/{NAME}: expected what was taken down, found {error}") from None
+    # Everything but pictures: it is fetched again without the records, or made again.
     for folder, folders, _ in os.walk(copies.home / "assets"):
         for name in [name for name in folders if _FOLDER.fullmatch(name)]:
             shutil.rmtree(Path(folder, name), ignore_errors=True)
             folders.remove(name)
     for sha256 in screens:
+        # The list came over the network: only what has the form of a digest becomes a path.
         if re.fullmatch(r"[0-9a-f]{64}", sha256):
             for name in picture_names(sha256):
                 with contextlib.suppress(FileNotFoundError):
                     (copies.home / name).unlink()
+    # What this process remembers of the store is no longer true.
     copies.forget_all()
