@@ -27,6 +27,7 @@ from trainer.offline.held_out import measure
 from trainer.offline.tasks import REPLIES, RlTask
 from trainer.rl.grpo import Advantages
 from trainer.rl.learner import STATE_VERSION
+from trainer.rl.trust_region.assign import update_options
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
@@ -115,7 +116,8 @@ class DistillRun:
         # numbered as `tokens` is: those that are pushed come first
         taught = [replace(reply, trajectory=at) for at, reply in enumerate(taught)]
         tokens = [len(one.reply.token_ids) for one in (*pushed, *(one for one in asked if not one.pushes.any))]
-        figures = self.learner.step(taught, alike, tokens, update)
+        grpo = update_options(settings, self.state.curve)
+        figures = self.learner.step(taught, alike, tokens, update, grpo=grpo)
         self.state.update += 1
         faults = Counter(one.pushes.fault for one in asked)
         event = {

@@ -29,6 +29,7 @@ from trainer.rl.learner import STATE_VERSION
 from trainer.rl.reward_figures import reward_figures, totals
 from trainer.rl.rewards import group_scores, succeeds
 from trainer.rl.sampled_replies import SampledReply
+from trainer.rl.trust_region.assign import update_options
 from trainer.rl.unreadable import unreadable_share
 from trainer.rl.weight_change import in_memory
 from trainer.runtime.memory import give_back
@@ -161,7 +162,13 @@ class OfflineRun:
             if advantages.weights[place] > 0
         ]
         rate = self.learner.learning_rate(self.state.update)
-        figures = self.learner.step(compared, advantages, [len(one.token_ids) for one in replies], self.state.update)
+        figures = self.learner.step(
+            compared,
+            advantages,
+            [len(one.token_ids) for one in replies],
+            self.state.update,
+            grpo=update_options(config, self.state.curve),
+        )
         self.state.groups += advantages.groups
         self.state.zero_variance += advantages.zero_variance
         self.state.update += 1

@@ -13,6 +13,7 @@ from trainer.online.rollouts import Rollout
 from trainer.rl.grpo import Advantages
 from trainer.rl.learner import Learner
 from trainer.rl.sampled_replies import SampledReply
+from trainer.settings.grpo import GrpoConfig
 from trainer.settings.online import OnlineConfig
 
 
@@ -53,8 +54,9 @@ def learn(
     update: int,
     decay: float = 1.0,
     own: Estimates | None = None,
+    grpo: GrpoConfig | None = None,
 ) -> dict[str, float]:
     """An update of the learner by these rollouts; see `Learner.step` and `replies_of`. The weights at the start have
     the version `update`."""
     replies = replies_of(rollouts, advantages, update, config, own)
-    return learner.step(replies, advantages, [rollout.tokens for rollout in rollouts], update, decay)
+    return learner.step(replies, advantages, [rollout.tokens for rollout in rollouts], update, decay, grpo)

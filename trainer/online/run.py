@@ -24,6 +24,7 @@ from trainer.online.workers import RolloutWorkers
 from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
 from trainer.rl.learner import Learner
 from trainer.rl.reward_figures import totals
+from trainer.rl.trust_region.assign import update_options
 from trainer.rl.unreadable import warn_unreadable
 from trainer.runtime.memory import give_back
 from trainer.runtime.tracking import OnEvent
@@ -156,7 +157,8 @@ class OnlineRun:
         groups_of = [group.rollouts for group in filled]
         own = reply_advantages(groups_of, totals(scores), advantages, self.config.credit, self.config.grpo)
         figures = credit_figures(rollouts, advantages, own)
-        figures |= learn(self.learner, self.config, rollouts, advantages, update, self._decay(), own)
+        grpo = update_options(self.config, self.progress.curve)
+        figures |= learn(self.learner, self.config, rollouts, advantages, update, self._decay(), own, grpo)
         # after the update, so that no rollout is replayed beside itself
         for group in filled:
             self.replay.add(group.counted())

@@ -43,7 +43,8 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     """Rewards by group (one group = one prompt; None = lost to infrastructure) → Â_i = (R_i − mean)/(std + ε).
 
     std is the sample standard deviation (n − 1), as in TRL and verl, at least `std_floor`; with
-    `scale_rewards="batch"` that of all groups' rewards together, with "none" nothing is divided by. Groups whose
+    `scale_rewards="batch"` that of all groups' rewards together, with "none" nothing is divided by. Those beyond
+    ±`advantage_clip` count as that (PPO-max, arXiv 2307.04964, clips its standardised rewards likewise). Groups whose
     rewards are all equal, and groups with fewer than two survivors, are skipped and counted: they hold no comparison.
     Lost ones don't count in mean, std or G.
     """
@@ -74,7 +75,8 @@ def group_advantages(groups: Sequence[Sequence[float | None]], config: GrpoConfi
     # each group weighs the same, however many of its members were lost
     used = sum(any(flags) for flags in live)
     weights = [flag / (sum(flags) * used) if flag else 0.0 for flags in live for flag in flags]
-    flat = tuple(value for group in values for value in group)
+    limit = math.inf if config.advantage_clip is None else config.advantage_clip
+    flat = tuple(max(-limit, min(limit, value)) for group in values for value in group)
     return Advantages(flat, tuple(weights), len(groups), zero_variance, too_small)
 
 
@@ -162,7 +164,8 @@ def grpo_loss(
     batch. dr_grpo divides by `max_completion_length` instead of |τ_i|. `old_SL`: recorded at sampling. Under
     `sequence` the ratio is the geometric mean over a reply's tokens (GSPO); a reply is one sample.
     `behaviour_SL`: log-probabilities of a stale policy that made the rollouts, `old_SL` then being the proximal one;
-    multiplies each term by min(π_prox/π_behaviour, C), without gradient. `advantage_S`: a sample's own advantage in
+    multiplies each term by min(π_prox/π_behaviour, C), without gradient. With `delta` the unclipped ratio is bounded,
+    too (dual clip, arXiv 1912.09729). `advantage_S`: a sample's own advantage in
     place of its trajectory's Â; None, or none at all, where it shares that. `advantage_SL`: those of tokens, in place
     of both.
     Raises `ValueError` when β > 0 without a reference, or an entropy coefficient without entropies.
@@ -189,7 +192,9 @@ def grpo_loss(
     # a wider upper bound is DAPO's clip-higher; without one the interval is PPO's
     high = config.epsilon if config.epsilon_high is None else config.epsilon_high
     clipped = torch.clamp(ratio, 1.0 - config.epsilon, 1.0 + high)
-    policy = -torch.minimum(ratio * advantage, clipped * advantage)
+    # for a negative advantage the minimum has no bound of its own: a reply grown likely would outweigh all others
+    bounded = ratio if config.delta is None else ratio.clamp(max=config.delta)
+    policy = -torch.minimum(bounded * advantage, clipped * advantage)
     if behaviour_SL is not None:
         stale = torch.exp(_zeroed(old_SL.detach() - behaviour_SL.detach(), mask_SL))  # [S, L] π_prox/π_behaviour
         # truncated importance weight: without a cap few very stale tokens would rule the gradient
@@ -199,7 +204,8 @@ def grpo_loss(
     kl = entropy = None
     if reference_SL is not None:
         kl = kl_k3(_zeroed(logprobs_SL, mask_SL), _zeroed(reference_SL.detach(), mask_SL))
-        total = total + config.beta * kl
+        # on-policy, E[∇k3] is the gradient of KL(π_ref‖π_θ), and E[∇(r · k3)] that of KL(π_θ‖π_ref)
+        total = total + config.beta * (kl * ratio if config.use_bias_correction_kl else kl)
     if entropy_SL is not None:
         entropy = _zeroed(entropy_SL, mask_SL)
         total = total - config.entropy_coef * entropy

@@ -34,11 +34,12 @@ from trainer.modeling.shared_prompts import replies_laid_out
 from trainer.rl.grpo import Advantages, LossParts, entropy_coefficient, grpo_loss
 from trainer.rl.micro_batches import micro_batches
 from trainer.rl.sampled_replies import SampledReply, as_served, by_step, gaps_of, old_and_behaviour
+from trainer.rl.trust_region.assign import checked
 from trainer.runtime.parallel import following, ranks
 from trainer.runtime.precision import autocast, in_bf16
 from trainer.runtime.rates import adamw, set_rate
 from trainer.runtime.training_state import StateFile, read_parts, spread_whole, write_parts
-from trainer.settings.grpo import GrpoConfig, LearnerConfig
+from trainer.settings.grpo import GrpoConfig, KlWeightConfig, LearnerConfig
 
 log = logging.getLogger(__name__)
 STATE_VERSION = 3
@@ -57,6 +58,7 @@ class Learner:
     with β = 0. `state` and `load` hold all that changes. Raises `NotTrained` on a rank that is called off."""
 
     def __init__(self, model: Any, processor: Processor, config: LearnerConfig) -> None:
+        checked(config.grpo)
         self.model, self.processor, self.config = model, processor, config
         group = self.group = ranks()
         following(group, None)
@@ -103,14 +105,16 @@ class Learner:
         tokens: Sequence[int],
         update: int,
         decay: float = 1.0,
+        grpo: GrpoConfig | None = None,
     ) -> dict[str, float]:
         """An update's optimiser steps; → figures of the last one, {} where no reply holds a comparison. `tokens`: reply
-        tokens of each trajectory, those left out included; `decay`: what the rate is multiplied by. Raises
-        `FloatingPointError` for a gradient that isn't finite."""
+        tokens of each trajectory, those left out included; `decay`: what the rate is multiplied by; `grpo`: this
+        update's options of the loss, None for the run's. Raises `FloatingPointError` for a gradient that isn't finite.
+        """
         # so a GPU's own samples are treated as those of a server with these weights
         if self._rounds_otherwise:
             replies = [as_served(one) for one in replies]
-        return self._together("step", list(replies), advantages, list(tokens), update, decay) if replies else {}
+        return self._together("step", list(replies), advantages, list(tokens), update, decay, grpo) if replies else {}
 
     def blend(self, alpha: float) -> None:
         """π_ref ← (1 − α) π_ref + α π_θ."""
@@ -151,11 +155,20 @@ class Learner:
     # -- what every rank does --------------------------------------------------------------------------------------
 
     def _step(
-        self, replies: Sequence[SampledReply], advantages: Advantages, tokens: Sequence[int], update: int, decay: float
+        self,
+        replies: Sequence[SampledReply],
+        advantages: Advantages,
+        tokens: Sequence[int],
+        update: int,
+        decay: float,
+        own: GrpoConfig | None,
     ) -> dict[str, float]:
         rate = decay * self.learning_rate(update)
-        coefficient = entropy_coefficient(self.config.grpo.entropy_coef, self.config.entropy_decay, update)
-        grpo = self.config.grpo.changed(entropy_coef=coefficient)
+        chosen = own or self.config.grpo
+        # with a floor the bonus answers what was measured, and not how long the run has gone on
+        sigma = self.config.entropy_decay if chosen.entropy_floor is None else 1.0
+        coefficient = entropy_coefficient(chosen.entropy_coef, sigma, update)
+        grpo = chosen.changed(entropy_coef=coefficient)
         dealt = by_step(replies, advantages, self.config.optimiser_steps)
         steps = [(self._share(some), weighted) for some, weighted in dealt]
         again = self.config.num_iterations > 1  # else the first step's parts meet the very weights of the start
@@ -173,7 +186,8 @@ class Learner:
         # the whole policy samples and is published: it gets the weights that the parts have now
         if self.group.world > 1:
             gather_into(self.model, self._policy, self.group)
-        return {**figures, "entropy_coef": coefficient}
+        weight = {} if chosen.kl_weight == KlWeightConfig() else {"kl_weight": grpo.beta}
+        return {**figures, "entropy_coef": coefficient, **weight}
 
     def _share(self, replies: Sequence[SampledReply]) -> list[_Part]:
         """This rank's micro-batches; every rank has as many, since a model in parts is gathered by all of them."""

@@ -180,10 +180,10 @@ def _trainer(model: Any, processor: Processor, config: RlConfig, device: torch.d
         epsilon_high=grpo.epsilon_high,
         importance_sampling_level=grpo.importance_sampling_level,
         loss_type="dr_grpo",  # see `_minimised`
-        use_bias_correction_kl=False,  # the method's KL is plain k3
+        use_bias_correction_kl=grpo.use_bias_correction_kl,
         num_generations=2,
         per_device_train_batch_size=2,
-        **config.trl,
+        **{"delta": grpo.delta, **config.trl},
     )
     text = model.config.get_text_config()
     given = text.pad_token_id, model.generation_config.pad_token_id, torch.get_rng_state()

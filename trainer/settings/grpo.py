@@ -11,13 +11,45 @@ from trainer.settings.rate_scales import RateScales
 from trainer.settings.supervised import LoraSettings
 
 
+class KlWeightConfig(Settings):
+    """How the weight of the KL term goes on from `beta` (`trainer.rl.trust_region`)."""
+
+    controller: str = setting(
+        "fixed",
+        "fixed: it stays; target_kl: it follows a target of the KL; reward_guided: it reacts to the reward; or "
+        "module:function or file.py:function of your own.",
+    )
+    options: dict[str, Any] = setting({}, "The controller's own options, by name.")
+
+
 class GrpoConfig(Settings):
     """The loss's options (`trainer.rl.grpo`)."""
 
     epsilon: Number = setting(0.2, "How far the ratio of the policies may go from 1 before it is clipped.", gt=0, lt=1)
     epsilon_high: Number | None = setting(None, "The same upwards; null: as `epsilon`.", gt=0)
+    delta: Number | None = setting(
+        None,
+        "The ratio counts as no more than this for a negative advantage, too (dual clip); null: no bound. Above "
+        "1 + `epsilon_high`.",
+        gt=1,
+        neutral=True,
+    )
     beta: Number = setting(0.0, "Weight of the KL term; 0 needs no reference.", ge=0)
+    kl_weight: KlWeightConfig = setting(KlWeightConfig(), "How that weight changes with the updates.", neutral=True)
+    use_bias_correction_kl: Flag = setting(
+        False,
+        "The KL term is multiplied by the ratio, so that its gradient is that of KL(π_θ‖π_ref): it grows with how much "
+        "likelier a token has become. Without, the pull on a token is bounded by `beta`.",
+        neutral=True,
+    )
     entropy_coef: Number = setting(0.0, "Weight of the entropy bonus at the first update, c_0.", ge=0)
+    entropy_floor: Number | None = setting(
+        None,
+        "In nats a token: the bonus, undecayed, counts only after an update of a lower mean entropy; null: always, "
+        "decayed.",
+        gt=0,
+        neutral=True,
+    )
     loss_type: Literal["grpo", "dr_grpo"] = setting(
         "grpo", "What a trajectory's loss is divided by: its tokens (grpo), or `max_completion_length` (dr_grpo)."
     )
@@ -29,11 +61,21 @@ class GrpoConfig(Settings):
     )
     std_floor: Number = setting(0.0, "That standard deviation counts as no less than this; 0: no floor.", ge=0)
     advantage_epsilon: Number = setting(1e-4, "Added to that standard deviation.", gt=0)
+    advantage_clip: Number | None = setting(
+        None, "Advantages count as no more than this, either way; null: as they are.", gt=0, neutral=True
+    )
     max_completion_length: Whole = setting(112, "Tokens of a reply at most, and what dr_grpo divides by.", ge=1)
     stale_cap: Number = setting(2.0, "C of the correction for replies of older weights.", gt=0)
     negative_floor: Number = setting(
         1.0, "Below 1, negative advantages shrink, down to this share, where few of a group succeeded.", ge=0, le=1
     )
+
+    @model_validator(mode="after")
+    def _dual_clip(self) -> Self:
+        high = 1.0 + (self.epsilon if self.epsilon_high is None else self.epsilon_high)
+        if self.delta is not None and self.delta <= high:
+            raise ValueError(f"expected delta above 1 + epsilon_high, {high:g}, found {self.delta:g}")
+        return self
 
 
 class LearnerConfig(Settings):

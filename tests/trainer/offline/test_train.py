@@ -238,12 +238,23 @@ class TestStopping:
             "beta": {"beta": 0.1},
             "entropy": {"entropy_coef": 0.05},
             "sequence": {"importance_sampling_level": "sequence"},
+            "clipped": {"advantage_clip": 0.5},
+            "corrected": {"beta": 0.1, "use_bias_correction_kl": True},
         }
         found = {}
         for name, grpo in options.items():
             run(start, tmp_path / name, config.changed(grpo=config.grpo.changed(**grpo)))
             found[name] = WeightFiles(load_checkpoint(tmp_path / name).folder or "").digest()
-        assert len(set(found.values())) == 4, found
+        assert len(set(found.values())) == len(options), found
+
+    def test_a_controller_weighs_the_kl_term_anew_after_every_update(self, start: Path, tmp_path: Path) -> None:
+        named = {"controller": "target_kl", "options": {"target": 1e-9, "gain": 0.5, "error_clip": 1.0}}
+        config = CONFIG.changed(updates=3, validation_limit=3, held_out_limit=3)
+        grpo = config.grpo.changed(beta=0.1, kl_weight=named)
+        curve = run(start, tmp_path / "out", config.changed(grpo=grpo))["curve"]
+        weights = [row["kl_weight"] for row in curve if "kl_weight" in row]
+        # the first update starts at the reference itself, so that only what follows it lies too far away
+        assert weights[0] == 0.1 and weights[-1] > 0.1
 
 
 @pytest.mark.parametrize("more", [{}, {"grpo": GrpoConfig(max_completion_length=48, beta=0.05, entropy_coef=0.01)}])

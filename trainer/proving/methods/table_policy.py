@@ -1,0 +1,66 @@
+"""A policy that is a table of logits, trained by the loss of the trainer itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from trainer.rl.grpo import Advantages, LossParts, grpo_loss
+from trainer.settings.grpo import GrpoConfig
+
+
+class TablePolicy:
+    """logits [states, actions]; a reply is one token, the number of an action. The reference is the table of the
+    start."""
+
+    def __init__(self, logits: torch.Tensor, learning_rate: float) -> None:
+        self.logits = logits.clone().requires_grad_(True)
+        self.reference = torch.log_softmax(logits, 1)
+        self.optimizer = torch.optim.Adam([self.logits], lr=learning_rate)
+
+    def log_softmax(self) -> torch.Tensor:
+        """log π [states, actions], with gradient."""
+        return torch.log_softmax(self.logits, 1)
+
+    def sample(self, states: Sequence[int], generator: torch.Generator) -> list[int]:
+        """An action in each state."""
+        with torch.no_grad():
+            chances = torch.softmax(self.logits[list(states)], 1)
+            return torch.multinomial(chances, 1, generator=generator).squeeze(1).tolist()
+
+    def step(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        advantages: Advantages,
+        config: GrpoConfig,
+        trajectories: Sequence[int] | None = None,
+    ) -> LossParts:
+        """One step of the optimiser on the actions that the present weights drew. `trajectories`: which one each action
+        is of; None: each is one of its own."""
+        owners = list(range(len(states))) if trajectories is None else list(trajectories)
+        lengths = [0] * len(advantages.values)
+        for owner in owners:
+            lengths[owner] += 1
+        every = self.log_softmax()
+        rows = every[list(states)]  # [S, A]
+        taken = rows.gather(1, torch.tensor(actions).unsqueeze(1))  # [S, 1]
+        reference = self.reference[list(states)].gather(1, torch.tensor(actions).unsqueeze(1))
+        entropy = -(rows.exp() * rows).sum(1, keepdim=True)
+        mask = torch.ones_like(taken)
+        parts = grpo_loss(
+            taken,
+            taken.detach(),
+            mask,
+            owners,
+            advantages,
+            lengths,
+            config,
+            reference_SL=reference,
+            entropy_SL=entropy,
+        )
+        self.optimizer.zero_grad()
+        parts.loss.backward()
+        self.optimizer.step()
+        return parts
