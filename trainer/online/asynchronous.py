@@ -22,7 +22,7 @@ from generators.tasks.task_spec import TaskSpec
 from trainer.online.collect import RolloutGroup, group_jobs, in_device_order
 from trainer.online.rollout_files import RolloutFiles
 from trainer.online.rollouts import Rollout
-from trainer.online.strata import StratifiedBatches
+from trainer.online.strata import Batches
 from trainer.online.workers import RolloutWorkers
 from trainer.settings.online import OnlineConfig
 
@@ -50,9 +50,7 @@ class _Open:
 class AsyncCollector:
     """See `Collector`."""
 
-    def __init__(
-        self, workers: RolloutWorkers, batches: StratifiedBatches, config: OnlineConfig, folder: Path | None
-    ) -> None:
+    def __init__(self, workers: RolloutWorkers, batches: Batches, config: OnlineConfig, folder: Path | None) -> None:
         self._workers, self._batches, self._config = workers, batches, config
         self._files = RolloutFiles(folder / "rollouts" if folder else None)
         # a rollout is on the disk before anybody counts it

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from generators.execution.device_pool import DevicePool
 from generators.tasks.task_spec import TaskSpec
 from trainer.online.rollouts import Rollout, RolloutJob, rollout_seed
-from trainer.online.strata import StratifiedBatches
+from trainer.online.strata import Batches
 from trainer.online.workers import RolloutWorkers
 from trainer.settings.online import OnlineConfig
 
@@ -55,7 +55,7 @@ def group_jobs(task: TaskSpec, key: str, config: OnlineConfig) -> list[RolloutJo
     """The rollouts of a group."""
     return [
         RolloutJob(task, key, member, rollout_seed(config.seed, key, task.task_id, member))
-        for member in range(config.num_generations)
+        for member in range(config.rollouts)
     ]
 
 
@@ -68,7 +68,7 @@ def in_device_order(pool: DevicePool, tasks: Sequence[TaskSpec], batch: int) -> 
 class SyncCollector:
     """The groups of update u are those of batch u, made with the weights that update u starts from."""
 
-    def __init__(self, workers: RolloutWorkers, batches: StratifiedBatches, config: OnlineConfig) -> None:
+    def __init__(self, workers: RolloutWorkers, batches: Batches, config: OnlineConfig) -> None:
         self._workers, self._batches, self._config = workers, batches, config
 
     def collect(self, update: int) -> list[RolloutGroup]:
@@ -79,7 +79,7 @@ class SyncCollector:
         # a checkpoint must not depend on them
         # which device made a rollout, and how long that took, is a matter of chance
         rollouts = [replace(one, device="") for one in self._workers.run([job for members in jobs for job in members])]
-        each = config.num_generations
+        each = config.rollouts
         return [
             RolloutGroup(key, task, tuple(rollouts[place * each : (place + 1) * each]))
             for place, (key, task) in enumerate(groups)

@@ -14,6 +14,7 @@ from trainer.online.credit.assign import credit_figures, reply_advantages
 from trainer.online.figures import Event, rollout_figures, unread_example, update_figures
 from trainer.online.learner import learn
 from trainer.online.pictures import filmstrip, telling
+from trainer.online.platforms import kept_of, platform_figures, run_advantages
 from trainer.online.reference import compare, validation_jobs
 from trainer.online.replay import ReplayBuffer
 from trainer.online.rewards import trajectory_scores
@@ -21,7 +22,7 @@ from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import POLICY, REFERENCE, Rollout, RolloutJob
 from trainer.online.state import TrainingProgress, load_run, save_run
 from trainer.online.workers import RolloutWorkers
-from trainer.rl.grpo import Advantages, group_advantages, shrunk_negatives
+from trainer.rl.grpo import Advantages, shrunk_negatives
 from trainer.rl.learner import Learner
 from trainer.rl.reward_figures import totals
 from trainer.rl.trust_region.assign import update_options
@@ -149,14 +150,16 @@ class OnlineRun:
                 "vesper",
             )
         self._show(groups)
+        if self.config.rollouts > self.config.num_generations:
+            filled, scores = kept_of(filled, scores, self.config.num_generations)
         outcomes = [[one.success for one in group.rollouts] for group in filled]
-        compared = group_advantages(totals(scores), self.config.grpo)
+        compared = run_advantages(filled, totals(scores), self.config)
         # members that an earlier update used are compared with, and lose their weight only then
         advantages = _counting(shrunk_negatives(compared, outcomes, self.config.grpo.negative_floor), filled)
         rollouts = [one for group in filled for one in group.rollouts]
         groups_of = [group.rollouts for group in filled]
         own = reply_advantages(groups_of, totals(scores), advantages, self.config.credit, self.config.grpo)
-        figures = credit_figures(rollouts, advantages, own)
+        figures = credit_figures(rollouts, advantages, own) | platform_figures(filled, advantages, self.config)
         grpo = update_options(self.config, self.progress.curve)
         figures |= learn(self.learner, self.config, rollouts, advantages, update, self._decay(), own, grpo)
         # after the update, so that no rollout is replayed beside itself

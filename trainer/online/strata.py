@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from generators.tasks.strata import METHOD_EDGES, NANO_EDGES, STRATA, stratum
 from generators.tasks.task_sampling import TaskPool
@@ -17,6 +18,14 @@ def edges_for(preset: Preset) -> tuple[int, int]:
     return METHOD_EDGES if preset.source else NANO_EDGES
 
 
+class Batches(Protocol):
+    """Batch k is a pure function of k; `sizes`: how many tasks there are of each stratum."""
+
+    sizes: Mapping[str, int]
+
+    def batch(self, number: int, size: int) -> list[TaskSpec]: ...
+
+
 class StratifiedBatches:
     """Batch k is a pure function of (tasks, edges, seed, k); every task gets its turn before one comes again."""
 
@@ -27,7 +36,7 @@ class StratifiedBatches:
             raise ValueError(f"online RL: expected each task once, found {len(tasks) - len(self._tasks)} of them again")
         rows = [{**task.as_row(), "stratum": stratum(task.expected_steps, edges)} for task in tasks]
         self._pool = TaskPool(Tasks.table(rows), seed)
-        self.sizes = {name: len(self._pool.strata[name]) for name in STRATA}
+        self.sizes: Mapping[str, int] = {name: len(self._pool.strata[name]) for name in STRATA}
 
     def batch(self, number: int, size: int) -> list[TaskSpec]:
         """The `size` tasks of batch `number`."""

@@ -26,12 +26,13 @@ from trainer.online.asynchronous import AsyncCollector
 from trainer.online.collect import Collector, SyncCollector
 from trainer.online.engine import ReplyEngine
 from trainer.online.figures import metrics_of
+from trainer.online.platforms import batches_of
 from trainer.online.reference import validation_tasks
 from trainer.online.rollout_engine import RolloutEngine
 from trainer.online.rollouts import POLICY, REFERENCE
 from trainer.online.run import OnlineRun
 from trainer.online.state import FILE
-from trainer.online.strata import StratifiedBatches
+from trainer.online.strata import Batches
 from trainer.online.success import FinalFrameJudge, judge_of
 from trainer.online.vllm.engine import VllmEngine
 from trainer.online.workers import RolloutWorkers
@@ -88,7 +89,7 @@ def train_online(
     emit = on_event or (lambda event: None)
     checked = _usable(tasks, validation, pool, config)
     judge = judge_of(config.success_judge)
-    batches = StratifiedBatches(tasks, config.edges, config.seed)
+    batches = batches_of(tasks, config)
     loaded = load_checkpoint(start, device=device)
     config = _asking(loaded, config)
     state = StateFile(Path(state_dir) / FILE if state_dir else None, _identity(start, tasks, checked, config))
@@ -168,7 +169,7 @@ def _identity(
 def _assembled(
     start: str | Path,
     loaded: Checkpoint,
-    batches: StratifiedBatches,
+    batches: Batches,
     validation: Sequence[TaskSpec],
     pool: DevicePool,
     judge: FinalFrameJudge | None,

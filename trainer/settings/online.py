@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import field_validator, model_validator
@@ -39,6 +40,21 @@ class CreditConfig(Settings):
         1.0, "Share of a reply's own advantage, where it has one; the rest is its trajectory's.", ge=0, le=1
     )
     options: dict[str, Any] = setting({}, "The estimator's own options, by name.")
+
+
+class PlatformsConfig(Settings):
+    """How tasks of several platforms learn in one run (`trainer.online.platforms`)."""
+
+    weighting: Literal["pooled", "platform"] = setting(
+        "pooled",
+        "pooled: every group weighs the same; platform: every platform does, and scale_rewards batch is by platform.",
+    )
+    phase: Whole = setting(0, "Updates of one platform's tasks before the next one's; 0: all in every update.", ge=0)
+    oversampling: Number = setting(
+        1.0,
+        "Rollouts made for each one of `num_generations`; those whose rewards differ most are kept. In mode sync only.",
+        ge=1,
+    )
 
 
 class ReferenceConfig(Settings):
@@ -179,6 +195,7 @@ class OnlineConfig(RlConfig):
     threads: Whole = setting(1, "CPU threads, of the learner and of the reply engine each.", ge=1)
     reward: TrajectoryReward = setting(TrajectoryReward(), "The reward of a trajectory.")
     credit: CreditConfig = setting(CreditConfig(), "Credit within a trajectory.", neutral=True)
+    platforms: PlatformsConfig = setting(PlatformsConfig(), "Several platforms in one run.", neutral=True)
     reference: ReferenceConfig = setting(ReferenceConfig(), "When the reference policy follows.")
     limits: RolloutLimits = setting(RolloutLimits(), "What ends an episode.")
     vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")
@@ -196,6 +213,20 @@ class OnlineConfig(RlConfig):
                 f"expected rollout_engine in_process beside lora.rank {self.lora.rank}, found {self.rollout_engine}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _oversampling(self) -> Self:
+        if self.platforms.oversampling > 1 and self.mode != "sync":
+            raise ValueError(
+                "expected platforms.oversampling 1 in mode async, whose groups are compared before all of their "
+                f"rollouts have ended, found {self.platforms.oversampling:g}"
+            )
+        return self
+
+    @property
+    def rollouts(self) -> int:
+        """How many are made of a group, of which `num_generations` are kept."""
+        return math.ceil(self.platforms.oversampling * self.num_generations)
 
     @property
     def adaptive(self) -> bool:

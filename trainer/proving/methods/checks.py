@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from trainer.proving.methods import Check, loophole
+from trainer.proving.methods import Check, clashing_platforms, loophole
 
-CHECKS: dict[str, Check] = {one.name: one for one in (loophole.CHECK,)}
+CHECKS: dict[str, Check] = {one.name: one for one in (loophole.CHECK, clashing_platforms.CHECK)}

@@ -11,22 +11,24 @@ from trainer.settings.grpo import GrpoConfig
 
 
 class TablePolicy:
-    """logits [states, actions]; a reply is one token, the number of an action. The reference is the table of the
-    start."""
+    """logits [states, actions]; a reply is one token, the number of an action. The reference is the policy of the
+    start. With `features` [states, features] the table is [features, actions], and states share what they have in
+    common."""
 
-    def __init__(self, logits: torch.Tensor, learning_rate: float) -> None:
-        self.logits = logits.clone().requires_grad_(True)
-        self.reference = torch.log_softmax(logits, 1)
-        self.optimizer = torch.optim.Adam([self.logits], lr=learning_rate)
+    def __init__(self, table: torch.Tensor, learning_rate: float, features: torch.Tensor | None = None) -> None:
+        self.table = table.clone().requires_grad_(True)
+        self.features = torch.eye(len(table)) if features is None else features
+        self.reference = self.log_softmax().detach()
+        self.optimizer = torch.optim.Adam([self.table], lr=learning_rate)
 
     def log_softmax(self) -> torch.Tensor:
         """log π [states, actions], with gradient."""
-        return torch.log_softmax(self.logits, 1)
+        return torch.log_softmax(self.features @ self.table, 1)
 
     def sample(self, states: Sequence[int], generator: torch.Generator) -> list[int]:
         """An action in each state."""
         with torch.no_grad():
-            chances = torch.softmax(self.logits[list(states)], 1)
+            chances = self.log_softmax()[list(states)].exp()
             return torch.multinomial(chances, 1, generator=generator).squeeze(1).tolist()
 
     def step(
