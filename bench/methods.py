@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from pipelines.whole_files import put_json
-from trainer.proving.methods import Check
+from trainer.proving.methods import MethodCheck
 from trainer.proving.methods.checks import CHECKS
 from trainer.statistics import interval, paired
 
@@ -27,7 +27,7 @@ Cells = Mapping[str, Sequence[Mapping[str, float]]]
 """Member → its figures, a seed each."""
 
 
-def cells_of(check: Check, seeds: int, share: float, out: Path) -> dict[str, list[dict[str, float]]]:
+def cells_of(check: MethodCheck, seeds: int, share: float, out: Path) -> dict[str, list[dict[str, float]]]:
     """The figures of every member and seed, those on the disk as they are."""
     found: dict[str, list[dict[str, float]]] = {member: [] for member in check.members}
     for seed in range(seeds):
@@ -42,7 +42,7 @@ def cells_of(check: Check, seeds: int, share: float, out: Path) -> dict[str, lis
     return found
 
 
-def table(check: Check, cells: Cells) -> Iterator[str]:
+def table(check: MethodCheck, cells: Cells) -> Iterator[str]:
     """Lines of Markdown: a row a member, means over seeds, and what differs from the reference."""
     seeds = [str(seed) for seed in range(len(cells[check.reference]))]
     first, *others = check.figures

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.rl.grpo import group_advantages, grpo_loss
-from trainer.rl.trust_region import MEMBERS, Measured
+from trainer.rl.trust_region import MEMBERS, UpdateMeasures
 from trainer.rl.trust_region.assign import checked, controller, update_options
 from trainer.settings.grpo import GrpoConfig, LearnerConfig
 
 FIGURES = st.none() | st.floats(0, 50)
-HISTORIES = st.lists(st.builds(Measured, FIGURES, st.none() | st.floats(-5, 5), FIGURES), max_size=12)
+HISTORIES = st.lists(st.builds(UpdateMeasures, FIGURES, st.none() | st.floats(-5, 5), FIGURES), max_size=12)
 
 
 def config(**grpo: object) -> LearnerConfig:
@@ -27,14 +27,16 @@ def config(**grpo: object) -> LearnerConfig:
 class TestEveryController:
     @settings(max_examples=60, deadline=None)
     @given(beta=st.floats(1e-4, 1), history=HISTORIES)
-    def test_gives_a_weight_that_the_history_decides(self, name: str, beta: float, history: list[Measured]) -> None:
+    def test_gives_a_weight_that_the_history_decides(
+        self, name: str, beta: float, history: list[UpdateMeasures]
+    ) -> None:
         found = controller(name)(beta, history)
         assert math.isfinite(found) and found >= 0
         assert found == controller(name)(beta, list(history))
 
     def test_starts_from_the_settings(self, name: str) -> None:
         assert controller(name)(0.3, []) == 0.3
-        assert controller(name)(0.3, [Measured()] * 3) == 0.3
+        assert controller(name)(0.3, [UpdateMeasures()] * 3) == 0.3
 
     def test_refuses_an_option_that_it_does_not_know(self, name: str) -> None:
         with pytest.raises((ValueError, TypeError), match="taget"):
@@ -43,22 +45,22 @@ class TestEveryController:
 
 class TestTargetKl:
     def test_by_hand(self) -> None:
-        far = controller("target_kl")(0.1, [Measured(kl=0.5)] * 2, target=0.4, gain=0.2, error_clip=1.0)
+        far = controller("target_kl")(0.1, [UpdateMeasures(kl=0.5)] * 2, target=0.4, gain=0.2, error_clip=1.0)
         assert far == pytest.approx(0.1 * (1 + 0.2 * 0.25) ** 2)
-        clipped = controller("target_kl")(0.1, [Measured(kl=9.0)], target=0.4, gain=0.2, error_clip=0.5)
+        clipped = controller("target_kl")(0.1, [UpdateMeasures(kl=9.0)], target=0.4, gain=0.2, error_clip=0.5)
         assert clipped == pytest.approx(0.1 * 1.1)
 
     def test_a_long_time_near_the_reference_costs_nothing_later(self) -> None:
-        near = [Measured(kl=0.0)] * 50
-        late = controller("target_kl")(0.1, [*near, Measured(kl=9.0)], target=0.4)
-        assert late == controller("target_kl")(0.1, [Measured(kl=9.0)], target=0.4)
+        near = [UpdateMeasures(kl=0.0)] * 50
+        late = controller("target_kl")(0.1, [*near, UpdateMeasures(kl=9.0)], target=0.4)
+        assert late == controller("target_kl")(0.1, [UpdateMeasures(kl=9.0)], target=0.4)
 
 
 def test_a_reward_above_its_past_raises_the_weight() -> None:
-    rising = controller("reward_guided")(0.1, [Measured(reward=one) for one in (0.0, 0.0, 1.0)])
+    rising = controller("reward_guided")(0.1, [UpdateMeasures(reward=one) for one in (0.0, 0.0, 1.0)])
     # mean 1/3, sample std 0.57735: z = 1.1547
     assert rising == pytest.approx(0.1 * (1 + 1.1547), rel=1e-4)
-    assert controller("reward_guided")(0.1, [Measured(reward=one) for one in (1.0, 1.0, -9.0)]) < 0.1
+    assert controller("reward_guided")(0.1, [UpdateMeasures(reward=one) for one in (1.0, 1.0, -9.0)]) < 0.1
 
 
 class TestUpdateOptions:

@@ -48,6 +48,7 @@ OTHERS: dict[str, Any] = {
     "merge.weights": [1, 2, 3],
     "merge.specialists": ["offline_web"],
     "online.credit.options": {"gamma": 0.5},
+    "online.platforms.oversampling": 2.0,
     **{f"{run}.grpo.kl_weight.options": {"target": 0.5} for run in ("offline", "online", "distilled")},
     "distilled.teachers.grounding": None,
     "distilled.teachers.mobile": "offline_mobile",

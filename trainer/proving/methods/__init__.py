@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Check:
+class MethodCheck:
     """`asks`: what is measured, with the claim that it is held to. `run` (member, seed, share of the budget) gives
     `figures`; by the first of them members are compared with the `reference`."""
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 
 from trainer.online.platforms import most_mixed, platform_advantages
-from trainer.proving.methods import Check
+from trainer.proving.methods import MethodCheck
 from trainer.proving.methods.table_policy import TablePolicy
 from trainer.rl.grpo import Advantages, group_advantages
 from trainer.settings.grpo import GrpoConfig
@@ -102,7 +102,7 @@ def _cosine(policy: TablePolicy, right: list[int]) -> float:
     return float(torch.nn.functional.cosine_similarity(found[0], found[1], dim=0))
 
 
-CHECK = Check(
+CHECK = MethodCheck(
     name="clashing_platforms",
     system="Mobile-Agent-v3.5, MRPO",
     asks="success of the worse platform, percent (wanted: 5 more than pooled in four of five seeds)",

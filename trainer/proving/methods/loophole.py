@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import torch
 
-from trainer.proving.methods import Check
+from trainer.proving.methods import MethodCheck
 from trainer.proving.methods.table_policy import TablePolicy
 from trainer.rl.grpo import group_advantages
 from trainer.rl.trust_region.assign import update_options
@@ -60,7 +60,7 @@ def run(member: str, seed: int, share: float = 1.0) -> Mapping[str, float]:
     return {"lost": max(accuracy) - accuracy[-1], "peak": max(accuracy), "end": accuracy[-1], "beta": beta}
 
 
-CHECK = Check(
+CHECK = MethodCheck(
     name="loophole",
     system="GuirlVG; Ziegler et al.",
     asks="points of accuracy lost since the peak (wanted: at most 2 with a controller, at least 5 with a fixed weight)",

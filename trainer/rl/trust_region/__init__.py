@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Measured:
+class UpdateMeasures:
     """What an update measured: KL to the reference in nats a token (the k3 estimate), mean reward of its replies, and
     the policy's mean entropy in nats a token. None where the run reports no such figure."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from pipelines.extensions import find_part, is_outside
-from trainer.rl.trust_region import MEMBERS, Controller, Measured
+from trainer.rl.trust_region import MEMBERS, Controller, UpdateMeasures
 from trainer.settings.grpo import GrpoConfig, KlWeightConfig, LearnerConfig
 
 
@@ -49,7 +49,7 @@ def update_options(config: LearnerConfig, curve: Sequence[Mapping[str, object]])
     return grpo
 
 
-def _weight(grpo: GrpoConfig, measured: Sequence[Measured]) -> float:
+def _weight(grpo: GrpoConfig, measured: Sequence[UpdateMeasures]) -> float:
     beta = controller(grpo.kl_weight.controller)(grpo.beta, measured, **grpo.kl_weight.options)
     if not math.isfinite(beta) or beta < 0:
         raise ValueError(
@@ -58,8 +58,8 @@ def _weight(grpo: GrpoConfig, measured: Sequence[Measured]) -> float:
     return beta
 
 
-def _measured(event: Mapping[str, object]) -> Measured:
-    return Measured(*(_number(event.get(word)) for word in ("kl", "reward", "entropy")))
+def _measured(event: Mapping[str, object]) -> UpdateMeasures:
+    return UpdateMeasures(*(_number(event.get(word)) for word in ("kl", "reward", "entropy")))
 
 
 def _number(found: object) -> float | None:

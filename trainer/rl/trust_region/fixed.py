@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainer.rl.trust_region import Measured
+from trainer.rl.trust_region import UpdateMeasures
 
 
-def fixed(beta: float, measured: Sequence[Measured]) -> float:
+def fixed(beta: float, measured: Sequence[UpdateMeasures]) -> float:
     """`beta`."""
     return beta

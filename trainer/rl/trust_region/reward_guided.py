@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from schemas.settings import Number, Settings, setting
-from trainer.rl.trust_region import Measured
+from trainer.rl.trust_region import UpdateMeasures
 
 
 class RewardGuidedOptions(Settings):
@@ -21,7 +21,7 @@ class RewardGuidedOptions(Settings):
     most: Number = setting(10.0, "And no more than this.", ge=1)
 
 
-def reward_guided(beta: float, measured: Sequence[Measured], **options: object) -> float:
+def reward_guided(beta: float, measured: Sequence[UpdateMeasures], **options: object) -> float:
     """β by the last reward against all so far; `beta` itself until two of them differ. Raises `ValueError` for unknown
     options."""
     config = RewardGuidedOptions.parsed(options, "kl_weight reward_guided")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.settings import Number, Settings, setting
-from trainer.rl.trust_region import Measured
+from trainer.rl.trust_region import UpdateMeasures
 
 
 class TargetKlOptions(Settings):
@@ -22,7 +22,7 @@ class TargetKlOptions(Settings):
     largest: Number = setting(10.0, "β never rises above this; below that of the settings it never falls.", gt=0)
 
 
-def target_kl(beta: float, measured: Sequence[Measured], **options: object) -> float:
+def target_kl(beta: float, measured: Sequence[UpdateMeasures], **options: object) -> float:
     """β after all that was measured; updates without a KL leave it. Raises `ValueError` for unknown options."""
     config, least = TargetKlOptions.parsed(options, "kl_weight target_kl"), beta
     for one in measured:
