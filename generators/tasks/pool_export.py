@@ -1,7 +1,8 @@
 """The task pool in the forms in which RL trainers load prompts: TRL, verl, and a dataset repository.
 
 A prompt is what a policy is asked before its first action: the goal without a history, and the first screen where the
-task begins from a recorded one. Tasks of worlds begin from a state instead (`initial_state`), which a rollout sets up.
+task begins from a recorded one. Tasks of worlds begin from a state instead (`initial_state`), which a rollout sets up:
+beside the rows lies what lets TRL and verl play them on a server of worlds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import pyarrow as pa
 from pipelines.exports import trl, verl
 from pipelines.exports.filters import Filters
 from pipelines.exports.folder import ExportPlan, Report, export_folder, finish
-from pipelines.exports.form import IMAGES, ExportForm, datasets_schema, images
+from pipelines.exports.form import IMAGES, ExportForm, Rows, datasets_schema, images
+from pipelines.exports.recipes import recipe
 from pipelines.exports.records import Picture, ext_of
 from pipelines.prompts import messages, navigation_text
 from pipelines.store import Manifest, Store
@@ -57,6 +59,15 @@ def _hub(task: PoolTask) -> dict[str, object]:
     return {**task.row, "images": images(task.pictures)}
 
 
+def _environment(_: Rows) -> Mapping[str, str]:
+    return {"environment.py": recipe("trl_environment.py")}
+
+
+def _agent_loop(_: Rows) -> Mapping[str, str]:
+    names = {"agent_loop.py": "verl_agent_loop.py", "agent_loop.yaml": "verl_agent_loop.yaml", "run.sh": "verl_pool.sh"}
+    return {name: recipe(source) for name, source in names.items()}
+
+
 _PARQUET = "data/{split}-{part}.parquet"
 _LOAD = 'import datasets\ndata = datasets.load_dataset("THIS FOLDER", split="train")'
 POOL: dict[str, ExportForm[PoolTask]] = {
@@ -67,7 +78,9 @@ POOL: dict[str, ExportForm[PoolTask]] = {
         row=_trl,
         schema=datasets_schema([("prompt", trl.TYPED_TURNS), ("images", IMAGES), *_FIELDS]),
         loading=f"{_LOAD}\nGRPOTrainer(model, reward_funcs=[reward], train_dataset=data)",
-        notes="A reward function gets the columns by name: `evaluator` is the rule, `initial_state` the start.",
+        notes="A reward function gets the columns by name: `evaluator` is the rule, `initial_state` the start. "
+        "`environment.py` lets TRL play tasks that begin in a world, on a server of `vesper serve worlds`.",
+        beside=_environment,
     ),
     "verl": ExportForm(
         name="verl",
@@ -77,7 +90,10 @@ POOL: dict[str, ExportForm[PoolTask]] = {
         schema=verl.schema([("index", pa.int64()), ("split", pa.string()), *_FIELDS]),
         loading=verl.TRAIN,
         language="bash",
-        notes="`reward_model.ground_truth` is the rule that decides the task (`evaluator`), as JSON.",
+        notes="`reward_model.ground_truth` is the rule that decides the task (`evaluator`), as JSON. "
+        "`MODEL=… bash run.sh` plays tasks that begin in a world by `agent_loop.py`, on a server of "
+        "`vesper serve worlds`.",
+        beside=_agent_loop,
     ),
     "hub": ExportForm(
         name="hub",
@@ -118,7 +134,7 @@ def export_pool(
         columns=Tasks.meanings,
         lineage={pool.asset: pool.version, **dict(sorted(pool.inputs.items()))},
     )
-    finish(folder, card, {})
+    finish(folder, card, kind.beside({"train": sum(groups.values())}))
     return groups
 
 

@@ -1,4 +1,5 @@
-"""verl: rows of its `RLHFDataset`, for offline RL on samples whose answers a rule can reward."""
+"""verl: rows of its `RLHFDataset`, for offline RL on samples whose answers a rule can reward, and beside them a reward
+and a run for its launcher."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from pipelines.exports.form import IMAGES, ExportForm, datasets_schema, images
+from pipelines.exports.form import IMAGES, ExportForm, Rows, datasets_schema, images
+from pipelines.exports.recipes import recipe
 from pipelines.exports.records import Picture, Sample, marked_turns
 from pipelines.training_data.chat_turns import Turn
 from schemas.ids import canonical_json
@@ -70,6 +72,10 @@ def _row(sample: Sample) -> dict[str, object]:
     return row(sample.group.source, sample.turns[:-1], sample.pictures, ability, sample.answer, extra)
 
 
+def _run(_: Rows) -> Mapping[str, str]:
+    return {"reward.py": recipe("verl_reward.py"), "run.sh": recipe("verl_corpus.sh")}
+
+
 FORM = ExportForm(
     name="verl",
     loader="verl (`RLHFDataset`)",
@@ -79,6 +85,8 @@ FORM = ExportForm(
     loading=f"{TRAIN} \\\n  data.image_key=images data.prompt_key=prompt data.return_raw_chat=True",
     language="bash",
     notes="`reward_model.ground_truth` is the answer as it trains; `extra_info.target_boxes` are the boxes that a "
-    "point may lie in, as JSON, left, top, right, bottom in 0..1000.",
+    "point may lie in, as JSON, left, top, right, bottom in 0..1000. `MODEL=… bash run.sh` is a whole run, whose "
+    "rewards are those of `reward.py`: Vesper's own.",
     objectives=("grounding", "navigation"),
+    beside=_run,
 )

@@ -17,9 +17,9 @@ import pytest
 from choice_world import GOAL, ChoiceWorld, task
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
+from world_servers import served
 
 from generators.policies.policy import PolicyView
-from generators.tasks.task_spec import TaskSpec
 from generators.tasks.world_interface import WorldError
 from trainer.serving.checkpoint_policy import played_prompt
 from trainer.serving.serve import serving
@@ -48,23 +48,6 @@ class Client:
         assert found["type"] == "observation", found
         data_: dict[str, Any] = found["data"]
         return data_
-
-
-@contextmanager
-def served(
-    tasks: list[TaskSpec], opened: Any = ChoiceWorld, *, key: str = "", sessions: int = 2, **rules: Any
-) -> Iterator[str]:
-    """A server of these tasks; its address."""
-
-    @contextmanager
-    def world(_: TaskSpec) -> Iterator[Any]:
-        yield opened()
-
-    server = WorldServer(
-        {"train": tasks}, SessionRules(world, outcome, played_prompt, **rules), sessions=sessions, key=key
-    )
-    with serving(server) as (url, _):
-        yield url.removesuffix("/v1")
 
 
 @contextmanager
