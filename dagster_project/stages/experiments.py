@@ -7,8 +7,9 @@ import functools
 
 from dagster_project.stages.client_options import client_options
 from dagster_project.stages.stage import GraphStage, StageWork
-from dagster_project.stages.training import title, trainer_config
+from dagster_project.stages.training import checks_of, title, trainer_config
 from pipelines.store.manifest import Manifest
+from trainer.settings import stage_checks
 from trainer.stages.assets import CODE_VERSION, STAGES, asset_of, inputs_of
 from trainer.stages.experiments import GROUP, read
 from trainer.stages.run import run_stage
@@ -30,6 +31,7 @@ def stages() -> dict[str, GraphStage]:
             description=f"{title(name)}, of an experiment: made with its settings, beside the mainline.",
             kinds=("pytorch",),
             code_version=CODE_VERSION,
+            checks=checks_of(name),
             external=True,
             by_experiment=True,
             owners=("team:training",),
@@ -38,7 +40,7 @@ def stages() -> dict[str, GraphStage]:
         )
         for key, name in MADE.items()
     }
-    comparison = GraphStage(
+    compared = GraphStage(
         key=COMPARISON,
         deps=(),
         job="train",
@@ -48,9 +50,10 @@ def stages() -> dict[str, GraphStage]:
         "the two differ.",
         kinds=("html",),
         code_version=CODE_VERSION,
+        checks=stage_checks.COMPARISON,
         owners=("team:training",),
     )
-    return {**mirrored, COMPARISON: comparison}
+    return {**mirrored, COMPARISON: compared}
 
 
 def _run(name: str, work: StageWork) -> Manifest:

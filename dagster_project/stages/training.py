@@ -10,7 +10,7 @@ from dagster_project.settings import deployment as deployments
 from dagster_project.settings.environment import Environment
 from dagster_project.stages.client_options import client_options
 from dagster_project.stages.stage import GraphStage, StageWork
-from pipelines.store.manifest import Manifest
+from pipelines.store.manifest import CheckSpec, Manifest
 from schemas.action_types import ACTION_SPACE
 from trainer.evaluation.records import Records
 from trainer.proving.staircase import stage as staircase
@@ -28,6 +28,11 @@ from trainer.stages.settings import ranks_of, stage_settings
 def title(name: str) -> str:
     """A checkpoint's title in the demo's report; its own name where it has none."""
     return ENTRIES[name].title if name in ENTRIES else name
+
+
+def checks_of(name: str) -> tuple[CheckSpec, ...]:
+    """What a stage of the trainer is checked for, by its name there."""
+    return stage_checks.EVALUATION if name.startswith("evaluations/") else ENTRIES[name].checks
 
 
 def stages() -> Iterator[GraphStage]:
@@ -56,7 +61,7 @@ def stages() -> Iterator[GraphStage]:
             description=description,
             kinds=("pytorch",) if evaluation else ("pytorch", "huggingface"),
             code_version=CODE_VERSION,
-            checks=stage_checks.EVALUATION if evaluation else ENTRIES[name].checks,
+            checks=checks_of(name),
             external=True,
             owners=("team:training",),
             # An evaluation's rows are its records; a checkpoint is files.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dagster_project.assets import checks
 from dagster_project.settings.deployment import Deployment
-from dagster_project.stages import graph
+from dagster_project.stages import experiments, graph
 from pipelines.store.manifest import CheckSpec
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,8 @@ def test_no_check_is_made_that_nobody_declared() -> None:
 
 
 def test_every_stage_declares_its_checks() -> None:
-    stages = graph.stages(Deployment(raw_root=Path("/nowhere"), exports=({"form": "llama-factory"},)))
+    deployment = Deployment(raw_root=Path("/nowhere"), exports=({"form": "llama-factory"},))
+    stages = {**graph.stages(deployment), **experiments.stages()}
     assert not [key for key, stage in stages.items() if checks.declared(stage) == (checks.ALL,)]
     shown = {spec for stage in stages.values() for spec in stage.checks}
     elsewhere = {"checks_passed", "rows", "taken down", "the judge agrees with people"}

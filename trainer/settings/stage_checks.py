@@ -25,3 +25,7 @@ ONLINE = (LOADS, WEIGHTS_FINITE, SUCCESS_HELD, DEVICES_HELD, GROUPS_COMPARE)
 DISTILLED = (LOADS, TAUGHT_HELD, WEIGHTS_FINITE)
 MERGE = (WEIGHTS_FINITE, LOADS)
 EVALUATION = (ALL_SAMPLES_PUT, CONTROLS_BESIDE_GROUNDING)
+ALL_COMPARED = CheckSpec(
+    "every experiment was compared", "An experiment isn't evaluated yet, so the page does without it", blocking=False
+)
+COMPARISON = (ALL_COMPARED,)

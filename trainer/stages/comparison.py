@@ -17,6 +17,7 @@ from trainer.data.rows import light_rows, with_pictures
 from trainer.evaluation.evaluate import compare
 from trainer.modeling.batches import row_images
 from trainer.runtime.tracking import FOLDER
+from trainer.settings.stage_checks import ALL_COMPARED
 from trainer.settings.stages import HELDOUT
 from trainer.stages import comparison_page
 from trainer.stages.experiments import GROUP, MAINLINE, evaluation_of, names, read
@@ -194,4 +195,6 @@ def build_comparison(store: Store) -> Manifest:
             return {"experiments": len(found), "differing samples": sum(one.differing for one in found)}
 
         counts = build.run_part(spec, write).counts
-        return build.commit(counts=counts)
+        said = "; ".join(waiting) or len(found)
+        check = ALL_COMPARED.check(not waiting, said, f"{len(found) + len(waiting)} experiments", len(found))
+        return build.commit(counts=counts, checks=[check])

@@ -69,8 +69,18 @@ def test_two_runs_are_compared_over_the_same_samples(store: Store, made: Experim
     assert found.curves["train/loss"][0] != found.curves["train/loss"][1]
     same = compare_sides(store, MAINLINE, MAINLINE, "mid_trained")
     assert same.differing == 0 and all(figure.difference["mean"] == 0 for figure in same.figures)
-    page = build_comparison(store).file("page.html").read_text()
+    whole = build_comparison(store)
+    assert whole.checks_passed and all(check.passed for check in whole.checks)
+    page = whole.file("page.html").read_text()
     assert page.count("<svg") == len(found.curves) and "lr_high beside mainline" in page and "<script" not in page
+
+
+def test_an_experiment_that_isnt_evaluated_yet_is_named_by_a_warning(store: Store, made: Experiment) -> None:
+    define(store, Experiment("later", ("mid_trained",), {"seed": 3}))
+    build_comparison(store)
+    whole = store.require("experiments/comparison")
+    [check] = whole.checks
+    assert whole.checks_passed and not check.passed and "mainline and later: expected a stage" in check.found
 
 
 def test_commands_make_list_compare_and_promote(
