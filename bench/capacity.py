@@ -29,6 +29,10 @@ from pipelines.prompts.tokens import image_tokens  # noqa: E402
 
 FIGURES = Path(__file__).parent / "capacity_figures.json"
 PAGE = ROOT / "docs" / "capacity.md"
+WORKERS = (1, 16, 64)
+"""Cores: one, one machine's, and those of a small fleet."""
+SCALES = (1, 10, 100)
+"""Times the corpus that the page is about."""
 
 
 def _assumed(value: float, what: str) -> Any:
@@ -55,6 +59,8 @@ class Assumptions:
     attempts: float = _assumed(1.0, "at each task, as groups of RL or best-of-n take them")
     rl_passes: float = _assumed(2.0, "times that a trajectory is trained on, offline and online")
     copies: float = _assumed(2.0, "versions of derived data kept at once (`vesper gc --keep`)")
+    machine_tb: float = _assumed(8.0, "disk of one machine")
+    night_h: float = _assumed(12.0, "hours in which a night's data stages have to be done")
 
 
 @dataclass(frozen=True)
@@ -215,6 +221,7 @@ def page(figures: Mapping[str, Any], said: Assumptions, tokens: float, trajector
             judge or the nano judge the judge's lines are 0. A later night costs the share of the corpus's lines
             that changed."""),
         "",
+        *growing(lines, said),
         "## Measured",
         "",
         "| figure | value | unit | where | date |",
@@ -235,6 +242,42 @@ def page(figures: Mapping[str, Any], said: Assumptions, tokens: float, trajector
         "",
     ]
     return "\n".join(out)
+
+
+def growing(lines: list[Line], said: Assumptions) -> list[str]:
+    """The section on larger corpora: hours of the data stages on more cores, disk, and which bound is passed first.
+
+    Stages are linear (`make growth` fails where one isn't) and their parts independent, so hours are core-hours divided
+    by cores; what starts once, and a reduce step in one process, come on top.
+    """
+    hours = sum(one.value for one in lines if one.of == "corpus" and one.unit == "core-hours")
+    rows = next(one.value for one in lines if one.what == "native rows")
+    disk = sum(one.value for one in lines if one.of == "corpus" and one.unit == "bytes")
+    words = {1: "one core", 16: "16 cores, one machine", 64: "64 workers"}
+    out = [
+        "## Ten and a hundred times that",
+        "",
+        f"| corpus | native rows | {' | '.join(words[count] for count in WORKERS)} | disk |",
+        f"|---|---:|{'---:|' * len(WORKERS)}---:|",
+    ]
+    for scale in SCALES:
+        spent = " | ".join(f"{hours * scale / count:,.3g} h" for count in WORKERS)
+        out.append(f"| {scale} x | {_told(rows * scale, '')} | {spent} | {_told(disk * scale, 'bytes')} |")
+    # Both bounds as a multiple of the corpus: whichever is smaller is met first.
+    disk_at = said.machine_tb * 1e12 / disk
+    night_at = {count: said.night_h * count / hours for count in WORKERS}
+    first = {count: "the night" if night_at[count] < disk_at else "the disk" for count in WORKERS}
+    out += [
+        "",
+        _filled(f"""Hours are core-hours of the data stages by cores, with the rules judge. What breaks first, as the
+            corpus grows, where a night of {said.night_h:g} hours has to do: {first[1]} on one core
+            ({min(night_at[1], disk_at):.3g} times this corpus), {first[16]} on one machine of 16 cores and
+            {said.machine_tb:g} TB ({min(night_at[16], disk_at):.3g} times; its disk is full at {disk_at:.3g}), and the
+            night with 64 workers whose store is a bucket ({night_at[64]:.3g} times). A model judge that is asked about
+            everything needs the GPUs of its line above, times as much."""),
+        "",
+    ]
+    return out
 
 
 def _filled(text: str) -> str:

@@ -12,13 +12,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 from bench import capacity  # noqa: E402
-from bench.capacity import Assumptions, cost, page  # noqa: E402
+from bench.capacity import Assumptions, cost, growing, page  # noqa: E402
 
 FIGURES = json.loads((ROOT / "bench" / "capacity_figures.json").read_text())
 
 
 def _values(said: Assumptions | None = None) -> list[float]:
     return [line.value for line in cost(FIGURES, said or Assumptions(), 10e9, 30_000)]
+
+
+def _growing(said: Assumptions) -> list[str]:
+    return growing(cost(FIGURES, said, 10e9, 30_000), said)
 
 
 def test_the_page_is_made_by_its_command(tmp_path: Path) -> None:
@@ -29,7 +33,7 @@ def test_the_page_is_made_by_its_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize("knob", [one.name for one in fields(Assumptions)])
 def test_every_assumption_matters_and_is_named_on_the_page(knob: str) -> None:
     said = replace(Assumptions(), **{knob: type(getattr(Assumptions(), knob))(getattr(Assumptions(), knob) * 2)})
-    assert _values(said) != _values()
+    assert _values(said) != _values() or _growing(said) != _growing(Assumptions())
     assert f"`--{knob.replace('_', '-')}`" in page(FIGURES, said, 1e9, 10)
 
 
@@ -39,6 +43,11 @@ def test_every_measured_figure_matters_and_says_where_it_was_measured() -> None:
         changed = [line.value for line in cost(other, Assumptions(), 10e9, 30_000)]
         assert (changed != _values()) or name == "rows unified, flat", name
         assert figure["where"] and figure["date"].startswith("20") and figure["value"] > 0
+
+
+def test_what_breaks_first_is_the_smaller_bound() -> None:
+    text = " ".join(_growing(replace(Assumptions(), machine_tb=1.0)))
+    assert "the disk on one machine of 16 cores" in text and "the night on one core" in text
 
 
 def test_costs_grow_with_what_is_asked_for() -> None:
