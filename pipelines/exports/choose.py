@@ -60,6 +60,7 @@ def choose(store: Store, shards: Manifest, filters: Filters, objectives: Sequenc
         seen.add(group)
         if group.objective not in objectives or not filters.takes(group):
             continue
+        # The sample itself and what it was derived from: the worst of them counts.
         items = (item_sample(plain["sample_id"]), *(_VERSION.sub("", parent) for parent in plain["parents"]))
         known = [scores[item] for item in items if item in scores]
         score = min(known) if known else None
@@ -71,6 +72,7 @@ def choose(store: Store, shards: Manifest, filters: Filters, objectives: Sequenc
         there = ", ".join(sorted({f"{one.source} ({one.licence}, {one.objective})" for one in seen})) or "nothing"
         unscored = "; no judge's score is in its gold" if filters.score is not None and not scores else ""
         raise ValueError(f"{shards.asset}: expected rows that filters leave, found none; it holds {there}{unscored}")
+    # Split by split, since a file holds one; sorting is stable, so rows stay in the order of their shards.
     return sorted(chosen, key=lambda one: SPLITS.index(one.group.split))
 
 
@@ -98,6 +100,7 @@ def verdict_scores(store: Store, shards: Manifest) -> dict[str, int]:
             continue
         gold = store.version(asset, version)
         first = [store.version(name, used) for name, used in gold.inputs.items() if name.startswith("verdicts/")]
+        # Verdicts of round 0 first, then later rounds over them.
         for manifest in (*first, gold):
             for path in manifest.paths("verdicts"):
                 for row in pq.read_table(path, columns=["item_id", "round", "score"]).to_pylist():
@@ -110,6 +113,7 @@ def verdict_scores(store: Store, shards: Manifest) -> dict[str, int]:
 def _repeats(store: Store, shards: Manifest) -> dict[tuple[str, int], int]:
     """(name of a shard, row) → how often the mixture takes it."""
     manifest = store.require(mixture.ASSET)
+    # A mixture of other shards counts other rows.
     if manifest.inputs.get(shards.asset) != shards.version:
         raise StoreError(
             f"{mixture.ASSET} {manifest.version}: expected a mixture of {shards.asset} {shards.version}, found one of "
@@ -126,6 +130,7 @@ def read(chosen: Sequence[Chosen], start: int = 0) -> Iterator[Sample]:
     """The samples from a place on with their pictures, in the order given; neighbours of one row group are read
     together."""
     placed = enumerate(chosen[start:], start)
+    # Neighbours of a row group are read at once, as a row group is what can be read.
     for (path, row_group), rows in groupby(placed, key=lambda pair: (pair[1].shard, pair[1].row_group)):
         held = pq.ParquetFile(path).read_row_group(row_group, _WHOLE).to_pylist()
         yield from (_sample(index, one, held[one.row]) for index, one in rows)
@@ -134,6 +139,7 @@ def read(chosen: Sequence[Chosen], start: int = 0) -> Iterator[Sample]:
 def _sample(index: int, one: Chosen, row: dict[str, Any]) -> Sample:
     said = row["messages"]
     return Sample(
+        # A sample that is taken twice needs two names.
         one.sample_id if one.copy == 1 else f"{one.sample_id}-{one.copy}",
         one.group,
         trained_turns(said, row["answer"]) if isinstance(said, str) else said,

@@ -87,6 +87,7 @@ def build_export(store: Store, form: str, filters: Filters | None = None) -> Man
     `mixture.require_scan`).
     """
     kind, filters, shards = CORPUS[form], filters or Filters(), store.require(SHARDS)
+    # What the scan found must not leave the house either.
     mixture.require_scan(store, shards)
     chosen: dict[Path, list[Chosen]] = {}
     for one in choose(store, shards, filters, kind.objectives):
@@ -103,6 +104,7 @@ def build_export(store: Store, form: str, filters: Filters | None = None) -> Man
         ): rows
         for path, rows in chosen.items()
     }
+    # The card depends on all parts, so it is one of its own.
     about = PartSpec("about", digest([base, inputs, sorted(spec.inputs_digest for spec in specs)]))
     with store.build(
         asset_of(form), code_version=CODE_VERSION, config=settings, inputs=inputs, parts=[*specs, about]
@@ -130,6 +132,7 @@ def _part(
     put: set[str] = set()
 
     def put_picture(picture: Picture) -> None:
+        # A picture of many rows is one file.
         if (name := picture.path) not in put:
             put.add(name)
             out.bytes(name, picture.data)

@@ -56,6 +56,7 @@ def open_folder(folder: Path, plan: ExportPlan) -> None:
     path = folder / RECEIPTS / "plan.json"
     if path.is_file():
         found = path.read_text(encoding="utf-8")
+        # Another plan's parts would stand beside these as if they were one export.
         if found.strip() != canonical_json(plan.plain()):
             raise ValueError(
                 f"{folder}: expected the export that was begun there to be of {plan.asset}@{plan.version} with these "
@@ -81,6 +82,7 @@ def export_folder(
     """
     open_folder(folder, plan)
     done = list(_receipts(folder))
+    # Rows are taken in one order, so their number says where to go on.
     taken = sum(part.rows for part in done)
     names = (f"{number:05d}" for number in count(len(done)))
 
@@ -95,6 +97,7 @@ def export_folder(
     for part in write_parts(form, records_from(taken), limit_mb, names, place, put_picture):
         path = folder / part.name
         receipt = {**part.plain(), "bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        # The receipt after its part, so that a part without one is written again.
         put_json(folder / RECEIPTS / f"part-{len(done):05d}.json", receipt)
         done.append(part)
         report(f"{part.name}: {part.rows} rows, {path.stat().st_size} bytes")

@@ -18,6 +18,7 @@ def _line(sample: Sample) -> dict[str, object]:
     aim = _AIM.fullmatch(sample.answer) if sample.group.objective == "grounding" else None
     if aim is not None and len(sample.pictures) == 1:
         turns[-1]["content"] = "<bbox>"
+        # In 0..1 (`norm1`), from our 0..1000.
         sides = [int(side) / 1000 for side in aim.groups() if side is not None]
         line["objects"] = {"ref": [], "bbox": [sides], "bbox_type": "norm1"}
     return line | sample.about

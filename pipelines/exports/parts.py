@@ -77,8 +77,10 @@ def write_parts(
         with place(name) as path:
             sink = open_sink(path, Path(name).suffix, form.schema)
             try:
+                # A part holds one split, and ends behind the record that fills it.
                 while record is not None and record.group.split == split and size < limit_mb * MB:
                     if form.loose_pictures:
+                        # Pictures before the row that names them.
                         for picture in record.pictures:
                             put_picture(picture)
                     size += sink.add(form.row(record))

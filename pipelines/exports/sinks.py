@@ -81,6 +81,7 @@ class _Tar:
             member = tarfile.TarInfo(name)  # of no time and nobody, so that equal rows give equal bytes
             member.size = len(data)
             self._tar.addfile(member, io.BytesIO(data))
+            # A header block stands before each member.
             size += len(data) + tarfile.BLOCKSIZE
         return size
 

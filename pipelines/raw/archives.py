@@ -50,11 +50,13 @@ def unpack(archive: Path, cache: Path) -> Path:
     target = cache / file_sha256(archive)
     if target.is_dir():
         return target
+    # A name of this process, so that two that unpack the same archive don't meet.
     partial = cache / f".{target.name}.{os.getpid()}"
     shutil.rmtree(partial, ignore_errors=True)
     try:
         with archive.open("rb") as stream:
             extract(stream, archive.name, partial, archive.stat().st_size)
+        # In one step: whoever finds the folder finds all of it.
         partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -80,6 +82,7 @@ def extract(
             if count > MAX_MEMBERS:
                 raise ArchiveError(f"{name}: more than {MAX_MEMBERS} members: a bomb?")
             if member.stands(path):
+                # What was unpacked before counts towards the limit as well.
                 written.take(member.size)
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,6 +140,7 @@ def _members(stream: Any, name: str, starts: Sequence[int], packed_bytes: int) -
     if first[:2] == b"PK":
         with _open_zip(stream, starts) if first == _SPLIT else zipfile.ZipFile(stream) as source:
             for info in source.infolist():
+                # A link could lead a later member out of the folder.
                 if (info.external_attr >> 16) & 0o170000 == 0o120000:
                     raise ArchiveError(f"{name}: {info.filename!r} is a link; only plain files are unpacked")
                 if not info.is_dir():
@@ -155,6 +159,7 @@ def _tar_members(stream: Any, name: str, packed_bytes: int) -> Iterator[_Archive
             packed.members.clear()  # type: ignore[attr-defined]  # else it holds all of them
             count += 1
             headers += entry.offset_data - end
+            # Headers have no length of their own to be checked: many large ones fill the memory.
             if headers > MAX_HEADER_BYTES + count * MEAN_HEADER_BYTES:
                 raise ArchiveError(f"{name}: {headers} bytes of headers for {count} members: a bomb?")
             end = entry.offset_data + entry.size
@@ -172,6 +177,7 @@ def _open_zip(stream: object, starts: Sequence[int]) -> zipfile.ZipFile:
     """A zip that zip itself split, its parts joined: entries count their offsets from the part they begin in, and
     Python's zipfile takes them all to lie in the part that holds the directory."""
     source = zipfile.ZipFile(_OneDisk(stream))  # type: ignore[arg-type]
+    # Offsets count from the part that an entry begins in, and zipfile reads them from the directory's part.
     base = starts[bisect_right(starts, source.start_dir) - 1]
     for info in source.infolist():
         if info.volume >= len(starts):
@@ -189,6 +195,7 @@ class _OneDisk(io.RawIOBase):
         self._stream = stream
         size = stream.seek(0, io.SEEK_END)
         begin = max(size - (1 << 16) - 22, 0)
+        # The end record is at most 64 kB of comment and 22 bytes from the end.
         stream.seek(begin)
         tail = stream.read(size - begin)
         at = tail.rfind(b"PK\x05\x06") - 20

@@ -84,6 +84,7 @@ class FileHashes:
         stamps = {name: _stamp(os.stat(name)) for name in names}
         found = {name: known for name, stamp in stamps.items() if (known := self._remembered(name, stamp)) is not None}
         unread = [name for name in stamps if name not in found]
+        # By size, as threads help only where hashing takes longer than Python does.
         large = [name for name in unread if stamps[name][0] >= _SMALL]
         found |= zip(large, _on_all_cores(self._read, large), strict=True)
         found |= {name: self._read(name) for name in unread if stamps[name][0] < _SMALL}
@@ -99,6 +100,7 @@ class FileHashes:
     def _read(self, name: str) -> str:
         now, stamp = time.time_ns(), _stamp(os.stat(name))
         value = _hashed(name, stamp[0])
+        # Changed lately: the clock's grain could hide a second change, so it isn't remembered.
         if max(stamp[1:3]) < now - _CLOCK_GRAIN_NS and _stamp(os.stat(name)) == stamp:
             self._known[name] = [*stamp, value]
         return value

@@ -91,6 +91,7 @@ def pull(
     says to take the newest. `endpoint` None: the library's own (`HF_ENDPOINT`). Raises `PullError` with one line.
     """
     before = read_record(target)
+    # A pull stays at the commit that it first took, until somebody asks for another.
     pinned = revision or (before["commit"] if before and before["repo"] == repo and not update else None)
     listing = list_repository(repo, pinned, endpoint=endpoint, first_wait_s=first_wait_s)
     archives = {pattern: listing.chosen([pattern]) for pattern, _ in unpack}
@@ -100,6 +101,7 @@ def pull(
     old = {entry["path"]: RemoteFile(**entry) for entry in before["files"]} if before else {}
     stamps = dict(before["stamps"]) if before else {}
     unpacked = dict(before["unpacked"]) if before else {}
+    # What an archive is: its parts with their checksums.
     states = {pattern: [[file.path, file.sha256 or file.blob] for file in archives[pattern]] for pattern, _ in unpack}
     held = {
         pattern: Unpacked(target, local_path(target, folder), pattern, states[pattern]) for pattern, folder in unpack
@@ -110,11 +112,13 @@ def pull(
                 f"{target}: {pattern!r} has changed since it was unpacked: expected a list of its old members, so that "
                 "none of them stays, found none (older versions wrote no list); move this folder away and pull anew"
             )
+    # Renamed files are taken along first, or they would be fetched again.
     _rename(target, old, wanted, done)
     from tqdm import tqdm
 
     for file in tqdm(wanted, desc=repo, unit="file", mininterval=2):
         path = local_path(target, file.path)
+        # Known by size and time, else by its bytes: a file that is right isn't fetched.
         if old.get(file.path) == file and _stamp(path) == stamps.get(file.path, "") or file.matches(path):
             done.unchanged.append(file.path)
             continue
@@ -132,6 +136,7 @@ def pull(
         changed.append(one)
         unpacked[pattern] = states[pattern]
         done.unpacked.append((pattern, len(one.members())))
+    # Old members go only when all new ones are unpacked.
     for one in changed:
         one.retire_others()
     names = {file.path for file in wanted}
@@ -140,15 +145,18 @@ def pull(
         if local.exists():
             local.unlink()
             done.removed.append(path)
+    # Members of this revision stay even where an older archive had the same name.
     names = names.union(*(one.members() for one in held.values()))
     for one in changed:
         done.removed += one.remove_others(names)
     for one in changed:
         one.move_in()
+    # The record last: killed before it, the next pull looks at every file again.
     _write_record(target, {"repo": repo, "asked": revision, "commit": listing.commit, "unpacked": unpacked}, wanted)
     for one in changed:
         one.forget_others()
     if pinned is not None and revision is None:
+        # Asked only where nobody named a revision: then a newer one is worth telling of.
         newest = list_repository(repo, None, endpoint=endpoint, first_wait_s=first_wait_s).commit
         done.newer = newest if newest != listing.commit else None
     return done
@@ -173,6 +181,7 @@ def list_repository(
     except RepositoryNotFoundError as error:
         raise PullError(f"{repo}: no such dataset repository, or it isn't public") from error
     commit = str(info.sha)
+    # A hub that answers with another commit than was asked for isn't believed.
     if revision is not None and _is_commit(revision) and commit != revision:
         raise PullError(f"{repo}: asked for commit {revision}, the hub answered with {commit}")
     found = [
@@ -227,6 +236,7 @@ def _fetch(repo: str, commit: str, file: RemoteFile, target: Path, endpoint: str
     from huggingface_hub.errors import EntryNotFoundError
 
     local_path(target, file.path)
+    # A second time from the start: what resumed a damaged part would be damaged again.
     for force in (False, True):
 
         def download(force: bool = force) -> str:
@@ -272,6 +282,7 @@ def _retried(call: Callable[[], Any], what: str, first_wait_s: float) -> Any:
             return call()
         except HfHubHTTPError as error:
             status = error.response.status_code if error.response is not None else 0
+            # Gone, forbidden, unknown: asking again changes nothing.
             if status not in RETRIED:
                 raise
             last = f"HTTP {status}"

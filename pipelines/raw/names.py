@@ -19,6 +19,7 @@ MAX_DEPTH = 64
 
 def refused(name: str) -> str | None:
     """Why nothing may get this relative name; None if it may."""
+    # Backslashes count as separators, as they do on Windows.
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if name.startswith(("/", "\\")) or ".." in parts or "\0" in name or ":" in "".join(parts[:1]):
         return "leads out of the folder"

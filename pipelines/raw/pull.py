@@ -59,6 +59,7 @@ def first_rows(repo: str, rows: int, target: Path, *, revision: str | None = Non
             for split, stream in streams.items():
                 for name, feature in (stream.features or {}).items():
                     if isinstance(feature, datasets.Image):
+                        # Undecoded: pictures stay the bytes that were published.
                         stream = stream.cast_column(name, datasets.Image(decode=False))
                 taken = datasets.Dataset.from_list(list(stream.take(rows)), features=stream.features)
                 path = local_path(target, f"{config}/{split}-first-{rows}.parquet")
@@ -95,6 +96,7 @@ def copy_tree(origin: str, target: Path) -> tuple[int, int]:
         if BOOK_KEEPING in inner.split("/"):  # of the pull that filled the origin
             continue
         place = local_path(target, inner)
+        # By size alone: a checksum would read all of the origin again.
         if place.exists() and place.stat().st_size == info.get("size"):
             there += 1
             continue
@@ -106,6 +108,7 @@ def copy_tree(origin: str, target: Path) -> tuple[int, int]:
 def _copy(system: Any, name: str, info: dict[str, Any], place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     partial, stamp = place.with_name(f".{place.name}.part"), place.with_name(f".{place.name}.part.json")
+    # The origin as it is now: another file of the same name is begun anew.
     identity = json.dumps([info.get("size"), *(str(info.get(key)) for key in ("ETag", "etag", "mtime", "md5Hash"))])
     if not (stamp.exists() and partial.exists() and stamp.read_text() == identity):
         partial.write_bytes(b"")
@@ -114,6 +117,7 @@ def _copy(system: Any, name: str, info: dict[str, Any], place: Path) -> None:
     for attempt in range(ATTEMPTS):
         try:
             with system.open(name, "rb", block_size=BLOCK_BYTES) as remote, partial.open("ab") as out:
+                # Goes on where it was cut.
                 if out.tell():
                     remote.seek(out.tell())
                 while block := remote.read(BLOCK_BYTES):
@@ -128,6 +132,7 @@ def _copy(system: Any, name: str, info: dict[str, Any], place: Path) -> None:
         raise PullError(f"{name[:120]!r}: can't be read in {ATTEMPTS} attempts; last: {last}")
     expected = info.get("size")
     wrong = expected is not None and partial.stat().st_size != expected
+    # A checksum only where the file system states one.
     if wrong or (_known_md5(info) not in (None, _md5(partial))):
         found = partial.stat().st_size
         partial.unlink()

@@ -34,6 +34,7 @@ def register_raw(store: Store, source: str, path: Path, extra: Mapping[str, obje
     found = zip(names, hashes.all([path / name for name in names]), strict=True)
     listing = [{"path": name, "bytes": sizes[name], "sha256": sha256} for name, sha256 in found]
     hashes.save()
+    # The listing itself is the input: equal files, equal version.
     spec = PartSpec("files", digest(listing))
     counts = {"files": len(listing), "bytes": sum(sizes.values()), **(extra or {})}
 

@@ -54,6 +54,7 @@ def unpack_remote(
             count = extract(stream, ordered[-1].path, folder, joined.size, joined.starts)
             joined.verify()
         except (ArchiveError, PullError) as error:
+            # A connection that broke leaves what was unpacked; wrong bytes leave nothing.
             if not _right_bytes(error.__cause__):
                 shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -122,6 +123,7 @@ class JoinedParts(io.RawIOBase):
         wanted = min(len(buffer), self._parts[place][1].size - offset)
         data = self._read(place, offset, wanted)
         state, seen = self._hashes[place]
+        # Only what is read front to back can be hashed; a zip is checked member by member.
         if seen == offset:
             state.update(data)
             self._hashes[place] = (state, seen + len(data))
@@ -151,6 +153,7 @@ class JoinedParts(io.RawIOBase):
                         self._open[1].close()
                     self._open = (place, self._parts[place][0]())
                 stream = self._open[1]
+                # Sought again only where it must be, as seeking opens a new request.
                 if stream.tell() != offset:
                     stream.seek(offset)
                 if data := stream.read(wanted):

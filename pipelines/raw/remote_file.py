@@ -31,6 +31,7 @@ class RemoteFile:
             return False
         if self.sha256 is not None:
             return _hashed(path, hashlib.sha256()) == self.sha256
+        # git's id of a blob: sha1 over its length and its bytes.
         return self.blob is None or _hashed(path, hashlib.sha1(b"blob %d\0" % self.size)) == self.blob
 
 

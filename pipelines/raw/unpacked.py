@@ -34,6 +34,7 @@ class Unpacked:
     def __init__(self, target: Path, place: Path, archive: str, state: Any) -> None:
         self._target, self._place = target.resolve(), place.resolve()
         self._home = target / FOLDER / digest(archive)[:16]
+        # Where it goes and what the archive was: another of either is another state.
         name = digest([self._place.relative_to(self._target).as_posix(), state])[:16]
         self._fresh, self._whole = self._home / name, self._home / f"{name}.whole"
 
@@ -52,6 +53,7 @@ class Unpacked:
     def unpack(self, into: Callable[[Path], int]) -> None:
         """Have `into` unpack the archive into a folder where only what a killed run unpacked of the same state lies.
         Nothing is done if all of it is unpacked already. Raises what `into` raises."""
+        # What was unpacked of another state is of no use to this one.
         drop_unpacked(path for path in _folders(self._home) if path != self._fresh)
         if self._whole.exists() and (self._fresh.is_dir() or self._place.is_dir()):
             return
@@ -61,6 +63,7 @@ class Unpacked:
         below = self._place.relative_to(self._target)
         files = (path for path in self._fresh.rglob("*") if path.is_file())
         names = sorted((below / path.relative_to(self._fresh)).as_posix() for path in files)
+        # The list last, and lasting: it is what says that all of it is there.
         with whole_file(self._whole, lasting=True, alone=True) as part:
             part.write_text(json.dumps(names), encoding="utf-8")
 
@@ -79,6 +82,7 @@ class Unpacked:
 
         Raises `PullError`, before anything is removed, if a list holds a name that no member can have.
         """
+        # All names are looked at before the first file goes.
         gone = {name for path in self._home.glob("*.gone") for name in _listed(path)}
         places = {name: local_path(self._target, name) for name in sorted(gone - set(keep))}
         removed = []

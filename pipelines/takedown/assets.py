@@ -75,7 +75,10 @@ class VersionRewriter:
     def rewrite(self, asset: Asset, version: str) -> str | None:
         """Make a version anew without what was taken down; its new name, None if nothing of it changes."""
         old = asset.manifests[version]
+        # Inputs that were replaced themselves: this version is made from the new ones, even if no row of its
+        # own goes.
         reads = {name: self.replaced.get((name, value), value) for name, value in old.inputs.items()}
+        # Named by what was taken down, so that a rerun after a kill finds the version that it had begun.
         name = digest([REASON, old.asset, version, self.mark])[:16]
         place = _Place(asset.root, name)
         files = [self._entry(place, old, entry, reads) for entry in old.files]
@@ -83,6 +86,7 @@ class VersionRewriter:
         went: Counter[str] = Counter()
         for entry, (gone, _) in zip((*old.files, *old.side_files), (*files, *side_files), strict=True):
             went[entry.table or Path(entry.path).suffix] += gone
+        # Rendered files (pictures, pages) are dropped rather than cut: the graph draws them again.
         dropped = sum(new is None for _, new in (*files, *side_files))
         if not went.total() and not dropped:
             return None
@@ -103,6 +107,7 @@ class VersionRewriter:
             return 0, None  # its tars name no row; the graph writes it again from shards without the records
         if suffix not in (".parquet", ".jsonl"):
             return 0, entry
+        # A file that several versions share is cut once, and named by all of them.
         key = (old.root, entry.path)
         if key not in self.made:
             self.made[key] = (self._table if suffix == ".parquet" else self._lines)(place, old, entry)
@@ -119,6 +124,7 @@ class VersionRewriter:
         if not hit.any():
             return 0, entry
         left = table.filter(pa.array(~hit))
+        # Rows moved up in their shards, and the index must say where they are now.
         if entry.table == "index" and "row_group" in left.column_names:
             left = self._counted_anew(left, old)
         pq.write_table(left, place.path(entry), compression="zstd", row_group_size=ROW_GROUP_ROWS)
@@ -126,6 +132,7 @@ class VersionRewriter:
 
     def _shard(self, place: _Place, old: Manifest, entry: FileEntry) -> tuple[int, FileEntry]:
         file = pq.ParquetFile(old.root / entry.path)
+        # By row groups, as they come: pictures of a row stay in the group that holds them.
         groups = [file.read_row_group(place) for place in range(file.metadata.num_row_groups)]
         hits = [matches(group, self.terms) for group in groups]
         gone = int(sum(hit.sum() for hit in hits))
@@ -163,6 +170,7 @@ class VersionRewriter:
 
     def _mixture(self, place: _Place, old: Manifest, entry: FileEntry) -> tuple[int, FileEntry]:
         """Chosen rows of shards that were written again. A shard of which nothing is chosen any more goes."""
+        # By the digest of the shard as it was, which is how a mixture names it.
         moves = {moved.before: moved for moved in self.moved.values()}
         table = pq.read_table(old.root / entry.path)
         listed = table.to_pylist()
@@ -190,6 +198,7 @@ class VersionRewriter:
                     }
                 )
         pq.write_table(pa.Table.from_pylist(left, schema=table.schema), place.path(entry), compression="zstd")
+        # At least 1: the file is another one even where only the shard's digest changed.
         return max(gone, 1), place.entry(entry, len(left))
 
     def _lines(self, place: _Place, old: Manifest, entry: FileEntry) -> tuple[int, FileEntry]:
@@ -227,6 +236,7 @@ class VersionRewriter:
             counts=counts,
             checks=[*old.checks, check],
         )
+        # Behind a URL files first, then the listing, then the manifest, as in any commit.
         if (copies := self.store.copies) is not None:
             copies.require_files(old.folder, [*files, *side_files])
             copies.write_text(old.folder / version / LISTING, listing(manifest))
@@ -237,10 +247,12 @@ class VersionRewriter:
         with holding(old.root):
             settle(old.root)
             pointer, why = read_pointer(old.root), f"{sum(went.values())} rows were taken down"
+            # A version that was promoted by force stays so: nobody has looked at its checks anew.
             forced = pointer.get("version") == old.version and bool(pointer.get("change", {}).get("forced"))
             change = VersionChange(version, old.version, "taken down", user(), now(), why, forced)
             if pointer.get("version") == old.version:
                 point(old.root, change, manifest.data_version, put_text)
+            # Aliases follow, or whoever serves `production` would go on serving the record.
             for alias, named in aliased(old.folder).items():
                 if named == old.version:
                     point_alias(old.folder, alias, change, manifest.data_version, put_text)
@@ -253,6 +265,8 @@ class VersionRewriter:
                 if (name := self.replaced.get((asset.key, version))) is not None:
                     notice = {"version": version, "replaced_by": name, "reason": REASON}
                     put = put_text if self.store.copies is None else self.store.copies.write_text
+                    # The tombstone before the manifest goes: a kill in between leaves both, and a rerun goes
+                    # on.
                     put(asset.root / version / TOMBSTONE, json.dumps(notice, sort_keys=True))
                     _delete(self.store, [asset.root / version / "manifest.json"])
             _remove_unnamed(self.store, asset.root, self.taken, self.terms)
@@ -277,6 +291,7 @@ def _unnamed(root: Path, taken: TakenDown, terms: SearchTerms) -> list[Path]:
     going = []
     for path, _ in files_of(root):
         folder = root / path.relative_to(root).parts[0]
+        # Files of versions that stand are somebody's; those of no version are looked into.
         if path in named or not VERSION.fullmatch(folder.name) or path.name in (TOMBSTONE, "manifest.json"):
             continue
         replaced = (folder / TOMBSTONE).is_file() and not (folder / "manifest.json").is_file()

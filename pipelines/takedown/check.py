@@ -46,6 +46,7 @@ def verify(home: Path, taken: TakenDown, raws: Mapping[str, Raw]) -> list[Left]:
     """All that is left, in order of its place. `raws` are the native files of the sources that the list touches."""
     terms = SearchTerms.of(taken, shown=True)
     found = []
+    # Other machines may have put what this one has never seen.
     if (copies := copies_at(home)) is not None:
         fetch_everything(copies)
         found += [
@@ -53,6 +54,7 @@ def verify(home: Path, taken: TakenDown, raws: Mapping[str, Raw]) -> list[Left]:
             for path in remote_screens(copies, sorted(taken.screens))
             if not path.exists()
         ]
+    # Native files are read by their adapters below, which know what a record is there.
     inside = {path.resolve() for raw in raws.values() for path in (raw.root, *raw.companions.values())}
     for path in _files(home, inside):
         if (what := _look(path, taken, terms)) is not None:
@@ -73,6 +75,7 @@ def _look(path: Path, taken: TakenDown, terms: SearchTerms) -> str | None:
     if path.name == NAME or path.name in _LISTINGS or path.suffix in (*_UNREADABLE, ".keys", ".ids", ".lock"):
         return None
     if path.suffix.lower() in PICTURES:
+        # By its bytes as well as its name: a copy under another name is still the picture.
         return "a picture" if path.stem in taken.screens or file_sha256(path) in taken.screens else None
     try:
         if path.suffix == ".parquet":
@@ -83,6 +86,7 @@ def _look(path: Path, taken: TakenDown, terms: SearchTerms) -> str | None:
         if path.suffix == ".gz":
             data = unpacked_gzip(data)
     except (OSError, EOFError, BombError, zlib.error, pa.ArrowException) as error:
+        # What can't be read can't be called clean.
         return f"can't be read, so nobody knows: {' '.join(str(error).split())[:120]}"
     if path.parent.name == "parts" or path.parent.parts[-2:] == ("cache", "raw"):  # names and digests of files
         return None

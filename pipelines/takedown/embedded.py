@@ -62,6 +62,7 @@ def _cut_receipt(path: Path, folder: Path) -> bool:
         files: dict[str, str] = receipt["files"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path.name}: expected a receipt with its files, found {error}") from error
+    # Cut files have new digests; without them in the receipt the next refresh would draw the record again.
     there = {name: file_sha256(folder / name) for name in files if (folder / name).is_file()}
     if there == files:
         return False

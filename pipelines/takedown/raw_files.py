@@ -82,6 +82,7 @@ def remaining(source: str, raw: Raw, taken: TakenDown) -> list[str]:
     adapter, mine = sources.get(source), TakenOfSource(taken, source)
     found = {one.file for group in adapter.parts(raw) for one in _records(adapter, raw, group) if mine.native(_id(one))}
     for folder in (raw.root, *raw.companions.values()):
+        # Members of a broken pull belong to no adapter yet, so nobody can tell what they hold.
         found |= {path.relative_to(folder).as_posix() for path in unpacked_folders(folder)}
         shown = (path for path in pictures(folder) if file_sha256(path) in taken.screens)
         found |= {path.relative_to(folder).as_posix() for path in shown}
@@ -114,6 +115,8 @@ class _Instead(Raw):
 def _records(adapter: Adapter, raw: Raw, group: tuple[str, ...]) -> Iterator[_ReadRecord]:
     for one in adapter.records(raw, group):
         if isinstance(one, Broken):
+            # A broken record has no content; its reason stands for it, so that the proof notices if it
+            # changes.
             yield _ReadRecord(one.file, one.locator, "", digest([one.reason, one.items]))
         else:
             content = one.content_digest()
@@ -173,6 +176,7 @@ class _FileGroup:
         except (ValueError, OSError, KeyError):
             return False
         held = any(one.file == file and self.mine.native(_id(one)) for one in found)
+        # The others must all be read as before, each as often: that is the proof that nothing else was cut.
         return not held and _others(found, self.mine) == self.others
 
 
@@ -182,16 +186,19 @@ def _cut(group: _FileGroup, file: str, before: Sequence[_ReadRecord], report: Ra
     raw, path = group.raw, group.raw.path(file)
     here = [one for one in before if one.file == file]
     gone = [one for one in here if group.mine.native(_id(one))]
+    # All that the file holds goes: then the file goes, if the others are read without it.
     if len(gone) == len(here) and group.proved(raw, tuple(one for one in group.files if one != file), file):
         path.unlink()
         report.removed.append(file)
         return
+    # Hidden and beside the old file, so that replacing it is one rename on one disk.
     handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".put-", suffix=path.name[-80:])
     os.close(handle)
     new = Path(aside)
 
     def tried() -> Iterator[Cut]:
         others = [one.locator for one in here if one not in gone]
+        # From the surest way to the dearest; each is proved before it counts.
         yield from ways([(one.native_id, one.locator) for one in gone], others)
         pieces = _alone(group.adapter, raw, file, new, {one.native_id for one in gone})
         yield lambda number, data: number in pieces
@@ -200,6 +207,7 @@ def _cut(group: _FileGroup, file: str, before: Sequence[_ReadRecord], report: Ra
         for cut in tried():
             instead = _Instead(raw.root, raw.companions, file, new)
             if _without(path, new, cut) and group.proved(instead, group.files, file):
+                # As readable as the file that it replaces.
                 shutil.copymode(path, new)
                 os.replace(new, path)
                 report.changed.append(file)
@@ -228,6 +236,7 @@ def _alone(adapter: Adapter, raw: Raw, file: str, new: Path, gone: set[str]) -> 
         try:
             return {one.native_id for one in _records(adapter, _Instead(raw.root, raw.companions, file, new), (file,))}
         except (ValueError, OSError, KeyError):
+            # Several pieces that can't be read together may still hold it; a single one can't.
             return gone if len(chosen) > 1 else set()
 
     return search(sorted(set(numbers)), ids_in, gone)
@@ -257,6 +266,7 @@ def _text(path: Path, target: Path, edit: Callable[[bytes], bytes | None]) -> bo
     edited = edit(unpacked_gzip(data) if packed else data)
     if edited is None:
         return False
+    # No time in the header: equal content gives equal bytes.
     target.write_bytes(gzip.compress(edited, mtime=0) if packed else edited)
     return True
 
@@ -268,6 +278,7 @@ def _lines(data: bytes, cut: Cut) -> bytes | None:
 
 def _kept(pieces: Iterable[bytes], cut: Cut, first: int = 0) -> bytes | None:
     listed = list(pieces)
+    # A heading is no record, and stays.
     left = [piece for number, piece in enumerate(listed) if number < first or not cut(number - first, piece)]
     return b"".join(left) if len(left) < len(listed) else None
 
@@ -278,6 +289,7 @@ def _csv(data: bytes, cut: Cut) -> bytes | None:
     reader = csv.reader(iter(lines))
     pieces, last = [], 0
     for _ in reader:
+        # A row may hold line breaks, so its lines are those that the reader took for it.
         pieces.append("".join(lines[last : reader.line_num]).encode("utf-8", "surrogateescape"))
         last = reader.line_num
     return _kept(pieces, cut, first=1)
@@ -296,6 +308,7 @@ def _json(data: bytes, cut: Cut) -> bytes | None:
     within = [one for one in value.values() if isinstance(one, dict)] if isinstance(value, dict) else []
     if not any([_cut_entries(inner, cut), *(_cut_entries(one, cut) for one in within)]):
         return None
+    # As it was written: on lines of its own or in one.
     indent = 1 if b"\n" in data.strip() else None
     return json.dumps(value, ensure_ascii=False, indent=indent).encode()
 
@@ -326,6 +339,7 @@ def _broken_list(data: bytes, cut: Cut) -> bytes | None:
             break
         comma = re.compile(r"\s*,\s*").match(text, after)
         if comma is None:
+            # A comma behind it shows that the element was whole.
             break
         pieces.append(text[end : comma.end()].encode())
         end = comma.end()
@@ -340,6 +354,7 @@ def _tfrecord(path: Path, target: Path, cut: Cut) -> bool:
     plain = unpacked_gzip(data) if packed else data
     left, end = [], 0
     for one in tfrecord.scan_stream(io.BytesIO(plain)):
+        # 16 bytes of length and checksums around each record.
         end = len(plain) if one.size is None else one.offset + 16 + one.size
         if one.data is None or not cut(one.index, one.data):
             left.append(plain[one.offset : end])
@@ -355,6 +370,7 @@ def _parquet(path: Path, target: Path, cut: Cut) -> bool:
     with pq.ParquetWriter(target, file.schema_arrow, compression="zstd") as writer:
         for batch in file.iter_batches(1024):
             stays = []
+            # Pictures by their size only, as ids don't stand in them.
             for row in _plain(batch):
                 goes = cut(number, row)
                 stays.append(not goes)

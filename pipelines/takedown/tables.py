@@ -59,6 +59,7 @@ class SearchTerms:
     @classmethod
     def of(cls, taken: TakenDown, *, shown: bool) -> SearchTerms:
         """`shown`: whether a row that shows a removed picture goes too; else only where a list named the picture."""
+        # A picture that only went along takes no other rows with it while names are still being found.
         names = taken.episodes | taken.samples | (taken.screens if shown else taken.asked_screens)
         records = {source: {_inner(name) for name in found} for source, found in taken.records.items()}
         places = {source: {"\0".join(place) for place in found} for source, found in taken.places.items()}
@@ -107,6 +108,7 @@ def _in_column(column: pa.ChunkedArray, terms: SearchTerms) -> np.ndarray:
         whole = column.combine_chunks()
         values = whole.flatten()
         if pa.types.is_struct(values.type):
+            # Pictures in shards are named by their hash; the ending goes.
             values = pc.replace_substring_regex(values.field("path"), r"\.[a-z]+$", "")
         owners = pc.list_parent_indices(whole).to_numpy(zero_copy_only=False)
         hit = np.zeros(len(column), bool)
@@ -120,6 +122,7 @@ def _is_picture(kind: pa.DataType) -> bool:
 
 
 def _meant(values: object, terms: SearchTerms) -> np.ndarray:
+    # Versions and single steps stand for the item and the episode that were taken down.
     cut = pc.replace_substring_regex(values, r"@r\d+$", "")
     cut = pc.replace_substring_regex(cut, r"^step:(.*)/\d+$", r"episode:\1")
     return _isin(pc.replace_substring_regex(cut, "^sample:", ""), terms.names)
@@ -141,6 +144,7 @@ def _by_record(table: pa.Table, columns: set[str], terms: SearchTerms) -> np.nda
             text = table["provenance"].combine_chunks()
             parts = [pc.struct_field(pc.extract_regex(text, form), "x") for form in _PLACE]
             found = pc.binary_join_element_wise(*parts, "\0")
+            # Only rows without a native id: the place alone would also meet rows that moved there since.
             unnamed = np.asarray(pc.match_substring(text, '"record":null').to_numpy(zero_copy_only=False), bool)
             hit |= mine & unnamed & _isin(found, pa.array(sorted(terms.nameless[source]), pa.string()))
         if {"file", "record", "reason"} <= columns:

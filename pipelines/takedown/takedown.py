@@ -62,6 +62,7 @@ def take_down(store: Store, entries: Sequence[WithdrawnEntry], raw_of: RawOf) ->
 
     Raises `StoreError` if a build is in progress or the disk has no room for the rewritten files.
     """
+    # Nothing is built meanwhile: a build would write again what is about to go.
     with gate(store.home, exclusive=True):
         if store.copies is not None:
             heed(store.copies, gate_held=True)
@@ -77,14 +78,17 @@ def take_down(store: Store, entries: Sequence[WithdrawnEntry], raw_of: RawOf) ->
         taken.add(entries)
         seen = resolve(assets, taken)
         _locate_others(taken, seen, raw_of)
+        # Before anything is rewritten, as afterwards no shard tells any more.
         taken.trained |= trained_on(assets, taken)
         require_space(store.home, _largest(assets), "takedown")
+        # Remembered before the first cut: killed here, the next ingest already leaves the records out.
         _remember(store, taken)
         records = Counter(name.partition(":")[2].partition("/")[0] for name in seen if name.startswith("record:"))
         report = TakedownReport(len(taken.reasons), dict(sorted(records.items())), trained=sorted(taken.trained))
         report.unknown = sorted(entry.id for entry in entries if _named(entry) not in seen)
         _rewrite(store, assets, taken, report)
         report.screens = _remove_screens(store, taken)
+        # Native files after the store: they may lie elsewhere, and each is proved by itself.
         report.journals = _remove_journals(store, taken)
     for source in sorted({*taken.records, *taken.places}):
         if (raw := raw_of(source)) is not None:
@@ -110,6 +114,7 @@ def _remember(store: Store, taken: TakenDown) -> None:
     """Other machines of a store behind a URL drop their copies when they see it."""
     path = store.home / NAME
     if store.copies is not None:
+        # Read for its tag, so that another machine's takedown isn't overwritten.
         store.copies.read_text(path)
         store.copies.replace_text(path, taken.to_json())
     else:
@@ -148,6 +153,7 @@ def resolve(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
     listed = [path for path in tables(assets) if id_rows(path) is not None]
     seen: set[str] = set()
     before = -1
+    # Until nothing new is found: an episode leads to samples, these to texts and pictures.
     while before != (before := _size(taken)):
         terms = SearchTerms.of(taken, shown=False)
         for path in listed:
@@ -155,6 +161,7 @@ def resolve(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
             assert table is not None
             for row in table.filter(pa.array(matches(table, terms))).to_pylist():
                 _learn(row, taken, seen)
+    # A picture that rows which stay show as well stays with them.
     taken.screens -= _shown_by_others(listed, taken)
     return seen
 
@@ -204,6 +211,7 @@ def _learn(row: Mapping[str, Any], taken: TakenDown, seen: set[str]) -> None:
         taken.records.setdefault(source, {}).setdefault(native, "with what a list names")
     else:
         known.append(taken.nameless)
+    # Places of all, and of those without an id, by which alone they can be known.
     for places in known:
         if place not in places.setdefault(source, []):
             places[source].append(place)
@@ -257,6 +265,7 @@ def trained_on(assets: Mapping[str, Asset], taken: TakenDown) -> set[str]:
         for asset in assets.values()
         for version, manifest in asset.manifests.items()
     }
+    # In order of inputs, so that what was made from a touched version is touched in one pass.
     for one in _in_order(assets):
         if not held.isdisjoint(made[one].items()):
             held.add(one)
@@ -279,6 +288,7 @@ def _in_order(assets: Mapping[str, Asset]) -> list[tuple[str, str]]:
     done: set[tuple[str, str]] = set()
 
     def visit(one: tuple[str, str]) -> None:
+        # Without recursion: chains of versions may be longer than Python's stack.
         waiting = [(one, False)]
         while waiting:
             here, expanded = waiting.pop()

@@ -24,6 +24,7 @@ def ways(gone: Sequence[Place], others: Sequence[str]) -> Iterator[Cut]:
     """
     ids = [name for name, _ in gone]
     written = [text.encode() for name in ids for text in {name, json.dumps(name), json.dumps(name)[1:-1]} if name]
+    # As whole words: an id within a longer one is another record.
     whole = re.compile(rb"(?<![0-9A-Za-z_])(?:" + b"|".join(map(re.escape, written)) + rb")(?![0-9A-Za-z_])")
     yield lambda number, data: whole.search(data) is not None
     fields = [b"\n" + _varint(len(name.encode())) + name.encode() for name in ids]  # a bytes feature of an Example
@@ -31,6 +32,7 @@ def ways(gone: Sequence[Place], others: Sequence[str]) -> Iterator[Cut]:
     numbers = [number for _, locator in gone if (number := _number(locator)) is not None]
     if len(numbers) == len(gone):
         named = set(numbers)
+        # Up to the next record's number, whichever record that is.
         ends = sorted({*named, *(number for one in others if (number := _number(one)) is not None)})
         spans = [(first, next((end for end in ends if end > first), None)) for first in sorted(named)]
         for base in range(3):
@@ -56,6 +58,7 @@ def search(numbers: Sequence[int], ids_in: Callable[[Collection[int]], set[str]]
     while waiting:
         some = waiting.pop()
         reads += 1
+        # Reading takes long; past the limit the file is reported instead of cut.
         if reads > MOST_READS:
             return set()
         if ids_in(some).isdisjoint(gone):
@@ -63,6 +66,7 @@ def search(numbers: Sequence[int], ids_in: Callable[[Collection[int]], set[str]]
         if len(some) == 1:
             found |= set(some)
         else:
+            # A record may need several pieces, so both halves are looked at.
             waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
     return found
 

@@ -84,6 +84,7 @@ class TakenDown:
             if entry.kind == "sample":
                 self.samples.add(entry.rest)
             elif entry.kind == "step":
+                # A step goes with its episode: a trace with a hole would still be the trace.
                 self.episodes.add("episode:" + entry.rest.rpartition("/")[0])
             elif entry.kind == "episode":
                 self.episodes.add(entry.id)
@@ -109,6 +110,7 @@ class TakenDown:
         if not hashes.isdisjoint(run.decode() for run in _HEX.findall(data)):
             return True
         names = {_escaped(name) for name in self.episodes | {one for one in self.samples if not _IS_HEX(one)}}
+        # Within ids the name is followed by a quote, a step or a version; a longer id isn't met.
         ids = {name.partition(":")[2] for name in names if name.startswith("episode:")}
         bare = {one for name in ids if len(one := name.partition("/")[2]) >= _TELLING}
         listed = {f'"{name}"' for name in names | bare} | {f"{one}{end}" for one in ids for end in ('"', "/", "@")}
@@ -122,6 +124,7 @@ class TakenDown:
         prefix = f"episode:{GENERATED_SOURCE}/"
         attempts = {name.removeprefix(prefix) for name in self.episodes if name.startswith(prefix)}
         tasks = {one.rpartition("-")[0].encode() for one in attempts}
+        # Only lines that mention the task are parsed.
         mentions = (line for line in lines.splitlines() if any(task in line for task in tasks))
         return any(_trajectory_id(line) in attempts for line in mentions)
 
