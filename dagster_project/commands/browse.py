@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= options.port < 65536:
         raise ValueError(f"--port: expected 0 to 65535, found {options.port}")
     view = options.view.removeprefix("?")
+    # Refused now, not when the page is opened.
     View.parse(parse_qsl(view, keep_blank_values=True))
     while options.wait and not has_store(options.home):
         time.sleep(POLL_S)
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
     browser = Browser(store, chain)
     print(f"reading the current versions in {store.home} …", flush=True)
+    # Read before the address is printed, or the first page would seem to hang.
     browser.corpus.now()
 
     def report(url: str) -> None:

@@ -51,6 +51,7 @@ def _linked(store: Store, manifest: Manifest) -> Path:
     above = Path(tempfile.mkdtemp(prefix="vesper-corpus-"))
     atexit.register(shutil.rmtree, above, ignore_errors=True)
     _made.add(above)
+    # The version in the name, so that reports say what they were made of.
     folder = above / f"{manifest.asset.replace('/', '-')}-{manifest.version[:8]}"
     folder.mkdir()
     for table, path in _tables(store, manifest):

@@ -102,6 +102,7 @@ def unify(options: argparse.Namespace) -> int:
         return 0
     if missing := [flag for flag, value in (("--raw", options.raw), ("--out", options.out)) if value is None]:
         raise ValueError(f"expected {' and '.join(missing)}, found none; `--layout` shows what {options.source} reads")
+    # A rerun removes such files in OUT, which may be the folder of the native ones.
     keep_off(options.out, options.raw.expanduser(), "*-*.parquet", "screens/*/*")
     companions = {}
     for text in options.companion:

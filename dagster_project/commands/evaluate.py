@@ -112,6 +112,7 @@ def evaluate(options: argparse.Namespace) -> int:
         load_profile(options.profile),
     )
     store = _store(options.home, needed=options.record or known.kind in ("heldout", "latent"))
+    # Only grounding suites are read from native files; elsewhere `--raw` is taken as it was said.
     raw = options.raw or (_native_folder(known.raw) if known.kind == "grounding" else None)
     report = run_suite(
         options.suite,
@@ -164,6 +165,7 @@ def _native_folder(name: str) -> Path | None:
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """A report's figures, one a line."""
 
+    # Names come from data and could hold control characters for the terminal.
     def report_event(group: str, name: str, value: Mapping[str, object]) -> str:
         names = ("".join(c if c.isprintable() else " " for c in text) for text in (group, name))  # some are data's
         return f"{' '.join(f'{text:26.60}' for text in names)} {interval(dict(value)):>24}  n {value['n']}"

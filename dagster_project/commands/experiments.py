@@ -78,6 +78,7 @@ def setting_of(said: str) -> dict[str, Any]:
         found = json.loads(text)
     except ValueError:
         found = text
+    # From the inside out.
     for word in reversed(path.removeprefix("trainer.").split(".")):
         found = {word: found}
     return dict(found)

@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
     if options.push and options.form != "hub":
         raise ValueError(f"--push: expected --to hub, which writes a repository's folder, found --to {options.form}")
     given = {name: tuple(getattr(options, name)) for name in _LISTS if getattr(options, name)}
+    # 0 is a score as well.
     given |= {"score": options.score} if options.score is not None else {}
     filters = Filters.parsed({**given, "mixture": options.mixture, "shard_mb": options.shard_mb}, "filters")
     store = open_store(options.home)

@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(_plain(plan, options.delete), indent=1, sort_keys=True))
         return 0
     _print(plan)
+    # Asked after deleting, so that it is the room that there is now.
     free = sized(free_bytes(store.home))
     print(f"{'deleted' if options.delete else 'to delete'}: {plan.files} files, {sized(plan.bytes)}; {free} free now")
     if not options.delete and plan.files:

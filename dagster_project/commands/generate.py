@@ -179,6 +179,7 @@ def generate(options: argparse.Namespace) -> int:
         raise ValueError(f"--rounds, --workers: expected at least 1, found {options.rounds} and {options.workers}")
     if options.demonstrations < 0:
         raise ValueError(f"--demonstrations: expected 0 or more, found {options.demonstrations}")
+    # Only what makes the data: how it is run stays out, or other workers would be another round.
     config = LoopConfig(
         ground=options.ground,
         targets=options.targets,
@@ -196,13 +197,16 @@ def generate(options: argparse.Namespace) -> int:
     )
     store = Store(options.out)
     print("round     " + "".join(f"{name:>16}" for name in COLUMNS), flush=True)
+    # The pool and its devices close whatever happens inside.
     with _parts(options, store) as (parts, policies):
         for number in islice(rounds_to_make(store), options.rounds):
+            # Each round anew, as demonstrations come from the rounds before it.
             acting = shown(policies, store, number, options.demonstrations, feedback=config.feedback)
             built = run_round(store, number, config, replace(parts, policies=_always(acting)))
             values = "".join(f"{_shown(built.counts[name]):>16}" for name in COLUMNS)
             print(f"round_{number:03d} {values}", flush=True)
             runs = store.require(f"{TRAJECTORIES}/round_{number:03d}").counts
+            # The checks below may stop the command, so what was injected is said before.
             if options.faults:
                 print(f"  faults injected: {runs['faults']}", flush=True)
             if options.hostile:
@@ -211,6 +215,7 @@ def generate(options: argparse.Namespace) -> int:
             for check in built.checks:
                 if not check.passed:
                     print(f"  {check.name}: found {check.found}, expected {check.expected}", file=sys.stderr)
+            # Later rounds learn from this one; a failed one would teach them.
             if not built.checks_passed:
                 return 1
     return 0
@@ -262,6 +267,7 @@ def _chosen(options: argparse.Namespace, policies: PolicyMaker, stack: contextli
     if options.chooser == "rules":
         return with_proposals(policies, options.actions)
 
+    # Of one proposal nothing can be chosen, and the model would be paid for nothing.
     if options.actions < 2:
         raise ValueError("--chooser model: expected --actions of at least 2 for it to take one of")
     endpoint = ChatEndpoint(*_endpoint(options))
@@ -307,6 +313,7 @@ def _bar(total: int) -> Any:
     """A progress bar on a terminal; nothing elsewhere."""
     if not sys.stderr.isatty():
         return None
+    # Only where it is drawn.
     from tqdm import tqdm
 
     bar = tqdm(total=total, unit="task", leave=False)

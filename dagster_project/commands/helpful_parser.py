@@ -34,6 +34,7 @@ class HelpfulParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """As the base does; what a command itself doesn't know ends here, where its options are known."""
         found, rest = super().parse_known_args(args, namespace)
+        # Only a command has `run`; above it unknown words belong to commands that come later.
         if rest and "run" in self._defaults:
             meant = (near(word.partition("=")[0], self._option_string_actions) for word in rest if word[:1] == "-")
             self.error("; ".join([f"unrecognized arguments: {' '.join(rest)}", *filter(None, meant)]))

@@ -55,6 +55,7 @@ def run(options: argparse.Namespace) -> int:
     tasks = tasks_of(options.world, options.attempts, options.seed, [options.task] if options.task else [])
     policies, style = _policies(options)
     options.out.mkdir(parents=True, exist_ok=True)
+    # Without a factor the limit is the number that was asked for.
     limits = AttemptLimits() if options.steps is None else AttemptLimits(step_factor=0, step_extra=options.steps)
     played = play(
         tasks,
@@ -68,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
         on_episode=lambda episode: print(f"{episode.verdict.upper()}: {episode.why}", flush=True),
     )
     shown = most_telling(played)
+    # A failure shows more than a task that didn't count.
     episode = next(shown[verdict] for verdict in ("solved", "failed", "not counted") if verdict in shown)
     write(episode, options.out)
     if len(played) > 1:

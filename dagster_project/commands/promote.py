@@ -73,6 +73,7 @@ def roll_back(options: argparse.Namespace) -> int:
 
 def _print_change(asset: str, change: VersionChange, alias: str) -> None:
     note = ", though its checks failed" if change.forced else ""
+    # Promoting what is current already isn't an error: a script may do it twice.
     same = change.before == change.version
     was = f"was {alias or 'current'} already" if same else f"before: {change.before or 'none'}"
     named = f"{asset}@{alias}" if alias else asset

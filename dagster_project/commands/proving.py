@@ -42,6 +42,7 @@ def _staircase_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--out", type=Path, required=True, help="folder of all seeds")
         one.add_argument("--platform", default="web", choices=("web", "mobile"), help="whose worlds (web)")
         one.add_argument("--short", action="store_true", help="every part in two or three minutes, no controls")
+        # What `choose` isn't asked for, but its configuration needs.
         one.set_defaults(run=run, threads=2, base="")
     one.add_argument("--threads", type=int, help="CPU threads of the trainer (2)")
     one.add_argument("--base", help="checkpoint folder to begin from, or nano_base (random weights)")
@@ -90,6 +91,7 @@ def climb(options: argparse.Namespace) -> int:
         config = _config(options, seed)
         folder = seed_folder(options.out, config)
         folders.append(folder)
+        # With one seed the run itself says that it is finished.
         if len(seeds) > 1 and (folder / REPORT).is_file():
             print(f"{folder.name}: finished already", flush=True)
             continue

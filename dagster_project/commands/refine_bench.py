@@ -52,9 +52,11 @@ def bench(options: argparse.Namespace) -> int:
     if options.traces < 1:
         raise ValueError(f"--traces: expected at least 1, found {options.traces}")
     corpus = options.corpus or home() / "bench" / "corpus"
+    # In proportion to the traces, so that a small bench is small all over.
     screens = max(1, round(options.traces * SCREENS / TRACES))
     config = BenchConfig(options.traces, screens, 0, 0, low=options.low, seed=options.seed)
     report = read_report(corpus)
+    # Another code, other settings or other pages: another corpus.
     found = None if report is None else (report["version"], report["config"], report["pages"])
     if found != (BUILD_VERSION, asdict(config), options.pages is not None):
         print(f"building a corpus of {options.traces} traces in {corpus} …", flush=True)
@@ -64,6 +66,7 @@ def bench(options: argparse.Namespace) -> int:
     if options.fit_claim and (judge.name != "nano" or judge.nano is None):
         raise ValueError(f"--fit-claim: expected --judge nano, found {judge.name}: other judges give no risks")
     refined = refine_directory(corpus, options.out, judge, options.max_rounds)
+    # The world's own oracle, which knows what was planted; the judge never sees it.
     with own_oracle() as accepts:
         verified = verify(corpus, options.out, accepts)
     if options.fit_claim and judge.nano is not None:

@@ -47,6 +47,7 @@ def configure(command: str, parser: argparse.ArgumentParser) -> None:
     def action(name: str, stated: str) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=stated, description=stated[0].upper() + stated[1:] + ".")
         add_store(sub)
+        # `import` is a keyword of Python, so its function has another name.
         sub.set_defaults(run=globals()[name if name != "import" else "import_file"])
         return sub
 
@@ -136,6 +137,7 @@ class _Newer:
 
     def __call__(self) -> OpenQueue | None:
         asked = self._asked()
+        # Requests are never taken back, so their number tells.
         if asked == self._held:
             return None
         self._held = asked
@@ -149,6 +151,7 @@ def serve(options: argparse.Namespace) -> int:
     if options.wait and options.folder is None:
         _wait_for_queue(options.home)
     queue, answers = _opened(options)
+    # A folder has no marks.
     newer = _Newer(options.home) if options.folder is None else lambda: None
     review = server.Review(queue, answers, options.annotators, newer)
 
@@ -198,6 +201,7 @@ def import_file(options: argparse.Namespace) -> int:
     """Label Studio → answers."""
     queue, answers = _opened(options)
     items = read_directory(options.folder).items if options.folder else ()
+    # Answers about an earlier draw are kept, but none about items that were never asked about.
     queued = {item.item_id for item in items} if options.folder else ever_queued(_store(options)) | set(queue.rows)
     read = asdict(import_tasks(options.file, queue, answers, queued))
     gone = read.pop("gone")

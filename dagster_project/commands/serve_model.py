@@ -77,6 +77,7 @@ def serve_rollouts(options: argparse.Namespace) -> int:
 def _loaded(options: argparse.Namespace) -> Any:
     if not (options.checkpoint / "config.json").is_file():
         raise ValueError(f"{options.checkpoint}: expected a checkpoint folder with config.json, found none")
+    # Before torch is imported, which takes seconds.
     if options.threads < 1 or not 0 <= options.port < 65536:
         raise ValueError(f"expected 1 or more threads and a port below 65536, found {options.threads}, {options.port}")
     import torch

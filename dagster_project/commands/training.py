@@ -96,6 +96,7 @@ def train(options: argparse.Namespace) -> int:
 
     on_event = _print if options.events else None
 
+    # Every stage is tried, and the worst decides.
     def run(on_event: OnEvent | None) -> int:
         return max(_one_stage(stage, home, config, options, on_event) for stage in options.stage)
 
@@ -129,6 +130,7 @@ def _one_stage(
         progress=not options.events and sys.stderr.isatty(),
         judge=client_options(deployment.load().judge),
     )
+    # Cards are for readers; a checkpoint stands without them.
     if unwritten := write_cards(Store(home), manifest):
         print(f"vesper train: {unwritten}", file=sys.stderr)
     if options.out:

@@ -55,8 +55,10 @@ def run(options: argparse.Namespace) -> int:
     if options.workspace is not None:
         serve_guarded(options.host, options.port, options.workspace)
         return 0
+    # Before anything is started, so that a taken port is said at once.
     _refuse_taken(options.host, options.port)
     with _everything(options.host, options.port) as parts:
+        # Until the first of them ends: none is of use without the others.
         ended = next(name for name, code in _ends(parts) if code is not None)
     raise RuntimeError(f"the {ended} ended by itself; what it wrote above says why")
 
@@ -93,6 +95,7 @@ def _is_page(path: str) -> bool:
 
 def _refuse_taken(host: str, port: int) -> None:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # As the server sets it, or a port that was just freed would count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with named_port(host, port):
             probe.bind((host, port))
@@ -102,6 +105,7 @@ def _refuse_taken(host: str, port: int) -> None:
 def _everything(host: str, port: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Code location, daemon and web server as children, each leading a group; all end when the block does."""
     parts: dict[str, subprocess.Popen[bytes]] = {}
+    # Children end before the folder of their socket goes: the last that is entered is left first.
     with ExitStack() as stack, _told_by_signals():
         room = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vesper-web-")))
         code, workspace = room / "code.sock", room / "workspace.yaml"
@@ -110,12 +114,14 @@ def _everything(host: str, port: int) -> Iterator[dict[str, subprocess.Popen[byt
         )
 
         def start(name: str, *command: str) -> None:
+            # A group of its own: Ctrl+C reaches this process alone, which then ends them in order.
             parts[name] = subprocess.Popen(command, start_new_session=True)
             stack.callback(end_process, parts[name], signals=(signal.SIGINT, signal.SIGKILL), group=True)
 
         python = (sys.executable, "-m")
         served = ("-m", MODULE, "--location-name", LOCATION, "--use-python-environment-entry-point")
         start("code location", *python, "dagster", "code-server", "start", "--socket", str(code), *served)
+        # The others ask it for its assets when they start.
         _wait(lambda: _listens(code), parts)
         start("daemon", _beside_python("dagster-daemon"), "run", "--workspace", str(workspace))
         web = ("--host", host, "--port", str(port), "--workspace", str(workspace))
@@ -138,6 +144,7 @@ def _told_by_signals() -> Iterator[None]:
     try:
         yield
     finally:
+        # So that a caller in the same process keeps its own.
         signal.signal(signal.SIGTERM, before)
 
 

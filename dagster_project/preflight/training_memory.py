@@ -74,6 +74,7 @@ def missing(key: str, preset: str, config: Mapping[str, object]) -> str:
         return ""
     on_gpu = device.partition(":")[0] == "cuda"
     gpus = _gpus() if on_gpu else []
+    # GPUs first: without them their memory needn't be asked.
     if on_gpu and (lacking := _without_gpus(key, device, ranks, len(gpus))):
         return lacking
     if name not in STAGES or not STAGES[name].shared or preset not in PUBLISHED:
@@ -81,6 +82,7 @@ def missing(key: str, preset: str, config: Mapping[str, object]) -> str:
     training = Training(parameters(PUBLISHED[preset]), device, ranks, *_of_rl(name, settings))
     what = f"{key}: preset {preset} with device {device} and ranks {ranks} takes"
     first = _number(device)
+    # In pairs, as the first GPU holds more than the others.
     for number, (needed, found) in enumerate(zip(training.on_gpus, gpus[first:], strict=False), first):
         if needed > found:
             return f"{what} {sized(needed)} on GPU {number}, found {sized(found)}; {_remedy(training, min(gpus))}"
@@ -118,6 +120,7 @@ def _remedy(training: Training, room: int) -> str:
     left = room - training.parameters * WEIGHTS * training.samples
     if left <= 0:
         return "take a smaller preset ($VESPER_TRAINER), or larger GPUs"
+    # At least two: on one GPU nothing can be shared.
     enough = max(2, -(-training.divided // left))
     return f"set device to cuda and ranks to {enough} or more, or take a smaller preset ($VESPER_TRAINER)"
 
@@ -137,6 +140,7 @@ def parameters(sizes: Mapping[str, Any]) -> int:
     """About how many parameters a published preset has (`trainer.presets.PUBLISHED`): embeddings, attention and
     feed-forward of text (all experts) and vision; norms, biases and patches are left out."""
     text, vision = sizes["text"], sizes["vision"]
+    # All published presets have heads of 128.
     width, head, heads, shared = text["hidden_size"], 128, text["num_attention_heads"], text["num_key_value_heads"]
     attention = width * head * (heads + 2 * shared) + heads * head * width
     experts = text.get("num_experts", 1)
@@ -157,4 +161,5 @@ def _memory() -> int:
     """Bytes of memory that this process may have."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else ""
+    # In a container the machine's memory isn't ours.
     return min(machine, int(limit)) if limit.isdecimal() else machine

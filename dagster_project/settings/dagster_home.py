@@ -55,6 +55,7 @@ def _use_postgres(settings: Path) -> None:
     if "storage" in said:
         storage = said["storage"]
         if not isinstance(storage, dict) or "postgres" not in storage:
+            # Adding ours would silently move runs to another database.
             raise deployment.DeploymentError(
                 f"{POSTGRES_URL} is set, but {settings} names another storage: take out one of the two"
             )

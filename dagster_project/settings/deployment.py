@@ -91,6 +91,7 @@ class LicencePolicy(Settings):
 
     def refuses(self, licence: str) -> str:
         """Why a licence isn't allowed here; empty if it is."""
+        # Denied wins over allowed.
         if any(fnmatch.fnmatchcase(licence.lower(), pattern.lower()) for pattern in self.deny):
             return f"licence {licence!r} is denied by the deployment's policy"
         if not any(fnmatch.fnmatchcase(licence.lower(), pattern.lower()) for pattern in self.allow):
@@ -343,6 +344,7 @@ class Deployment(Settings):
         if (raw := self.source(name).raw) is not None:
             said[f"sources.{name}.raw"] = raw
         folders = {where: Path(text).expanduser() for where, text in said.items()}
+        # Two folders for one asset would be read as one version.
         if len(set(folders.values())) > 1:
             found = ", ".join(f"{where}: {folder}" for where, folder in folders.items())
             raise DeploymentError(
@@ -360,7 +362,9 @@ def load(path: Path | None = None, **flags: object) -> Deployment:
     environment, over both `flags` (settings by name). Raises `DeploymentError`."""
     environment = Environment.read()
     chosen = path or (environment.deployment or FILE)
+    # Cached by path and home: both may change within a process of the tests.
     found = _load(chosen.resolve(), home())
+    # From the weakest to the strongest.
     layers = [layer for layer in (environment.over_deployment(), environment.run_settings, flags) if layer]
     return found if not layers else _checked(functools.reduce(merged, layers, found.given()), chosen.name)
 
@@ -388,5 +392,6 @@ def _checked(plain: Mapping[str, object], where: str) -> Deployment:
 
 def _without_nulls(said: object) -> Any:
     if isinstance(said, dict):
+        # A key without a value is as good as none.
         return {name: _without_nulls(value) for name, value in said.items() if value is not None}
     return said

@@ -78,6 +78,7 @@ class Environment(BaseSettings):
         try:
             return cls()
         except ValidationError as error:
+            # By the variable's name, which is what the person can change.
             found = {(f"{PREFIX}{path[0].upper()}", *path[1:]): said for path, said in problems(cls, error).items()}
             raise SettingsError("", found) from None
 

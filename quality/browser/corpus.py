@@ -102,11 +102,13 @@ class Corpus:
 
     def now(self) -> Loaded:
         """The corpus; the last one while a newer is made beside it, in a thread. Raises `StoreError`."""
+        # Made at once only when there is none yet: afterwards nobody waits.
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load()
                 self._looked = time.monotonic()
             elif time.monotonic() - self._looked > LOOK_AGAIN_S and not self.busy:
+                # Looking costs a read of every pointer, so not at each request.
                 self._looked = time.monotonic()
                 if self._name(self._parts()) != self._loaded.name:
                     self._building = threading.Thread(target=self._renew, daemon=True)
@@ -125,6 +127,7 @@ class Corpus:
         return self._loaded
 
     def _renew(self) -> None:
+        # Without the lock, so that pages are answered from the old one meanwhile.
         loaded = self._load()
         with self._lock:
             self._loaded = loaded
@@ -140,6 +143,8 @@ class Corpus:
             licence = _licence(source)
             for key, files in sorted(_files_by_part(manifests).items()):
                 part = IndexedPart(source, key, licence, manifests["gold"] is not None, files)
+                # Whatever a part's rows depend on, and nothing else: parts are indexed again only if that
+                # changed.
                 named = sorted((*names_, entry.sha256) for names_, (_, entry) in files.items())
                 found.append((digest([VERSION, source, licence, part.judged, named])[:32], part))
         return found
@@ -162,6 +167,7 @@ class Corpus:
         values: dict[str, list[str]] = {column: [] for column in CODED}
         for column, value in base.execute("SELECT col, name FROM coded ORDER BY col, code").fetchall():
             values[column].append(value)
+        # Only now, when the newer one can be read.
         self._sweep(name, {digest_ for digest_, _ in parts})
         return Loaded(name, base, values, {(part.source, part.key): part for _, part in parts})
 
@@ -174,14 +180,17 @@ class Corpus:
             beside.unlink()  # DuckDB makes its file itself
             base = duckdb.connect(beside, config={"autoinstall_known_extensions": "false"})
             try:
+                # The rows' order is the tie of all orders that follow.
                 base.register("staged", staged.append_column("n", pa.array(np.arange(staged.num_rows))))
                 base.register("gone", _gone(self.store))
                 base.register("displaced", _displaced(self.store.current(DUPLICATES)))
+                # DuckDB reorders otherwise, and the numbers of rows are their places.
                 base.execute("SET preserve_insertion_order = true")
                 base.execute(_TABLE)
                 _code(base)
             finally:
                 base.close()
+            # In one step: another process may read meanwhile.
             os.replace(beside, path)
 
     def _indexed(self, name: str, part: IndexedPart) -> pa.Table:
@@ -227,6 +236,7 @@ def _code(base: duckdb.DuckDBPyConnection) -> None:
 def _gone(store: Store) -> pa.Table:
     """(name, state, rank) of what stages after gold keep from training."""
     found = []
+    # The first that removed an item names its state.
     for rank, (asset, state) in enumerate(REMOVED.items()):
         manifest = store.current(asset)
         names = manifest.read("quarantine", columns=["item_id"]) if manifest and manifest.paths("quarantine") else None

@@ -47,6 +47,7 @@ class Desk:
         return sorted((tag, len(items)) for tag, items in self._items_of_tags().items())
 
     def _items_of_tags(self) -> dict[str, list[str]]:
+        # Rows are only added, so their number tells whether anything changed.
         if self._tags[0] != (count := self.marks.count()):
             found: dict[str, list[str]] = {}
             for mark in self.marks.tags():
@@ -57,6 +58,7 @@ class Desk:
     def tag(self, loaded: Loaded, body: object) -> dict[str, object]:
         """Put a tag on items or (`remove`) take it off. Raises `ViewError`, `ReviewError`."""
         ids = item_ids(body)
+        # Unknown ids are refused, as a tag on nothing would never be seen.
         _require_items(loaded, ids)
         remove = isinstance(body, dict) and body.get("remove") is True
         done = self.marks.tag(ids, text_of(body, "name"), text_of(body, "who"), remove=remove)
@@ -68,6 +70,7 @@ class Desk:
         that nobody could judge, for they have no picture. Raises `ViewError`, `ReviewError`."""
         ids, who = item_ids(body), check_name(text_of(body, "who"))
         cards = _require_items(loaded, ids)
+        # A dictionary for its order: each episode once, as they were chosen.
         asked: dict[str, None] = {}
         left_out = []
         for item, card in zip(ids, cards, strict=True):
@@ -89,6 +92,7 @@ class Desk:
         _require_items(loaded, ids)
         if not 1 <= len(reason) <= MAX_REASON:
             raise ViewError(f"reason: expected 1 to {MAX_REASON} characters, found {len(reason)}")
+        # The person read how many, and the request says the same number.
         if not isinstance(body, dict) or body.get("confirm") != len(ids):
             raise ViewError(f"confirm: expected {len(ids)}, the number of items that are to go")
         now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y%m%dT%H%M%S%f")
@@ -96,6 +100,7 @@ class Desk:
         lines = io.StringIO()
         writer = csv.writer(lines)
         writer.writerow(("id", "reason"))
+        # The reason goes into a list that is kept for good, so who said it goes along.
         writer.writerows((item, f"{reason} ({who})"[:MAX_REASON]) for item in ids)
         with whole_file(path, lasting=True) as beside:
             beside.write_text(lines.getvalue(), encoding="utf-8")
@@ -106,6 +111,7 @@ class Desk:
         taken, waiting = TakenDown.load(self.store.home), []
         for path in sorted(takedown_folder(self.store.home).glob("*.csv")):
             with path.open(encoding="utf-8", newline="") as stream:
+                # A list that was taken down in part still waits.
                 if any(row["id"] not in taken.reasons for row in csv.DictReader(stream)):
                     waiting.append(str(path))
         return waiting

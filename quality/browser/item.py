@@ -28,7 +28,9 @@ def details(loaded: Loaded, item_id: str) -> Row:
     frames = found.get("frames", [])
     _add_elements(part, frames)
     own = found.get("names", [item_id])
+    # Steps of an episode have verdicts of their own.
     judged = _verdicts(part, [*own, *(frame["id"] for frame in frames)])
+    # Rows come first round first, so the last one stays.
     last = {base_id(row["item_id"]): row["score"] for row in judged}
     for frame in frames:
         frame["score"] = last.get(frame["id"])
@@ -46,6 +48,7 @@ def _sample(part: IndexedPart, sample_id: str) -> Row:
     found = [row for group in ("gold", "unified") for row in _read(part, group, "samples", "sample_id", [sample_id])]
     if not found:
         return {}
+    # Gold's where it has one.
     row, images = found[0], found[0]["images"]
     names = [f"sample:{sample_id}", *(base_id(parent) for parent in row["parents"])]
     frames = [
@@ -53,6 +56,7 @@ def _sample(part: IndexedPart, sample_id: str) -> Row:
             "id": names[0],
             "picture": sha,
             "here": True,
+            # The answer is about the last picture.
             "boxes": row["target_boxes"] if place + 1 == len(images) else [],
             **plain_gesture(row["answer"] if place + 1 == len(images) else None),
             "caption": f"picture {place + 1} of {len(images)}" if len(images) > 1 else "",
@@ -83,6 +87,7 @@ def _episode(part: IndexedPart, item_id: str) -> Row:
     gold = {row["step_index"]: row for row in _read(part, "gold", "steps", "episode_id", [episode])}
     frames = []
     for index in sorted({*steps, *gold}):
+        # As it is in the corpus now; what it was before stands beside it.
         row = gold.get(index) or steps[index]
         name = f"step:{row['source']}/{episode}/{index}"
         frames.append(
@@ -120,10 +125,12 @@ def _add_elements(part: IndexedPart, frames: Iterable[Row]) -> None:
         row: Mapping[str, object] = rows.get(frame["picture"], {})
         elements = row.get("elements") or []
         assert isinstance(elements, list)
+        # A screen of thousands would make the page slow.
         frame["elements"] = [one for one in elements if one["box"]][:MOST_ELEMENTS]
 
 
 def _verdicts(part: IndexedPart, names: Sequence[str]) -> list[Row]:
+    # Rounds of repair are part of an id.
     wanted = [f"{name}{round_}" for name in names for round_ in ("", *(f"@r{number}" for number in range(1, 10)))]
     rows = [row for group in ("verdicts", "gold") for row in _read(part, group, "verdicts", "item_id", wanted)]
     return sorted(rows, key=lambda row: (row["round"], row["item_id"]))

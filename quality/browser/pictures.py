@@ -27,10 +27,12 @@ class PictureError(ValueError):
 def picture(store: Store, sha256: str, size: str) -> tuple[bytes, str]:
     """(bytes, media type) of a screen; `size`: `full`, or a name in `SIDES`. Raises `PictureError` for what names no
     screen, `StoreError` for one that isn't there, `ImageError` for one that can't be read."""
+    # It becomes part of a path.
     if not _SHA.fullmatch(sha256):
         raise PictureError(f"sha: expected 64 hex digits, found {sha256[:80]!r}")
     if size == "full":
         data = store.screen_bytes(sha256)
+        # By its first bytes: names don't tell, and the browser needs a type. Others are converted.
         kind = next((kind for first, kind in _TYPES.items() if data.startswith(first)), "")
         return (data, kind) if kind else (_jpeg(data, 4096), "image/jpeg")
     if size not in SIDES:
@@ -38,6 +40,7 @@ def picture(store: Store, sha256: str, size: str) -> tuple[bytes, str]:
     path = small_path(store.home, sha256, SIDES[size])
     if not path.is_file():
         jpeg = _jpeg(store.screen_bytes(sha256), SIDES[size])
+        # Small ones are kept: drawing a page of them takes longer than reading it.
         with whole_file(path) as beside:
             beside.write_bytes(jpeg)
     return path.read_bytes(), "image/jpeg"

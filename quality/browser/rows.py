@@ -110,6 +110,7 @@ def last_of(rows: Iterable[Row]) -> dict[str, Row]:
     last: dict[str, Row] = {}
     for row in rows:
         base = base_id(row["item_id"])
+        # The last round; of two in one round the later row.
         if base not in last or row["round"] >= last[base]["round"]:
             last[base] = row
     return last
@@ -134,9 +135,11 @@ def index_part(part: IndexedPart) -> pa.Table:
         *_records_of(part),
     ]
     for row in rows:
+        # Native records that couldn't be mapped have theirs already.
         row.setdefault("state", _state(part, row, pending))
         row["reason"] = row.get("reason") or rejects.get(row["item_id"], "")
         row["phash"] = hashes.get(row["picture"])
+        # Folded once here instead of at every search.
         row["search"] = f"{row['text']}\n{row['answer']}"[:SEARCHED].casefold()
         row["part"] = part.key
         row["text"], row["answer"] = row["text"][:SHOWN], row["answer"][:SHOWN]
@@ -157,6 +160,7 @@ def _judged(row: Row, names: Iterable[str], judged: LastVerdicts) -> Row:
     known = [judged[name] for name in names if name in judged]
     if not known:
         return row
+    # (False, score) < (True, None): scores come before abstentions, and low ones first.
     worst = min(known, key=lambda one: (one["score"] is None, one["score"]))
     code = _CODE.match(worst["reason"])
     return {
@@ -170,6 +174,7 @@ def _state(part: IndexedPart, row: Row, pending: set[str]) -> str:
     """How far the item came in its own source; what stages after gold say of it is put over this."""
     if row["gold"]:
         return "gold"
+    # Nothing of this source was judged yet.
     if not part.judged:
         return "no gold yet"
     return "pending" if pending.intersection(row["names"]) else "rejected"
@@ -195,11 +200,13 @@ def _steps_of(part: IndexedPart, steps: Mapping[tuple[str, int], Row], judged: L
     for episode, inside in episodes.items():
         name = item_episode(part.source, episode)
         names = [item_step(part.source, episode, step["step_index"]) for step in inside]
+        # Some episodes begin without a picture.
         first = next((step for step in inside if step["screenshot_sha256"]), inside[0])
         types = [step["action_type"] for step in inside if step["action_type"]]
         row = {
             **_common(part, first, "episode", name, [name]),
             "gold": any(step["gold"] for step in inside),
+            # The rarest action tells most of an episode.
             "action": max(types, key=_rarity, default=""),
             "text": first["instruction"],
             "answer": " → ".join(step["action_text"] for step in inside if step["action_text"]),
@@ -247,10 +254,12 @@ def _samples_of(
             "objective": sample["objective"],
             "text": _question(sample["messages"]),
             "answer": sample["answer"],
+            # A grounding answer is short; of others nothing could be drawn.
             "drawn": acted[0]["action_text"] if navigates else sample["answer"][:20],
             "boxes": [side for box in sample["target_boxes"][:BOXES_SHOWN] for side in box],
             "picture": sample["images"][-1] if sample["images"] else None,
         }
+        # Without a verdict of its own, what its parents got.
         yield _judged(row, [name] if name in judged else parents, judged)
 
 

@@ -64,6 +64,7 @@ def cards_at(loaded: Loaded, cursor: duckdb.DuckDBPyConnection, numbers: Sequenc
         f"SELECT rowid, {COLUMNS} FROM items WHERE rowid IN ({', '.join('?' * len(numbers))})", list(numbers)
     ).fetchall()
     cards = {row[0]: card(loaded, row[1:]) for row in found}
+    # SQL returns them in any order.
     return [cards[number] for number in numbers]
 
 
@@ -73,6 +74,7 @@ def card(loaded: Loaded, row: Sequence[object]) -> Row:
     coded = {name: loaded.values[name][int(str(plain[name]))] for name in CODED}
     drawn, sides = plain.pop("drawn"), plain.pop("boxes") or []
     assert isinstance(sides, list)
+    # Four numbers a box, flat in the table.
     boxes = [[round(side, 1) for side in sides[at : at + 4]] for at in range(0, len(sides), 4)]
     return {**plain, **coded, "unit": UNITS[int(str(plain["unit"]))], "boxes": boxes, **plain_gesture(drawn)}
 
@@ -94,10 +96,12 @@ def counts_of(loaded: Loaded, view: View, tagged: Tagged) -> dict[str, list[tupl
     own filter is left out, so that one sees what else could be chosen."""
     cursor = loaded.cursor()
     ids = tagged(view.tags) if view.tags else ()
+    # Their own filter left out, each needs a query of its own below.
     plain = [name for name in (*CODED, "score") if name not in view.values]
     where, given = view.where(loaded, ids)
     sets = ", ".join(f"({name})" for name in plain)
     masks = ", ".join(f"grouping({name})" for name in plain)
+    # All other columns in one pass over the rows.
     rows = cursor.execute(
         f"SELECT {', '.join(plain)}, {masks}, count(*) FROM items WHERE {where} GROUP BY GROUPING SETS ({sets})", given
     ).fetchall()
@@ -129,6 +133,7 @@ def find(loaded: Loaded, item_id: str) -> Row:
 
 def find_all(loaded: Loaded, ids: Sequence[str]) -> list[Row]:
     """The cards of items, in this order. Raises `ViewError` naming the first that the corpus doesn't have."""
+    # The unit first, as rows lie in its order and statistics skip the others.
     units = sorted({_unit_of(one) for one in ids})
     rows = loaded.cursor().execute(
         f"SELECT {COLUMNS} FROM items WHERE unit IN ({', '.join('?' * len(units))}) "
@@ -152,6 +157,7 @@ def every(loaded: Loaded, view: View, tagged: Tagged) -> Iterator[Row]:
     where, given = view.where(loaded, tagged(view.tags) if view.tags else ())
     cursor = loaded.cursor()
     cursor.execute(f"SELECT {COLUMNS} FROM items WHERE {where} ORDER BY {view.order}", given)
+    # As they are read: an export may be larger than memory.
     while rows := cursor.fetchmany(1000):
         yield from (card(loaded, row) for row in rows)
 
@@ -192,6 +198,7 @@ def _alike_texts(loaded: Loaded, store: Store, item_id: str) -> list[Row]:
     ).fetchall()
     found = {number: reasons[name] for number, name in near}
     words = _words(str(mine["text"]))
+    # Two long words leave few rows to compare; short ones are in every text.
     telling = sorted(words, key=lambda word: (-len(word), word))[:2]
     if telling and len(found) < ALIKE:
         holds = " AND ".join(["contains(search, ?)"] * len(telling))
@@ -199,6 +206,7 @@ def _alike_texts(loaded: Loaded, store: Store, item_id: str) -> list[Row]:
             f"SELECT rowid, text FROM items WHERE unit = ? AND item_id <> ? AND {holds} LIMIT {COMPARED}",
             [unit, item_id, *telling],
         ).fetchall()
+        # By number where shares are equal, so that the answer is the same each time.
         shares = sorted(((_shared(words, _words(text)), number) for number, text in rows), key=lambda p: (-p[0], p[1]))
         for share, number in shares[:ALIKE]:
             if share >= LEAST_SHARED and number not in found:
@@ -222,6 +230,7 @@ def _embedded(store: Store, item_id: str) -> list[tuple[str, float]]:
         return {p["right"] if p["left"] == name else p["left"]: p["similarity"] for p in mine}
 
     near = of(item_id)
+    # Equal ones are paired with one of them only; its neighbours are this one's.
     for owner in [other for other, value in near.items() if value == 1][:1]:
         near = of(owner) | near
     others = [(other, value) for other, value in near.items() if other != item_id]

@@ -65,12 +65,14 @@ class View:
         """From the pairs of a query string. Raises `ViewError` naming the one that can't be read."""
         given: dict[str, list[str]] = {}
         for name, value in pairs:
+            # A misspelt filter would silently show everything.
             if name not in KNOWN:
                 raise ViewError(f"{name[:40]!r}: expected one of {', '.join(KNOWN)}")
             given.setdefault(name, []).append(value)
         many = {name: tuple(dict.fromkeys(values)) for name, values in given.items()}
         if long := [name for name, values in many.items() if len(values) > MOST_VALUES]:
             raise ViewError(f"{long[0]}: expected at most {MOST_VALUES} values, found {len(many[long[0]])}")
+        # Of what can be said once, the last counts.
         one = {name: values[-1] for name, values in many.items()}
         for name in TEXTS[:2]:
             if len(one.get(name, "")) > MOST_TEXT:
@@ -96,6 +98,7 @@ class View:
         for column, names in self.values.items():
             if column != without:
                 codes = loaded.codes(column, names)
+                # A value that the corpus doesn't have: nothing matches.
                 parts.append(f"{column} IN ({', '.join('?' * len(codes))})" if codes else "false")
                 given += codes
         for sql, value in (("score >= ?", self.low), ("score <= ?", self.high)):
@@ -114,6 +117,7 @@ class View:
             parts.append("cluster = ?")
             given.append(self.cluster)
         if self.tags:
+            # As one parameter, however many they are.
             parts.append("item_id IN (SELECT unnest(?::VARCHAR[]))")
             given.append(sorted(tagged))
         return " AND ".join(parts), given

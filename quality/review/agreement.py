@@ -26,6 +26,7 @@ def cohen_kappa(pairs: Sequence[tuple[Label, Label]]) -> float:
     left, right = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
     observed = sum(a == b for a, b in pairs) / count
     chance = sum(left[label] * right[label] for label in left) / count**2
+    # Without any variation chance explains everything, and κ isn't defined.
     return (observed - chance) / (1 - chance) if chance < 1 else math.nan
 
 
@@ -41,6 +42,7 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float:
     observed = math.fsum(agreeing) / len(counts)
     shares = [sum(column) / (len(counts) * raters) for column in zip(*counts)]
     chance = math.fsum(share * share for share in shares)
+    # One label alone: likewise.
     return (observed - chance) / (1 - chance) if sum(share > 0 for share in shares) > 1 else math.nan
 
 
@@ -105,6 +107,7 @@ def answers(verdicts: Iterable[HumanVerdict]) -> dict[str, dict[str, Label]]:
     """item → annotator → decision, adjudications left out (they were made knowing the others)."""
     table: dict[str, dict[str, Label]] = {}
     for verdict in verdicts:
+        # Adjudicators knew what the others had said.
         if verdict.role == "annotator":
             table.setdefault(verdict.item_id, {})[verdict.annotator] = verdict.decision
     return table
@@ -122,6 +125,7 @@ def agreement(verdicts: Iterable[HumanVerdict]) -> AnnotatorAgreement:
             pairs[f"{a} | {b}"] = (cohen_kappa(both), len(both))
     known = [value for value, _ in pairs.values() if not math.isnan(value)]
     labels = sorted({label for row in table.values() for label in row.values()})
+    # Fleiss needs equally many answers for each item.
     whole = [row for row in table.values() if len(row) == len(people) > 1]
     counts = [[list(row.values()).count(label) for label in labels] for row in whole]
     return AnnotatorAgreement(
@@ -152,11 +156,13 @@ def disagreements(verdicts: Sequence[HumanVerdict]) -> list[Disagreement]:
         for item_id, row in sorted(answers(verdicts).items())
         if len(set(row.values())) > 1
     ]
+    # Those still to be settled come first.
     return sorted(found, key=lambda one: (one.adjudicated is not None, one.item_id))
 
 
 def _adjudications(verdicts: Iterable[HumanVerdict]) -> dict[str, HumanVerdict]:
     built = sorted((one for one in verdicts if one.role == "adjudicator"), key=lambda one: one.id)
+    # By id, which grows: the last word is the one that counts.
     return {one.item_id: one for one in built}
 
 

@@ -59,6 +59,7 @@ def cuts(pairs: Sequence[Pair]) -> list[KeepCut]:
         retained = [pair for pair in known if pair.score is not None and pair.score >= cut]
         weight = math.fsum(pair.weight for pair in retained)
         right = math.fsum(pair.weight for pair in retained if pair.decision == "keep")
+        # Kish's effective sample size: unequal weights say less than their number.
         effective = weight**2 / math.fsum(pair.weight**2 for pair in retained) if retained else 0.0
         precision = right / weight if retained else math.nan
         low, high = score_interval(precision if retained else 0.0, effective)
@@ -76,6 +77,7 @@ def keep_cut(pairs: Sequence[Pair], precision: float = 0.9) -> KeepCut | None:
     if not 0 < precision < 1:
         raise ValueError(f"target precision: expected a share between 0 and 1, found {precision}")
     chosen = None
+    # From the strictest down; the first that fails ends it, so that none above the chosen one fails.
     for cut in reversed(cuts(pairs)):
         if cut.kept and cut.precision < precision:
             break
@@ -101,7 +103,9 @@ def judge_agreement(pairs: Sequence[Pair]) -> JudgeAgreement:
     """κ of the judge and the people; unweighted: it says how they agree on the items that were looked at."""
     known = [pair for pair in pairs if pair.decision in BAND_RANK]
     both = [pair for pair in known if pair.score is not None]
+    # Only three bands are compared, as people don't give scores.
     table = confusion([_band(pair.decision) for pair in both], [_band(route(pair.score)) for pair in both], 3)
+    # Keep or not: what the corpus depends on.
     keep = np.array([[table[:2, :2].sum(), table[:2, 2].sum()], [table[2, :2].sum(), table[2, 2]]])
     return JudgeAgreement(
         len(both),
@@ -157,10 +161,12 @@ def scores_of(verdicts: Iterable[Verdict], judged: Mapping[str, Sequence[str]]) 
     last: dict[str, tuple[int, int | None]] = {}
     for verdict in verdicts:
         base = base_id(verdict.item_id)
+        # The last round counts; a verdict that waits isn't one yet.
         if not verdict.pending and (base not in last or verdict.round >= last[base][0]):
             last[base] = (verdict.round, verdict.score)
     found: dict[str, int | None] = {}
     for item_id, names in judged.items():
+        # An episode whose steps weren't all judged has no score.
         if all(base_id(name) in last for name in names):
             scores = [last[base_id(name)][1] for name in names]
             known = [score for score in scores if score is not None]
@@ -181,6 +187,7 @@ def gate(
     or more than `margin` below the recorded one, or undefined, or if less than `MIN_SHARE` of the set was answered: a
     judge can't pass by staying silent on what is hard."""
     found = judge_agreement(pairs_of(verdicts, human))
+    # A first judge has nothing to fall below but the floor.
     least = max(floor, (human.kappa if human.kappa is not None else -1.0) - margin)
     text = f"kappa {found.kappa:.3f} on {found.items} items, {found.share:.0%} answered"
     passed = found.kappa >= least and found.share >= MIN_SHARE  # NaN fails both

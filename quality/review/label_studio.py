@@ -81,6 +81,7 @@ def _data(trajectory: ReviewTrajectory, place: int, path: Path, pictures: Pictur
     lines, images = [], []
     for number, step in enumerate(trajectory.steps):
         message = " · ".join(text for text in (step.instruction, step.thought, step.conclusion) if text)
+        # Counted from 1, as the people see them.
         line = f"{number + 1}. {step.says or 'last screen'}" + (f"  {message}" if message else "")
         drawn = trajectory.picture(number, EXPORT_SIDE_PX) if pictures != "none" else None
         if drawn is not None:
@@ -168,12 +169,14 @@ def import_tasks(path: Path, queue: OpenQueue, answers: VerdictStore, queued: It
     names the task on anything that isn't as expected, and for an item that was never queued here."""
     held = {one.item_id: (one.digest, len(one.steps)) for one in queue.trajectories.values()}
     known = held.keys() | set(queued)
+    # All are looked at before the first is written: an import is whole or not at all.
     tasks = [_task(task, held, f"{path.name}, task {number + 1}") for number, task in enumerate(_load(path))]
     for where, one, _ in tasks:
         if one.item_id not in known:
             raise ReviewError(
                 f"{where}: item {one.item_id[:80]!r} was never in this review queue; import into the store it came from"
             )
+    # Counted and kept: what people said about an earlier content isn't said about this one.
     gone = {one.item_id for _, one, _ in tasks if held.get(one.item_id, ("",))[0] != one.content}
     found, cancelled = [], 0
     for where, one, said in tasks:
@@ -184,6 +187,7 @@ def import_tasks(path: Path, queue: OpenQueue, answers: VerdictStore, queued: It
             else:
                 found.append(_verdict(annotation, one, at))
     before = answers.count()
+    # In the order in which they were given, so that the last one counts.
     answers.add_all(sorted(found, key=lambda verdict: verdict.created))
     new = answers.count() - before
     answered = tuple(sorted({verdict.item_id for verdict in found} & gone))
@@ -239,6 +243,7 @@ def _verdict(plain: Mapping[str, Any], shown: _Shown, where: str) -> HumanVerdic
     choices = values.get("decision")
     if not isinstance(choices, list) or len(choices) != 1 or choices[0] not in DECISIONS:
         raise ReviewError(f"{where}: expected one choice of {', '.join(DECISIONS)}, found {str(choices)[:80]}")
+    # The time of the last change: an edited annotation is a newer answer.
     created = _time(plain.get("updated_at") or plain.get("created_at"), where)
     verdict = HumanVerdict(
         shown.item_id,
@@ -251,6 +256,7 @@ def _verdict(plain: Mapping[str, Any], shown: _Shown, where: str) -> HumanVerdic
         created,
         content=shown.content,
     )
+    # All that was said names the answer: the same file twice adds nothing.
     named = [
         shown.item_id,
         shown.content,
@@ -275,6 +281,7 @@ def _key(name: str) -> str:
 def _annotator(value: Any, where: str) -> str:
     """A user id, a record with id and email, or (of older exports) an email."""
     if isinstance(value, dict):
+        # Older exports give an email, newer ones a record.
         value = value.get("email") or value.get("id")
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"label-studio-{value}"
@@ -315,6 +322,7 @@ def _time(value: Any, where: str) -> float:
         return 0.0
     try:
         moment = datetime.fromisoformat(_expect(value, str, f"{where}: updated_at"))
+        # Without a zone it is taken for UTC, as Label Studio writes it.
         return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError) as error:
         raise ReviewError(f"{where}: updated_at: expected a time (ISO 8601), found {value[:40]!r}") from error

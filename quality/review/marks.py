@@ -73,10 +73,12 @@ class MarkStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._db = sqlite3.connect(path, timeout=20, isolation_level=None, check_same_thread=False)
+            # Readers don't wait for a writer, and what was answered survives a power cut.
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             with self._write():
                 found = self._db.execute("PRAGMA user_version").fetchone()[0]
+                # Empty: ours to fill. Anything else without our number belongs to somebody else.
                 if found == 0 and not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                     for statement in _SCHEMA.split(";"):
                         self._db.execute(statement)
@@ -94,6 +96,7 @@ class MarkStore:
             try:
                 yield
             except BaseException:
+                # Also when the program is interrupted.
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
@@ -115,6 +118,7 @@ class MarkStore:
         person = check_name(who)
         if not 1 <= len(items) <= MAX_ITEMS or any(not 0 < len(item) <= 2000 for item in items):
             raise ReviewError(f"ids: expected 1 to {MAX_ITEMS} item ids, found {len(items)}")
+        # Rows are only added: a tag that was taken off is one more row.
         rows = [(item, kind, name, person, self._clock(), int(remove)) for item in dict.fromkeys(items)]
         with self._write():
             self._db.executemany(

@@ -57,17 +57,20 @@ class BehindToken:
         if status:
             await PlainTextResponse(f"refused: {why}\n", status, dict(HEADERS))(scope, receive, send)
             return
+        # The page sees addresses without the token.
         path = "/" + scope["path"].partition("/")[2].partition("/")[2]
         await self._app({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
     def _refuses(self, scope: Scope) -> tuple[int, str]:
         """(status, reason), or (0, "")."""
         token, slash, _ = scope["path"].removeprefix("/").partition("/")
+        # Compared in constant time below: the token mustn't be guessed byte by byte.
         if not slash or not _same(token, self._token):
             return 403, f"open the address that `{self._command}` printed at this start; it holds a token"
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return 405, "GET and POST only"
         length = dict(scope["headers"]).get(b"content-length", b"")
+        # Without a length it could go on for ever.
         if scope["method"] == "POST" and (not length.isdigit() or int(length) > self._max_body):
             return 413, f"expected a body of at most {self._max_body} bytes, with its length"
         return 0, ""
@@ -123,9 +126,11 @@ async def answered(call: Callable[[Any], object], given: object, refused: Refuse
     from starlette.responses import JSONResponse
 
     try:
+        # In a thread, as SQLite and Parquet would block all other requests.
         plain = await run_in_threadpool(call, given)
     except refused as error:
         return JSONResponse({"error": str(error)}, 400)
+    # Answers change with every click.
     return JSONResponse(plain, headers={"Cache-Control": "no-store"})
 
 
@@ -145,13 +150,20 @@ def serve_page(make: Callable[[int], App], token: str, port: int, report: Callab
     import uvicorn
 
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        # A page that was just stopped may be started again at once.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with named_port(HOST, port):
             listener.bind((HOST, port))
         listener.listen(128)
+        # The real one, where 0 was asked for.
         real = listener.getsockname()[1]
         config = uvicorn.Config(
-            make(real), log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
+            # Addresses hold the token, so none is logged.
+            make(real),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=3,
         )
         report(f"http://{HOST}:{real}/{token}/")
         uvicorn.Server(config).run(sockets=[listener])

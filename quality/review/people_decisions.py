@@ -47,6 +47,7 @@ def people_decisions(store: Store) -> dict[str, KeepDecision]:
     if promoted is None:
         return {}
     pinned = str(promoted["digest"])
+    # Those that people refused are a matter of `refusals`.
     contents = {item: seen for item, (decision, seen) in decisions_of(store, pinned).items() if decision == KEPT}
     folder, settled = store.home / KEY / pinned, human_set(store, pinned).decisions
     rows = [
@@ -61,6 +62,7 @@ def people_decisions(store: Store) -> dict[str, KeepDecision]:
     found = {}
     for item, content in contents.items():
         said = [row for row in rows if base_id(row["item_id"]) == item]
+        # The decision is as old as its last answer.
         at = max((times.get((row["item_id"], row["annotator"]), 0.0) for row in said), default=0.0)
         when = datetime.datetime.fromtimestamp(at, datetime.UTC).isoformat(timespec="seconds")
         found[item] = KeepDecision(content, tuple(sorted({row["annotator"] for row in said})), when, pinned)
@@ -81,6 +83,7 @@ def _owner(item_id: str) -> str:
 def holds(item: Item, kept: Mapping[str, KeepDecision]) -> KeepDecision | None:
     """The decision to keep an item as it is; None if there is none or people saw something else."""
     found = kept.get(base_id(item.item_id))
+    # Of another content they never spoke.
     return found if found is not None and shown(item).digest == found.content else None
 
 
@@ -89,9 +92,11 @@ def people_verdicts(item: Item, found: KeepDecision, overruled: Mapping[str, Ver
     names = [item.item_id, *(step.item_id for step in item.actions)] if isinstance(item, Episode) else [item.item_id]
     built = []
     for name in names:
+        # What it overrules stays readable in the reason.
         before = overruled[name]
         said = f"{before.judge} had {before.score if before.score is not None else 'abstained'}: {before.reason}"
         reason = f"kept by {', '.join(found.by)} ({found.when}); {said}"
+        # People judge an episode as a whole; alignment belongs to its steps.
         alignment = None if name.startswith("episode:") else 10
         reachability = None if isinstance(item, Sample) else 10
         model = found.promoted[:16]

@@ -90,7 +90,9 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
         answers.close()
     # What somebody asked for by hand is no random sample: it is settled like the rest, and measures nobody.
     drawn = frozenset(item_id for item_id, row in queue.rows.items() if row["band"] != REQUESTED)
+    # What was answered before the queue was drawn again is found in its earlier versions.
     queue = _with_earlier(store, queue, given)
+    # An answer about another content isn't one about this.
     said = [
         one for one in given if one.item_id in queue.items and queue.trajectories[one.item_id].digest == one.content
     ]
@@ -102,6 +104,7 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
     root = store.home / KEY
     root.mkdir(parents=True, exist_ok=True)
     _sweep(root)
+    # In the same folder, so that the copy is one within a disk.
     with tempfile.TemporaryDirectory(dir=root, prefix=".making-") as folder:
         manifest = _write(Path(folder), queue, drawn, said, settled, precision)
         manifest["outdated"] = len(given) - len(said)
@@ -113,6 +116,7 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
             shutil.copytree(folder, target, ignore=shutil.ignore_patterns("manifest.json"))
             shutil.copyfile(Path(folder) / "manifest.json", target / "manifest.json")  # last: it says all is there
     if judge is not None:
+        # Before it becomes current: a set without a record holds later judges to the floor alone.
         _record(store, judge, str(manifest["digest"]))
     point_to(store.home, KEY, manifest["digest"])
     return manifest
@@ -121,7 +125,9 @@ def promote(store: Store, judge: Judge | None = None, overlap: int = 2, precisio
 def _one_version(agreed: Iterable[str], said: Sequence[HumanVerdict], drawn: frozenset[str]) -> set[str]:
     """Of several versions of one item (before and after a repair) that people settled, the one in the current queue,
     else the one answered last: their rows have the same keys and would run into one another."""
+    # The id grows with every answer.
     answered = {one.item_id: one.id for one in sorted(said, key=lambda one: one.id)}
+    # Later ones replace earlier ones in the dictionary below.
     in_order = sorted(agreed, key=lambda item_id: (item_id in drawn, answered[item_id]))
     return set({base_id(item_id): item_id for item_id in in_order}.values())
 
@@ -142,6 +148,7 @@ def _write(
     precision: float,
 ) -> dict[str, Any]:
     items = [queue.items[item_id] for item_id in settled]
+    # What was asked for by hand stands for nothing but itself.
     weights = dict.fromkeys(settled, 0.0) | _weights(queue, drawn, [item_id for item_id in settled if item_id in drawn])
     tables = {
         "verdicts": HumanVerdicts.table({n: getattr(v, n) for n in HumanVerdicts.schema.names} for v in said),
@@ -157,6 +164,7 @@ def _write(
         path = folder / f"{name}.parquet"
         pq.write_table(table, path, compression="zstd")
         files.append(FileEntry(path.name, name, table.num_rows, path.stat().st_size, file_sha256(path)))
+    # Seconds and times stay out of the digest: the same answers are the same set.
     times = [{"item_id": v.item_id, "annotator": v.annotator, "seconds": v.seconds, "created": v.created} for v in said]
     pq.write_table(pa.Table.from_pylist(times), folder / "times.parquet")
     pairs = [Pair(i, queue.rows[i]["score"], decision, weights[i]) for i, decision in settled.items() if i in drawn]
@@ -227,6 +235,7 @@ def _weights(queue: OpenQueue, all_drawn: Iterable[str], settled: Iterable[str])
     rows = {item_id: queue.rows[item_id] for item_id in settled}
     there = Counter((row["stratum"], row["band"]) for row in rows.values())
     return {
+        # What the cell stood for, divided among those that are settled.
         item_id: row["weight"] * drawn[row["stratum"], row["band"]] / there[row["stratum"], row["band"]]
         for item_id, row in rows.items()
     }
@@ -254,6 +263,7 @@ def current(store: Store) -> dict[str, Any] | None:
 
 def version(store: Store, digest: str) -> dict[str, object]:
     """One promoted set by its digest, verified. Raises `StoreError`."""
+    # It becomes part of a path.
     if not (len(digest) == 64 and set(digest) <= set("0123456789abcdef")):
         raise StoreError(f"{KEY}: expected a digest of 64 hex digits, found {digest[:80]!r}")
     folder = store.home / KEY / digest
@@ -265,6 +275,7 @@ def version(store: Store, digest: str) -> dict[str, object]:
         path = folder / Path(entry.path).name
         if not path.is_file() or file_sha256(path) != entry.sha256:
             raise StoreError(f"{KEY} {digest[:16]}: {entry.path} is missing or was changed; promote again")
+    # The files fit their list, but the list may not be the one that was promoted.
     if data_version(files) != digest:
         raise StoreError(f"{KEY} {digest[:16]}: the manifest was changed; promote again")
     return manifest
@@ -315,6 +326,7 @@ def admit(store: Store, judge: Judge) -> Check | None:
     decided = set(human_set(store, str(promoted["digest"])).decisions.values())
     if len({BAND_RANK[one] for one in decided if one in BAND_RANK}) < 2:
         return None  # κ is undefined where people gave one band to all
+    # The code that compares counts too: another comparison, another answer.
     name = digest([identity(judge), promoted["digest"], code_digest(("review/calibrate", "review/promote"))])[:32]
     retained = store.home / "cache" / "judge_gate" / f"{name}.json"
     if retained.is_file():

@@ -116,6 +116,7 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
         for one in found
         for key in one.gold.part_hashes
     }
+    # The queue is drawn from all parts, so it is one of its own.
     last = PartSpec("queue", digest([CODE_VERSION, config.plain(), [spec.inputs_digest for spec in work]]))
     inputs = {m.asset: m.version for one in found for m in (one.gold, one.unified, one.verdicts) if m is not None}
     with store.build(
@@ -124,6 +125,7 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
         sizes: Counter[Cell] = Counter()
         paths: list[Path] = []
         for spec, (one, key) in work.items():
+            # Each part hands on only what could be drawn from it.
             result = build.run_part(spec, lambda out, one=one, key=key: _candidates(out, store, one, key, config))  # type: ignore[misc]
             sizes.update({(stratum, name): size for stratum, name, size in result.counts["cells"]})
             paths += [build.root / entry.path for entry in result.files]
@@ -132,6 +134,7 @@ def build_queue(store: Store, sources: Sequence[str], config: QueueConfig | None
             rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
             drawn = draw([ReviewCandidate(**row) for row in rows], config, sizes)
             out.table("queue", Queue.table(asdict(one) for one in drawn))
+            # Opened once at the end: an item that can't be shown mustn't reach a person.
             opened = sum(1 for _ in _open(store, {one.source: one for one in found}, [asdict(one) for one in drawn]))
             return {"opened": opened, **_queue_counts(drawn, sizes)}
 
@@ -167,9 +170,11 @@ def _checks(counts: Mapping[str, Any], config: QueueConfig) -> list[Check]:
 
 def _candidates(out: PartWriter, store: Store, one: Inputs, key: str, config: QueueConfig) -> dict[str, Any]:
     gold = load_part(one.gold, key, store)
+    # Verdicts of later rounds lie in gold.
     judged = [one.verdicts, one.gold] if one.verdicts else [one.gold]
     rows = [row for m in judged for row in m.read_part(key, "verdicts", Verdicts.schema).to_pylist()]
     raw = load_part(one.unified, key, store) if one.unified else None
+    # Cells' true sizes go along, as weights need them.
     retained, sizes = first_of_cells(candidates_of(gold, rows, raw), config)
     names = Candidates.schema.names
     out.table("candidates", Candidates.table({n: getattr(c, n) for n in names} for c in _with_part(retained, key)))
@@ -198,6 +203,7 @@ def candidates_of(
 
 def _reviewable(part: SourcePart) -> Iterator[Item]:
     yield from (one for one in part.episodes if any(step.screen for step in one.steps))
+    # Derived samples stand and fall with their parents.
     yield from (one for one in part.native_samples if one.row["images"] and is_native(one))
 
 
@@ -228,6 +234,7 @@ def open_queue(store: Store, *, elements: bool = False) -> OpenQueue:
     Raises `StoreError` if there is none, or an item of it is gone."""
     manifest = store.require(ASSET)
     opened = _open_rows(store, manifest, manifest.read("queue").to_pylist(), elements)
+    # Better none than a queue with holes that nobody notices.
     if missing := [row["item_id"] for row in opened.rows.values() if row["item_id"] not in opened.items]:
         raise StoreError(f"{ASSET}: {len(missing)} items can't be opened, first {missing[0]}; materialise it again")
     return opened
@@ -246,12 +253,14 @@ def open_earlier(store: Store, wanted: Mapping[str, str], *, elements: bool = Fa
     for path in sorted(store.root(ASSET).glob("*/manifest.json")):
         manifest = store.version(ASSET, path.parent.name)
         rows = [row for row in manifest.read("queue", Queue.schema).to_pylist() if row["item_id"] in left]
+        # A version that failed its checks was never shown.
         if not rows or not manifest.checks_passed:
             continue
         try:
             opened = _open_rows(store, manifest, rows, elements)
         except (StoreError, OSError):  # what it was built from is gone
             continue
+        # Only what is still as people saw it.
         same = {i for i, one in opened.trajectories.items() if one.digest == left.get(i)}
         found.append(
             OpenQueue(
@@ -261,6 +270,7 @@ def open_earlier(store: Store, wanted: Mapping[str, str], *, elements: bool = Fa
                 opened.screens,
             )
         )
+        # Each item once, from the first version that has it.
         left = {item_id: content for item_id, content in left.items() if item_id not in same}
     return found
 
@@ -272,6 +282,7 @@ def _open_rows(store: Store, manifest: Manifest, listed: Iterable[Row], elements
         if asset.startswith("gold/"):
             one = Inputs.of(store, store.version(asset, version))
             found[one.source] = one
+    # Order of priority, which is the order in which people are asked.
     rows = sorted(listed, key=lambda row: row["priority"])
     screens: list[Row] | None = [] if elements else None
     opened = {one.item_id: one for one in _open(store, found, rows, screens)}

@@ -50,11 +50,13 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
     promoted = current(store)
     pinned = str(promoted["digest"]) if promoted is not None else ""
     decided = decisions_of(store, pinned) if pinned else {}
+    # `unsure` and `rewrite` keep an item out as well.
     refused = {item: found for item, found in decided.items() if found[0] != KEPT}
     golds = {name: store.require(f"gold/{name}") for name in sources}
     inputs = {gold.asset: gold.version for gold in golds.values()}
     work: dict[str, tuple[PartSpec, Manifest, Decided]] = {}
     for name, gold in golds.items():
+        # Ids of episodes tell their source; those of samples don't, so all sources are asked.
         own = {item: found for item, found in refused.items() if item.partition(":")[2].startswith(f"{name}/")}
         own |= {item: found for item, found in refused.items() if item.startswith("sample:")}
         if own:
@@ -68,6 +70,7 @@ def find_refused(store: Store, sources: Sequence[str]) -> Manifest:
             result = build.run_part(spec, lambda out, gold=gold, own=own: _refuse(out, store, gold, own))  # type: ignore[misc]
             counts.update(result.counts)
         if not work:
+            # An asset needs a part, even with nothing to say.
             build.run_part(specs[0], lambda out: out.table("quarantine", Quarantine.table([])))
         facts = {
             "settled": len(decided),
@@ -100,6 +103,7 @@ def _refuse(out: PartWriter, store: Store, gold: Manifest, decided: Mapping[str,
         items_here: list[Item] = [*part.episodes, *part.native_samples]
         for item in items_here:
             decision, content = decided.get(base_id(item.item_id), ("", ""))
+            # What people saw was another content: since then it may have been repaired.
             if decision and shown(item).digest == content:
                 items += 1
                 rows += [

@@ -31,6 +31,7 @@ def open_with_requests(store: Store, *, elements: bool = False) -> OpenQueue:
     """The current queue and, before it, what people asked for, as far as it is still there; without a queue only the
     latter. `elements` as in `open_queue`. Raises `StoreError` if there is neither."""
     marks = {mark.item_id: mark for mark in review_requests(store.home)}
+    # Somebody may ask before a queue was ever drawn.
     if store.current(ASSET) is None and marks:
         drawn = OpenQueue({}, {}, digest(sorted(marks))[:16])
     else:
@@ -44,6 +45,7 @@ def open_with_requests(store: Store, *, elements: bool = False) -> OpenQueue:
         # What was drawn, too, keeps its weight: it only comes earlier.
         rows[item.item_id] = drawn.rows.get(item.item_id) or _row(item, origin, marks[base_id(item.item_id)])
         items[item.item_id] = item
+    # What was asked for comes first, as somebody waits for it.
     ordered = {**rows, **drawn.rows}
     numbered = {name: {**row, "priority": place} for place, (name, row) in enumerate(ordered.items())}
     return OpenQueue(numbered, {**items, **drawn.items}, drawn.version, (*drawn.screens, *screens))
@@ -79,10 +81,12 @@ def _requested(store: Store, wanted: Iterable[str], screens: list[Row] | None) -
             episodes.setdefault(source, []).append(episode)
     samples = [name.partition(":")[2] for name in names if name.startswith("sample:")]
     for group, origin in (("gold", "gold"), ("unified", "rejected")):
+        # Samples don't tell their source, so all are looked through.
         for manifest in _current(store, group, list(episodes) if not samples else None):
             source = manifest.asset.partition("/")[2]
             opened = list(_open(store, manifest, episodes.get(source, []), samples, screens))
             found = {base_id(item.item_id).partition(":")[2] for item in opened}
+            # Not looked for again in what was rejected.
             episodes[source] = [one for one in episodes.get(source, []) if f"{source}/{one}" not in found]
             samples = [one for one in samples if one not in found]
             yield from ((item, origin) for item in opened)

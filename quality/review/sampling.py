@@ -106,6 +106,7 @@ class QueuedItem:
 
 def band(candidate: ReviewCandidate, config: QueueConfig) -> str:
     """How unsure the judge is: abstained; a score next to a cut (3/4, 6/7); low confidence; else sure."""
+    # No judge was asked; one that abstained has a confidence.
     if candidate.confidence is None and candidate.score is None:
         return "unjudged"
     if candidate.score is None:
@@ -124,6 +125,7 @@ def cell(candidate: ReviewCandidate, config: QueueConfig) -> Cell:
 
 def order(item_id: str, seed: int) -> bytes:
     """The place of an item among those of its cell."""
+    # A hash instead of a generator: the order doesn't depend on how many there are.
     return hashlib.sha256(f"{seed}\n{item_id}".encode("utf-8", "backslashreplace")).digest()
 
 
@@ -136,6 +138,7 @@ def draw(
     has too few leaves its places to the others.
     """
     cells: dict[Cell, list[ReviewCandidate]] = {}
+    # An item that two parts hold is asked about once.
     for candidate in {one.item_id: one for one in candidates}.values():
         cells.setdefault(cell(candidate, config), []).append(candidate)
     for inside in cells.values():
@@ -157,6 +160,7 @@ def draw(
             band(one, config),
             one.score,
             one.confidence,
+            # How many candidates each one stands for.
             whole[cell(one, config)] / drawn[cell(one, config)],
             one.origin,
             one.part,
@@ -175,6 +179,7 @@ def first_of_cells(
         cells.setdefault(cell(candidate, config), []).append(candidate)
     retained: list[ReviewCandidate] = []
     for key in sorted(cells):
+        # More than `size` of one cell are never drawn.
         retained += sorted(cells[key], key=lambda one: order(one.item_id, config.seed))[: config.size]
     return retained, Counter({key: len(inside) for key, inside in cells.items()})
 
@@ -191,8 +196,10 @@ def _with_every_stratum(
             if held[one.stratum]:
                 continue
             for other in sorted(drawn, key=lambda other: (other != name, -len(drawn[other]))):
+                # Only from strata that keep another one.
                 spare = [place for place, held_one in enumerate(drawn[other]) if held[held_one.stratum] > 1]
                 if spare:
+                    # The last one is the least urgent.
                     held[drawn[other].pop(spare[-1]).stratum] -= 1
                     held[one.stratum] += 1
                     drawn[name].append(one)
@@ -202,6 +209,7 @@ def _with_every_stratum(
 
 def _in_turn(cells: Mapping[Cell, Sequence[ReviewCandidate]], seed: int) -> Iterator[ReviewCandidate]:
     """One of each cell, then the next of each: rare strata come as early as common ones."""
+    # Of the cells as well, or those early in the alphabet would always come first.
     keys = sorted(cells, key=lambda key: order("/".join(key), seed))
     for place in range(max(map(len, cells.values()), default=0)):
         yield from (cells[key][place] for key in keys if place < len(cells[key]))
@@ -252,6 +260,7 @@ def episode_candidate(episode: Episode, judged: Judged, origin: str, part: str =
     names = [base_id(episode.item_id), *(base_id(step.item_id) for step in episode.actions)]
     score, confidence = _lowest(names, judged)
     types = [str(step.row["action_type"]) for step in episode.actions]
+    # The rarest action names the kind, as that is where the judge has seen least.
     rarest = max(types, key=lambda name: ACTIONS.index(name) if name in ACTIONS else len(ACTIONS), default="none")
     platform = episode.steps[0].platform
     return ReviewCandidate(
@@ -273,6 +282,7 @@ def _lowest(names: Sequence[str], judged: Judged) -> tuple[int | None, float | N
     if not known:
         return None, None
     scores = [score for _, score, _ in known]
+    # One abstention is an abstention.
     lowest = None if any(score is None for score in scores) else min(score for score in scores if score is not None)
     return lowest, min(confidence for *_, confidence in known)
 

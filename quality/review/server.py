@@ -89,6 +89,7 @@ class Review:
 
     def upcoming(self, annotator: str) -> object:
         """The next items, first to last, whole: the page shows them without asking again."""
+        # The name is known from the first question on, also if nothing is answered.
         name = self.answers.join(annotator)
         if (queue := self._newer()) is not None:
             self._adopt(queue)
@@ -106,12 +107,14 @@ class Review:
         """Keep an answer. When this returns it is on disk."""
         item_id = self._known(_text(body, "item_id"))
         step, seconds = body.get("first_wrong_step"), body.get("seconds", 0)
+        # Seconds come from a browser's clock.
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
             raise ReviewError("seconds: expected a number")
         steps = len(self.queue.trajectories[item_id].steps)
         if step is not None and (type(step) is not int or not 0 <= step < steps):
             raise ReviewError(f"first_wrong_step: expected a place from 0 to {steps - 1} or null")
         role = _text(body, "role", "annotator")
+        # Settling what nobody differs about would be one person's word against two.
         if role == "adjudicator" and item_id not in {one.item_id for one in self._differing()}:
             raise ReviewError("role: this item's annotators don't disagree, so there is nothing to settle")
         retained = self.answers.add(
@@ -132,6 +135,7 @@ class Review:
     def undo(self, body: object) -> object:
         """Take back the last answer; `undone` is null if there was none."""
         undone = self.answers.undo(check_name(_text(body, "annotator")), _text(body, "request"))
+        # What was taken back may have left the queue since.
         known = undone is not None and undone.item_id in self.queue.rows
         return {
             "undone": asdict(undone) if undone else None,
@@ -163,6 +167,7 @@ class Review:
 
     def _verdicts(self) -> list[HumanVerdict]:
         """The answers that count, on the items of this queue as they are now."""
+        # Answers about an earlier content stay on file, but say nothing of this one.
         return [one for one in self.answers.verdicts() if self._contents.get(one.item_id) == one.content]
 
     def _settleable(self, verdicts: list[HumanVerdict]) -> list[Disagreement]:
@@ -184,12 +189,14 @@ class Review:
             if key in self._pictures:
                 self._pictures.move_to_end(key)
                 return self._pictures[key]
+        # Drawn without the lock: others mustn't wait for a picture.
         try:
             drawn = self.queue.trajectories[item_id].picture(place, side_px)
         except IndexError as error:
             raise ReviewError(str(error)) from error
         with self._lock:
             self._pictures[key] = drawn
+            # The one that wasn't looked at for longest goes.
             if len(self._pictures) > CACHED_PICTURES:
                 self._pictures.popitem(last=False)
         return drawn

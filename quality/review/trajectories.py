@@ -82,12 +82,14 @@ class ReviewTrajectory:
 
         try:
             data = self.screens.screen_bytes(step.sha256)
+            # Several boxes are drawn first, one goes along with the action.
             if len(step.boxes) > 1:
                 data = to_png(draw_boxes(data, step.boxes, max_side_px))
             box = step.boxes[0] if len(step.boxes) == 1 else None
             image = draw_action(data, step.action, box, max_side_px)
         except (ImageError, StoreError, OSError):
             return None
+        # Without colour subsampling, as thin marks would blur.
         buffer = io.BytesIO()
         image.save(buffer, "JPEG", quality=90, subsampling=0)
         return buffer.getvalue()
@@ -135,9 +137,11 @@ def _shown_sample(sample: Sample) -> ReviewTrajectory:
     row = sample.row
     images: Sequence[str | None] = row["images"] or [None]
     steps = []
+    # The answer belongs to the last picture; those before it lead there.
     for place, sha in enumerate(images):
         last = place + 1 == len(images)
         point = _POINT.fullmatch(row["answer"]) if last else None
+        # 1000 is the whole side; larger numbers aren't places.
         action = Click((int(point[1]), int(point[2]))) if point and max(int(point[1]), int(point[2])) <= 1000 else None
         boxes = tuple(tuple(box) for box in row["target_boxes"] or ()) if last else ()
         steps.append(ShownStep(row["answer"] if last else "", action, sha, boxes))

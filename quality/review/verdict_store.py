@@ -126,9 +126,11 @@ class VerdictStore:
 
     def _prepare(self) -> None:
         found = self._db.execute("PRAGMA user_version").fetchone()[0]
+        # The usual case, without a look at the tables.
         if found == SCHEMA_VERSION:
             return
         tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        # A file with tables but no number isn't ours.
         if found != 0 or tables:
             raise ReviewError(f"{self.path}: expected a review file of version {SCHEMA_VERSION}, found {found}")
         for statement in _SCHEMA.split(";"):
@@ -173,7 +175,9 @@ class VerdictStore:
         """
         if overlap < 1:
             raise ReviewError(f"overlap: expected at least 1 annotator an item, found {overlap}")
+        # One instant for all, so that holds compare.
         now = self._clock()
+        # In a transaction, as two people who ask at once mustn't get the same last place.
         with self._write():
             answered: dict[str, set[str]] = {}
             for item_id, name, content in self._db.execute(_COUNTING.replace(_COLUMNS, "item_id, annotator, content")):
@@ -181,11 +185,13 @@ class VerdictStore:
                     answered.setdefault(item_id, set()).add(name)
             held: dict[str, set[str]] = {}
             for item_id, name, since in self._db.execute("SELECT item_id, annotator, created FROM assignments"):
+                # Whoever closed the page without answering gives it back after a while.
                 if now - since < HOLD_S:
                     held.setdefault(item_id, set()).add(name)
             found: list[str] = []
             for item_id in queue:
                 done, given = answered.get(item_id, set()), held.get(item_id, set())
+                # Others who hold it count as if they had answered.
                 if annotator in done or len((done | given) - {annotator}) >= overlap:
                     continue
                 found.append(item_id)
@@ -210,12 +216,14 @@ class VerdictStore:
         for verdict in verdicts:
             verdict.check()
         with self._write():
+            # Who answers without having joined is known from now on.
             for name in {verdict.annotator for verdict in verdicts}:
                 self._db.execute("INSERT OR IGNORE INTO annotators VALUES (?, ?)", (name, self._clock()))
             return [self._insert(verdict) for verdict in verdicts]
 
     def _insert(self, verdict: HumanVerdict) -> HumanVerdict:
         self._db.execute(
+            # The same request again inserts nothing, and the row that stands is returned.
             "INSERT OR IGNORE INTO verdicts (item_id, annotator, role, decision, first_wrong_step, note, seconds, "
             "created, request, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -232,6 +240,7 @@ class VerdictStore:
             ),
         )
         row = self._db.execute(f"SELECT {_COLUMNS} FROM verdicts WHERE request = ?", (verdict.request,)).fetchone()
+        # A name that was used for something else: the page would believe that its answer is kept.
         if tuple(row[:4]) != (verdict.item_id, verdict.annotator, verdict.role, verdict.decision):
             raise ReviewError(f"request {verdict.request!r}: it names another answer already; send a new name")
         return HumanVerdict(*row)
@@ -247,6 +256,7 @@ class VerdictStore:
         if not _REQUEST.fullmatch(request):
             raise ReviewError(f"request: expected 8 to 120 letters, digits, : . _ -, found {request[:40]!r}")
         with self._write():
+            # A lost reply makes a page ask again; undone is then what it was before.
             again = self._db.execute("SELECT undoes FROM verdicts WHERE request = ?", (request,)).fetchone()
             if again is None:
                 where = " AND annotator = ? ORDER BY id DESC LIMIT 1"
@@ -268,6 +278,7 @@ class VerdictStore:
         """The answers that count: the last of each person on each item in each role, by item, role and name."""
         with self._lock:
             rows = self._db.execute(_COUNTING + " ORDER BY id").fetchall()
+        # Rows are in the order of their ids, so the last one of a key stays.
         last = {(row[0], row[2], row[1]): row for row in rows}
         return [HumanVerdict(*last[key]) for key in sorted(last)]
 
