@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from generators.execution.device_pool import DevicePool
 from generators.tasks.task_spec import TaskSpec
+from trainer.online.curricula.assign import TaskCurriculum
 from trainer.online.rollouts import Rollout, RolloutJob, rollout_seed
 from trainer.online.strata import Batches
 from trainer.online.workers import RolloutWorkers
@@ -100,3 +101,26 @@ class SyncCollector:
 
     def figures(self) -> dict[str, Any]:
         return {}
+
+
+class CurriculumCollector(SyncCollector):
+    """The same with batches of a curriculum, which is told what became of every group that is collected."""
+
+    def __init__(self, workers: RolloutWorkers, curriculum: TaskCurriculum, config: OnlineConfig) -> None:
+        super().__init__(workers, curriculum, config)
+        self._curriculum = curriculum
+
+    def collect(self, update: int) -> list[RolloutGroup]:
+        found = super().collect(update)
+        for group in found:
+            self._curriculum.learn(group.task, [one.success for one in group.rollouts])
+        return found
+
+    def state(self) -> dict[str, Any]:
+        return self._curriculum.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._curriculum.load(state)
+
+    def figures(self) -> dict[str, Any]:
+        return self._curriculum.figures()

@@ -23,7 +23,8 @@ from trainer.modeling.adapters import add_adapters, take_off_adapters
 from trainer.modeling.checkpoint import Checkpoint, lineage, load_checkpoint, load_processor, save_checkpoint
 from trainer.modeling.tensors import WeightFiles
 from trainer.online.asynchronous import AsyncCollector
-from trainer.online.collect import Collector, SyncCollector
+from trainer.online.collect import Collector, CurriculumCollector, SyncCollector
+from trainer.online.curricula.assign import TaskCurriculum
 from trainer.online.engine import ReplyEngine
 from trainer.online.figures import metrics_of
 from trainer.online.platforms import batches_of
@@ -89,7 +90,9 @@ def train_online(
     emit = on_event or (lambda event: None)
     checked = _usable(tasks, validation, pool, config)
     judge = judge_of(config.success_judge)
-    batches = batches_of(tasks, config)
+    batches: Batches = batches_of(tasks, config)
+    if config.curriculum.name:
+        batches = TaskCurriculum(tasks, config.curriculum, config.edges, config.seed)
     loaded = load_checkpoint(start, device=device)
     config = _asking(loaded, config)
     state = StateFile(Path(state_dir) / FILE if state_dir else None, _identity(start, tasks, checked, config))
@@ -187,7 +190,9 @@ def _assembled(
         loaded, engine, pool, config.limits.limits(), workers=config.workers, thinking=config.thinking, judge=judge
     )
     collector: Collector
-    if config.mode == "sync":
+    if isinstance(batches, TaskCurriculum):
+        collector = CurriculumCollector(workers, batches, config)
+    elif config.mode == "sync":
         collector = SyncCollector(workers, batches, config)
     else:
         # rollouts of another start or config lie in another folder, and are never taken for this run's

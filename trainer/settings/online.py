@@ -42,6 +42,18 @@ class CreditConfig(Settings):
     options: dict[str, Any] = setting({}, "The estimator's own options, by name.")
 
 
+class CurriculumConfig(Settings):
+    """Which tasks an update draws, by what became of them so far (`trainer.online.curricula`). In mode sync only."""
+
+    name: str = setting(
+        "",
+        "uniform, staged, growing_horizon or frontier; or module:function or file.py:function of your own; empty: "
+        "every task gets its turn, whatever became of it.",
+    )
+    options: dict[str, Any] = setting({}, "The curriculum's own options, by name.")
+    floor: Number = setting(0.1, "Share of the draws that is spread over all tasks evenly.", ge=0, le=1)
+
+
 class PlatformsConfig(Settings):
     """How tasks of several platforms learn in one run (`trainer.online.platforms`)."""
 
@@ -196,6 +208,7 @@ class OnlineConfig(RlConfig):
     reward: TrajectoryReward = setting(TrajectoryReward(), "The reward of a trajectory.")
     credit: CreditConfig = setting(CreditConfig(), "Credit within a trajectory.", neutral=True)
     platforms: PlatformsConfig = setting(PlatformsConfig(), "Several platforms in one run.", neutral=True)
+    curriculum: CurriculumConfig = setting(CurriculumConfig(), "Which tasks an update draws.", neutral=True)
     reference: ReferenceConfig = setting(ReferenceConfig(), "When the reference policy follows.")
     limits: RolloutLimits = setting(RolloutLimits(), "What ends an episode.")
     vllm: VllmConfig = setting(VllmConfig(), "Servers that make the replies, with rollout_engine vllm.")
@@ -220,6 +233,15 @@ class OnlineConfig(RlConfig):
             raise ValueError(
                 "expected platforms.oversampling 1 in mode async, whose groups are compared before all of their "
                 f"rollouts have ended, found {self.platforms.oversampling:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _curriculum(self) -> Self:
+        if self.curriculum.name and (self.mode != "sync" or self.platforms.phase):
+            raise ValueError(
+                "expected no curriculum in mode async, which draws tasks ahead of what became of them, or beside "
+                f"platforms.phase, found {self.curriculum.name!r:.60}"
             )
         return self
 

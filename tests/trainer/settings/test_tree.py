@@ -49,6 +49,7 @@ OTHERS: dict[str, Any] = {
     "merge.specialists": ["offline_web"],
     "online.credit.options": {"gamma": 0.5},
     "online.platforms.oversampling": 2.0,
+    "online.curriculum.options": {"mark": 0.5},
     **{f"{run}.grpo.kl_weight.options": {"target": 0.5} for run in ("offline", "online", "distilled")},
     "distilled.teachers.grounding": None,
     "distilled.teachers.mobile": "offline_mobile",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from trainer.proving.methods import MethodCheck, clashing_platforms, loophole
+from trainer.proving.methods import MethodCheck, clashing_platforms, ladder, loophole
 
-CHECKS: dict[str, MethodCheck] = {one.name: one for one in (loophole.CHECK, clashing_platforms.CHECK)}
+CHECKS: dict[str, MethodCheck] = {one.name: one for one in (loophole.CHECK, clashing_platforms.CHECK, ladder.CHECK)}
